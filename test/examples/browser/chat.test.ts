@@ -1,90 +1,18 @@
 // examples/chat as people use it: `svc dev`, Vite's server, and a page each for Ann and Ben. Eve is a stranger who
 // speaks to the server without the page, because a page asks only for what it is meant to ask for.
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { freePort } from '../../../src/lib/free-port.ts';
-import { expectAccessible, keepScreenshot } from '../../support/browser/browser.ts';
-import { hasChromium, launchChromium, type Chromium } from '../../support/browser/chromium.ts';
-import { createDatabase, type TestDatabase } from '../../support/database.ts';
-import { startSvc, type SvcProcess } from '../../support/svc-process.ts';
-import { copyExample, type TodoProject } from '../../support/todo-project.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { expectAccessible } from '../../support/browser/browser.ts';
+import { describeExample, type RunningExample } from '../../support/browser/example.ts';
 
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-const EXAMPLE = join(ROOT, 'examples/chat');
 const PASSWORD = 'correct horse battery';
 
-let database: TestDatabase;
-let project: TodoProject;
-let svc: SvcProcess;
-let vite: ChildProcess;
-let chromium: Chromium;
-let address: string;
-const pages: Page[] = [];
-const complaints: string[] = [];
+let example: RunningExample;
 
-describe.skipIf(!hasChromium())('the chat example', () => {
-  beforeAll(async () => {
-    database = await createDatabase();
-    project = copyExample('chat');
-    const types = join(project.directory, 'src/database.ts');
-    svc = await startSvc({
-      command: 'dev',
-      config: project.config,
-      arguments: ['--types', types],
-      env: { SVC_DATABASE_URL: database.url },
-    });
-    const port = await freePort();
-    address = `http://localhost:${port}`;
-    vite = spawn(
-      process.execPath,
-      [join(ROOT, 'node_modules/vite/bin/vite.js'), EXAMPLE, '--port', String(port), '--host', 'localhost'],
-      {
-        stdio: 'ignore',
-        env: {
-          ...process.env,
-          NODE_ENV: 'development',
-          VITE_SVC_URL: svc.url,
-          SVC_PUBLISHABLE_KEY: svc.publishableKey,
-          SVC_SECRET_KEY: svc.secretKey,
-        },
-      },
-    );
-    await vi.waitFor(async () => await fetch(address), { timeout: 30_000 });
-    chromium = await launchChromium();
-  });
-
-  afterEach(async ({ task }) => {
-    if (task.result?.state !== 'fail') return;
-    console.log(complaints.join('\n'));
-    for (const [index, page] of pages.entries()) await keepScreenshot(page, `chat ${task.name} ${index}`);
-  });
-
-  afterAll(async () => {
-    await chromium?.close();
-    if (vite?.exitCode === null) {
-      vite.kill();
-      await once(vite, 'exit');
-    }
-    await svc?.stop();
-    project?.remove();
-    await database?.drop();
-  });
-
-  test('its types are those that svc types makes of its file', () => {
-    const made = readFileSync(join(project.directory, 'src/database.ts'), 'utf8');
-    expect(readFileSync(join(EXAMPLE, 'src/database.ts'), 'utf8')).toBe(made);
-  });
-
-  test('its page gets the publishable key and not the secret one', async () => {
-    const code = await (await fetch(`${address}/src/client.ts`)).text();
-    expect(code).toContain(svc.publishableKey);
-    expect(code).not.toContain(svc.secretKey);
+describeExample('chat', (running) => {
+  beforeAll(() => {
+    example = running();
   });
 
   test('messages appear, members are seen to be there and to type, a stranger hears nothing, who is removed is out', async () => {
@@ -128,10 +56,10 @@ describe.skipIf(!hasChromium())('the chat example', () => {
     const second = await ben.context().newPage();
     await ben.close();
     await expect.poll(() => present(ann)).toEqual(['Ann']);
-    await second.goto(address);
+    await second.goto(example.address);
     await live(second, 'Kitchen');
     await expect.poll(() => present(ann)).toEqual(['Ann', 'Ben']);
-    pages.push(second);
+    example.pages.push(second);
 
     await ann.getByRole('button', { name: 'Remove Ben' }).click();
     await second.getByText('You are in no room.').waitFor();
@@ -151,19 +79,12 @@ describe.skipIf(!hasChromium())('the chat example', () => {
     await second.goto(await ann.getByLabel('Send this link').inputValue());
     await expect.poll(() => messages(second)).toEqual(['Hello Ben', 'For the kitchen', 'Only for me']);
 
-    expect(complaints, 'errors in the console of a page').toEqual([]);
+    expect(example.complaints, 'errors in the console of a page').toEqual([]);
   });
 });
 
 async function signUp(name: string, hash = ''): Promise<Page> {
-  const context = await chromium.browser.newContext({ viewport: { width: 1100, height: 720 } });
-  const page = await context.newPage();
-  pages.push(page);
-  page.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(`${name}: ${message.text()} ${message.location().url}`);
-  });
-  page.on('pageerror', (error) => complaints.push(`${name}: ${String(error)}`));
-  await page.goto(`${address}/${hash}`);
+  const page = await example.open(name, hash);
   await page.getByLabel('Name').fill(name);
   await page.getByLabel('Email').fill(`${name.toLowerCase()}@example.com`);
   await page.getByLabel('Password').fill(PASSWORD);
@@ -207,7 +128,9 @@ type Hostile = {
 
 /** Listens to all messages, and joins the room whose id only its members should know. */
 async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Promise<Hostile> {
-  const client = createClient(svc.url, svc.publishableKey, { auth: { persistSession: false } });
+  const client = createClient(example.svc.url, example.svc.publishableKey, {
+    auth: { persistSession: false },
+  });
   const credentials = { email: `${name.toLowerCase()}@example.com`, password: PASSWORD };
   const { data, error } = await (way === 'sign up'
     ? client.auth.signUp({ ...credentials, options: { data: { name } } })
@@ -225,7 +148,7 @@ async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Pr
         if (status === 'SUBSCRIBED') resolve();
       });
   });
-  const known = createClient(svc.url, svc.secretKey, { auth: { persistSession: false } });
+  const known = createClient(example.svc.url, example.svc.secretKey, { auth: { persistSession: false } });
   const rooms = await known.from('rooms').select('id').eq('name', 'Kitchen').single();
   const channel = client.channel(`room:${rooms.data?.id}`, { config: { private: true } });
   const room = await new Promise<string>((resolve) => {

@@ -1,91 +1,19 @@
 // examples/documents as people use it: `svc dev`, Vite's server, and a page each for Ann, who owns a team, and Ben, who
 // is invited. What Ben's page does not offer he asks the server for without it.
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { freePort } from '../../../src/lib/free-port.ts';
-import { expectAccessible, keepScreenshot } from '../../support/browser/browser.ts';
-import { hasChromium, launchChromium, type Chromium } from '../../support/browser/chromium.ts';
-import { createDatabase, type TestDatabase } from '../../support/database.ts';
-import { startSvc, type SvcProcess } from '../../support/svc-process.ts';
-import { copyExample, type TodoProject } from '../../support/todo-project.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { expectAccessible } from '../../support/browser/browser.ts';
+import { describeExample, type RunningExample } from '../../support/browser/example.ts';
 
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-const EXAMPLE = join(ROOT, 'examples/documents');
 const PASSWORD = 'correct horse battery';
 
-let database: TestDatabase;
-let project: TodoProject;
-let svc: SvcProcess;
-let vite: ChildProcess;
-let chromium: Chromium;
-let address: string;
-const pages: Page[] = [];
-const complaints: string[] = [];
+let example: RunningExample;
 
-describe.skipIf(!hasChromium())('the documents example', () => {
-  beforeAll(async () => {
-    database = await createDatabase();
-    project = copyExample('documents');
-    const types = join(project.directory, 'src/database.ts');
-    svc = await startSvc({
-      command: 'dev',
-      config: project.config,
-      arguments: ['--types', types],
-      env: { SVC_DATABASE_URL: database.url },
-    });
-    const port = await freePort();
-    address = `http://localhost:${port}`;
-    vite = spawn(
-      process.execPath,
-      [join(ROOT, 'node_modules/vite/bin/vite.js'), EXAMPLE, '--port', String(port), '--host', 'localhost'],
-      {
-        stdio: 'ignore',
-        env: {
-          ...process.env,
-          NODE_ENV: 'development',
-          VITE_SVC_URL: svc.url,
-          SVC_PUBLISHABLE_KEY: svc.publishableKey,
-          SVC_SECRET_KEY: svc.secretKey,
-        },
-      },
-    );
-    await vi.waitFor(async () => await fetch(address), { timeout: 30_000 });
-    chromium = await launchChromium();
-  });
-
-  afterEach(async ({ task }) => {
-    if (task.result?.state !== 'fail') return;
-    console.log(complaints.join('\n'));
-    for (const [index, page] of pages.entries())
-      await keepScreenshot(page, `documents ${task.name} ${index}`);
-  });
-
-  afterAll(async () => {
-    await chromium?.close();
-    if (vite?.exitCode === null) {
-      vite.kill();
-      await once(vite, 'exit');
-    }
-    await svc?.stop();
-    project?.remove();
-    await database?.drop();
-  });
-
-  test('its types are those that svc types makes of its file', () => {
-    const made = readFileSync(join(project.directory, 'src/database.ts'), 'utf8');
-    expect(readFileSync(join(EXAMPLE, 'src/database.ts'), 'utf8')).toBe(made);
-  });
-
-  test('its page gets the publishable key and not the secret one', async () => {
-    const code = await (await fetch(`${address}/src/client.ts`)).text();
-    expect(code).toContain(svc.publishableKey);
-    expect(code).not.toContain(svc.secretKey);
+describeExample('documents', (running) => {
+  beforeAll(() => {
+    example = running();
   });
 
   test('who is invited reads or edits by role, files are for members, and who is removed is out', async () => {
@@ -112,7 +40,7 @@ describe.skipIf(!hasChromium())('the documents example', () => {
     expect(await download(ben, 'häuser.txt')).toBe('a secret recipe');
     expect(await ben.getByRole('button', { name: 'Save' }).count()).toBe(0);
 
-    const known = createClient(svc.url, svc.secretKey, { auth: { persistSession: false } });
+    const known = createClient(example.svc.url, example.svc.secretKey, { auth: { persistSession: false } });
     const menu = (await known.from('documents').select().single()).data as { id: string; team_id: string };
     const file = (await known.from('attachments').select().single()).data as { path: string };
     const direct = await signIn('Ben');
@@ -171,19 +99,12 @@ describe.skipIf(!hasChromium())('the documents example', () => {
       .poll(async () => (await known.storage.from('attachments').list(menu.team_id)).data)
       .toEqual([]);
 
-    expect(complaints, 'errors in the console of a page').toEqual([]);
+    expect(example.complaints, 'errors in the console of a page').toEqual([]);
   });
 });
 
 async function signUp(name: string, hash = ''): Promise<Page> {
-  const context = await chromium.browser.newContext({ viewport: { width: 1100, height: 720 } });
-  const page = await context.newPage();
-  pages.push(page);
-  page.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(`${name}: ${message.text()} ${message.location().url}`);
-  });
-  page.on('pageerror', (error) => complaints.push(`${name}: ${String(error)}`));
-  await page.goto(`${address}/${hash}`);
+  const page = await example.open(name, hash);
   await page.getByLabel('Name').fill(name);
   await page.getByLabel('Email').fill(`${name.toLowerCase()}@example.com`);
   await page.getByLabel('Password').fill(PASSWORD);
@@ -201,7 +122,9 @@ async function download(page: Page, name: string): Promise<string> {
 
 /** Speaks to the server without the page. Whoever has no account gets one. */
 async function signIn(name: string): Promise<SupabaseClient> {
-  const client = createClient(svc.url, svc.publishableKey, { auth: { persistSession: false } });
+  const client = createClient(example.svc.url, example.svc.publishableKey, {
+    auth: { persistSession: false },
+  });
   const credentials = { email: `${name.toLowerCase()}@example.com`, password: PASSWORD };
   const { error } = await client.auth.signInWithPassword(credentials);
   if (error) expect((await client.auth.signUp(credentials)).error).toBeNull();

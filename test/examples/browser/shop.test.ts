@@ -5,27 +5,18 @@ import { join } from 'node:path';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
 import sharp from 'sharp';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { expectAccessible } from '../../support/browser/browser.ts';
-import { hasChromium } from '../../support/browser/chromium.ts';
 import { runSvc } from '../../support/svc-process.ts';
-import { type RunningExample, startExample } from '../../support/browser/example.ts';
+import { describeExample, type RunningExample } from '../../support/browser/example.ts';
 
 const PASSWORD = 'correct horse battery';
 
 let shop: RunningExample;
 
-describe.skipIf(!hasChromium())('the shop example', () => {
-  beforeAll(async () => {
-    shop = await startExample('shop');
-  });
-  afterEach(async ({ task }) => {
-    if (task.result?.state === 'fail') await shop.keepScreenshots(task.name);
-  });
-  afterAll(async () => await shop?.stop());
-
-  test('its types are those that svc types makes of its file', () => {
-    expect(readFileSync(join(shop.folder, 'src/database.ts'), 'utf8')).toBe(readFileSync(shop.types, 'utf8'));
+describeExample('shop', (running) => {
+  beforeAll(() => {
+    shop = running();
   });
 
   test('staff offers, a guest fills a basket, keeps it with an account, orders, and hears that it is sent', async () => {

@@ -1,16 +1,18 @@
-// An example as people run it: `svc dev` on a copy of its folder, Vite's server for its page, and Chromium.
+// An example as people run it: `svc dev` on a copy of its folder, Vite's server for its page, and Chromium. What holds for
+// every example is tested here.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
-import { vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { freePort } from '../../../src/lib/free-port.ts';
 import { createDatabase } from '../database.ts';
 import { startSvc, type SvcProcess } from '../svc-process.ts';
 import { copyExample, type Example } from '../todo-project.ts';
 import { keepScreenshot } from './browser.ts';
-import { launchChromium } from './chromium.ts';
+import { hasChromium, launchChromium } from './chromium.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -27,6 +29,7 @@ export type RunningExample = {
   readonly types: string;
   /** What pages wrote into their consoles as errors. */
   readonly complaints: readonly string[];
+  readonly pages: Page[];
   /** A page of somebody of their own. */
   open(who: string, hash?: string): Promise<Page>;
   /** After a test that failed. */
@@ -34,7 +37,34 @@ export type RunningExample = {
   stop(): Promise<void>;
 };
 
-export async function startExample(name: Example): Promise<RunningExample> {
+/** The test files of an example; without a browser they are skipped. */
+export function describeExample(name: Example, tests: (running: () => RunningExample) => void): void {
+  describe.skipIf(!hasChromium())(`examples/${name}`, () => {
+    let example: RunningExample;
+    beforeAll(async () => {
+      example = await startExample(name);
+    });
+    afterEach(async ({ task }) => {
+      if (task.result?.state === 'fail') await example.keepScreenshots(task.name);
+    });
+    afterAll(async () => await example?.stop());
+
+    test('its types are those that svc types makes of its file', () => {
+      const kept = readFileSync(join(example.folder, 'src/database.ts'), 'utf8');
+      expect(kept).toBe(readFileSync(example.types, 'utf8'));
+    });
+
+    test('its page gets the publishable key and not the secret one', async () => {
+      const code = await (await fetch(`${example.address}/src/client.ts`)).text();
+      expect(code).toContain(example.svc.publishableKey);
+      expect(code).not.toContain(example.svc.secretKey);
+    });
+
+    tests(() => example);
+  });
+}
+
+async function startExample(name: Example): Promise<RunningExample> {
   const folder = join(ROOT, 'examples', name);
   const database = await createDatabase();
   const project = copyExample(name);
@@ -73,6 +103,7 @@ export async function startExample(name: Example): Promise<RunningExample> {
     address,
     types,
     complaints,
+    pages,
     async open(who, hash = '') {
       const context = await chromium.browser.newContext({ viewport: { width: 1100, height: 720 } });
       const page = await context.newPage();

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
+import { readCommand } from './server-command.ts';
 
 /** Kills the server at `url`, a superuser's address, and starts it with these settings beside its own. */
 export async function restartServer(
@@ -16,14 +17,12 @@ export async function restartServer(
   const { rows } = await client.query<{ data_directory: string }>('show data_directory');
   await client.end();
   const data = rows[0]?.data_directory ?? '';
-  const opts = await readFile(join(data, 'postmaster.opts'), 'utf8');
-  const [program = ''] = opts.split(' "', 1);
-  const given = Array.from(opts.matchAll(/"((?:[^"\\]|\\.)*)"/g), ([, word = '']) => word);
+  const { program, words } = await readCommand(data);
   const pid = Number((await readFile(join(data, 'postmaster.pid'), 'utf8')).split('\n', 1)[0]);
   const { uid, gid } = await stat(data);
   process.kill(pid, 'SIGINT');
   await until(async () => !(await exists(join(data, 'postmaster.pid'))));
-  const child = spawn(program, [...given, ...settings.flatMap((setting) => ['-c', setting])], {
+  const child = spawn(program, [...words, ...settings.flatMap((setting) => ['-c', setting])], {
     cwd: data,
     env: { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' },
     stdio: 'ignore',

@@ -1,11 +1,12 @@
 // A streaming replica of a server of this machine: its files are copied while it runs, as pg_basebackup does.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat, writeFile, chown, chmod } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile, chown, chmod } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
+import { readCommand, type ServerCommand } from './server-command.ts';
 import { freePort } from '../../../src/lib/free-port.ts';
 
 export type Standby = {
@@ -101,7 +102,7 @@ export async function startStandby(primaryUrl: string): Promise<Standby> {
 async function copyServer(
   primaryUrl: string,
   to: string,
-): Promise<{ command: Command; uid: number; gid: number }> {
+): Promise<{ command: ServerCommand; uid: number; gid: number }> {
   const client = new pg.Client({ connectionString: primaryUrl });
   await client.connect();
   try {
@@ -111,7 +112,7 @@ async function copyServer(
     // A file that vanishes meanwhile is written again from the log.
     await promisify(execFile)('cp', ['-a', from, to]).catch(() => {});
     const stopped = await client.query<{ labelfile: string }>('select labelfile from pg_backup_stop(false)');
-    const opts = await readFile(join(from, 'postmaster.opts'), 'utf8');
+    const command = await readCommand(from);
     await rm(join(to, 'postmaster.pid'), { force: true });
     const { uid, gid } = await stat(from);
     for (const [name, text] of [
@@ -121,20 +122,10 @@ async function copyServer(
       await writeFile(join(to, name), text);
       await chown(join(to, name), uid, gid);
     }
-    return { command: readCommand(opts), uid, gid };
+    return { command, uid, gid };
   } finally {
     await client.end();
   }
-}
-
-type Command = { readonly program: string; readonly settings: readonly string[] };
-
-/** The program and its settings, as `postmaster.opts` has them: each in quotes behind the program. */
-function readCommand(opts: string): Command {
-  const [program = ''] = opts.split(' "', 1);
-  const words = Array.from(opts.matchAll(/"((?:[^"\\]|\\.)*)"/g), ([, word = '']) => word);
-  const settings = words.flatMap((word, at) => (words[at - 1] === '-c' ? ['-c', word] : []));
-  return { program, settings };
 }
 
 async function until(

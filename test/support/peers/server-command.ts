@@ -1,0 +1,20 @@
+// How a server of this machine was started.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export type ServerCommand = {
+  readonly program: string;
+  /** Everything behind it. */
+  readonly words: readonly string[];
+  /** Its `-c name=value` alone, which fit another data directory as well. */
+  readonly settings: readonly string[];
+};
+
+/** From `postmaster.opts`, which has each word in quotes behind the program. */
+export async function readCommand(dataDirectory: string): Promise<ServerCommand> {
+  const opts = await readFile(join(dataDirectory, 'postmaster.opts'), 'utf8');
+  const [program = ''] = opts.split(' "', 1);
+  const words = Array.from(opts.matchAll(/"((?:[^"\\]|\\.)*)"/g), ([, word = '']) => word);
+  const settings = words.flatMap((word, at) => (words[at - 1] === '-c' ? ['-c', word] : []));
+  return { program, words, settings };
+}
