@@ -1,7 +1,7 @@
 // What still arrives of a request after its answer: read and dropped for a moment, because closing at once would reset
 // the connection before the client has read the answer.
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
 
 /** Bounded in time and not in bytes: simple clients write the whole body before they read (docs/decisions/0092). */
@@ -23,6 +23,8 @@ export function endBodyWith({ raw, request }: FastifyReply): void {
 /** Ends the request within a second, and with it the connection unless the request was complete by then. */
 export function dropRest(request: IncomingMessage): void {
   const { socket } = request;
+  // A request that the program makes of itself has no connection.
+  if (!(socket instanceof Socket)) return;
   answered.add(socket);
   const stop = destroySoon(socket);
   request.once('close', () => {
