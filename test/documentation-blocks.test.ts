@@ -1,6 +1,7 @@
 // What the pages show is tried as it stands there: commands, programs and statements. Addresses, keys and names that the
 // pages leave out are filled in. A block that cannot be tried says so above it, and why; their number is counted.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -9,6 +10,7 @@ import pg from 'pg';
 import { parseAst } from 'rolldown/parseAst';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadSqlParser, parseSql } from '../src/config/sql/parser.ts';
+import { freePort } from '../src/lib/free-port.ts';
 import { createDatabase, type TestDatabase } from './support/database.ts';
 import { blocksOf, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from './support/svc-process.ts';
@@ -17,7 +19,7 @@ const BLOCKS = PAGES.flatMap((page) => blocksOf(page));
 const RUNNABLE = new Set(['sh', 'js', 'ts', 'jsx', 'sql']);
 const isNotRun = ({ comment }: Block): boolean => comment?.startsWith('not run: ') ?? false;
 /** May only fall. */
-const NOT_RUN = 42;
+const NOT_RUN = 36;
 
 /** Pages whose blocks have a test of their own that takes them from there. */
 const OWN_TEST: Readonly<Record<string, string>> = {
@@ -72,6 +74,7 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     // A server that is not of `svc dev` is asked about.
     sh(code.replace('--write', '--write --yes'));
   },
+  'source <(svc complete bash)': (code) => expect(sh(`${code}\ncomplete -p svc`)).toContain('svc'),
   'svc validate --format': (code) => void sh(code),
   'svc doctor': (code) => expect(sh(code)).toMatch(/database/),
   'svc keys list': (code) => {
@@ -112,6 +115,60 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     expect(sh(ask.replace('http://localhost:8080', running.url))).toMatch(/hello/i);
     await running.stop();
     await other.drop();
+  },
+  'curl -H "apikey: $SVC_PUBLISHABLE_KEY" http://localhost:8080/openapi.json': (code) => {
+    sh(code);
+    expect(JSON.parse(readFileSync(join(folder, 'openapi.json'), 'utf8'))).toMatchObject({
+      paths: { '/rest/v1/notes': expect.anything() },
+    });
+  },
+  'svc dev  ': async (code) => {
+    const [first = '', second = ''] = code.trim().split('\n');
+    await inNewProject(async (directory, url) => {
+      await serves(first, directory, url);
+      mkdirSync(join(directory, 'path/to'), { recursive: true });
+      writeFileSync(join(directory, 'path/to/svc.yaml'), 'version: 1\n');
+      await serves(second, directory, url);
+    });
+  },
+  'SVC_DATABASE_URL=postgres://postgres:…@db.internal/app svc serve': (code) =>
+    inNewProject(async (directory, url) =>
+      serves(code.replace('postgres://postgres:…@db.internal/app', url), directory, url),
+    ),
+  'SVC_DATABASE_URL=postgres://… SVC_PUBLISHABLE_KEY=… SVC_SECRET_KEY=… svc serve': (code) =>
+    inNewProject(async (directory, url) => {
+      const [, , rest = ''] = /^(.*) (svc serve.*)$/s.exec(code.trim()) ?? [];
+      const { SVC_PUBLISHABLE_KEY: publishable, SVC_SECRET_KEY: secret } = KEYS;
+      const own = `SVC_DATABASE_URL=${url} SVC_PUBLISHABLE_KEY=${publishable} SVC_SECRET_KEY=${secret}`;
+      await serves(`${own} ${rest}`, directory, url);
+    }),
+  'SVC_SECRET_KEY=svc_secret_new… SVC_SECRET_KEY_PREVIOUS': (code) =>
+    inNewProject(async (directory, url) => {
+      await serves('svc serve --migrate', directory, url);
+      const changed = code
+        .replace('svc_secret_new…', 'svc_secret_nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn')
+        .replace('svc_secret_old…', KEYS.SVC_SECRET_KEY);
+      await serves(changed, directory, url);
+    }),
+  'svc config push svc.yaml --note': (code) =>
+    inNewProject(async (directory, url) => {
+      const [push = '', serve = ''] = code.trim().split('\n');
+      sh(push, directory, url);
+      await serves(serve, directory, url);
+    }),
+  'createdb app_restored': async (code) => {
+    const [, restore = '', serve = ''] = code.trim().split('\n');
+    const backups = join(folder, 'to-restore');
+    sh(`svc backup --to ${backups}`);
+    await inNewProject(async (directory, url) => {
+      const here = (line: string): string =>
+        line.replace('postgres://…/app_restored', url).replace('/var/backups/svc', backups);
+      for (const file of ['svc.yaml', 'handler.js', 'ticks.js', 'webhook.js'])
+        writeFileSync(join(directory, file), readFileSync(join(folder, file)));
+      sh(here(restore), directory);
+      await serves(here(serve), directory, url);
+      await query('select from notes', url);
+    });
   },
   'svc backup --to': (code) => void sh(code.replace('/var/backups/svc', join(folder, 'backups'))),
 
@@ -346,19 +403,59 @@ async function unknownIn(words: string): Promise<string[]> {
   return unknown;
 }
 
-function sh(code: string, cwd = folder): string {
+/** A folder with a small svc.yaml, and an empty database. */
+async function inNewProject(use: (directory: string, url: string) => Promise<void>): Promise<void> {
+  const other = await createDatabase();
+  const directory = mkdtempSync(join(folder, 'project-'));
+  writeFileSync(join(directory, 'svc.yaml'), 'version: 1\n');
+  try {
+    await use(directory, other.url);
+  } finally {
+    await other.drop();
+  }
+}
+
+/** A line whose command goes on: it is there when it answers, and then it is stopped. */
+async function serves(line: string, cwd: string, url: string): Promise<void> {
+  const port = await freePort();
+  // A remark at its end would hide the port.
+  const code = `${line
+    .trim()
+    .replace(/ +#.*$/, '')
+    .replace(/ --port \d+/, '')} --port ${port}`;
+  const child = spawn('bash', ['-c', code], { cwd, env: environment(url), detached: true, stdio: 'pipe' });
+  let said = '';
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const ended = once(child, 'exit');
+  const answers = async (): Promise<boolean> =>
+    await fetch(`http://localhost:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await expect.poll(async () => child.exitCode !== null || (await answers()), { timeout: 40_000 }).toBe(true);
+  expect(child.exitCode, said).toBeNull();
+  process.kill(-(child.pid ?? 0), 'SIGTERM');
+  await ended;
+}
+
+function environment(url: string): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    ...KEYS,
+    SVC_DATABASE_URL: url,
+    NO_COLOR: '1',
+    PATH: `${join(folder, 'bin')}:${dirname(NODE)}:${process.env['PATH']}`,
+  };
+}
+
+function sh(code: string, cwd = folder, url = database.url): string {
   const text = code.replaceAll('http://localhost:8080', svc.url);
   return execFileSync('bash', ['-e', '-c', text], {
     cwd,
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      ...process.env,
-      ...KEYS,
-      SVC_DATABASE_URL: database.url,
-      NO_COLOR: '1',
-      PATH: `${join(folder, 'bin')}:${dirname(NODE)}:${process.env['PATH']}`,
-    },
+    env: environment(url),
   });
 }
 
