@@ -116,12 +116,6 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     await running.stop();
     await other.drop();
   },
-  'curl -H "apikey: $SVC_PUBLISHABLE_KEY" http://localhost:8080/openapi.json': (code) => {
-    sh(code);
-    expect(JSON.parse(readFileSync(join(folder, 'openapi.json'), 'utf8'))).toMatchObject({
-      paths: { '/rest/v1/notes': expect.anything() },
-    });
-  },
   'svc dev  ': async (code) => {
     const [first = '', second = ''] = code.trim().split('\n');
     await inNewProject(async (directory, url) => {
