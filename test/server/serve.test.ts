@@ -63,6 +63,35 @@ test('without --migrate it serves the existing schema and lists what is pending;
   ).toBe(200);
 });
 
+test('as a container runs it: secrets from files, a log for people, and no word of the secrets', async () => {
+  const write = (name: string, text: string): string => {
+    writeFileSync(join(project.directory, name), `${text}\n`, { mode: 0o600 });
+    return join(project.directory, name);
+  };
+  svc = await startSvc({
+    command: 'serve',
+    config: project.config,
+    arguments: ['--migrate'],
+    env: {
+      SVC_PUBLISHABLE_KEY: KEYS.SVC_PUBLISHABLE_KEY,
+      SVC_SECRET_KEY_FILE: write('secret', KEYS.SVC_SECRET_KEY),
+      SVC_DATABASE_URL_FILE: write('database', database.url),
+      SVC_LOG_FORMAT: 'pretty',
+      SVC_SLOW_MS: '1',
+    },
+  });
+  const ask = async (path: string): Promise<number> =>
+    (await fetch(`${svc?.url}${path}`, { headers: { apikey: KEYS.SVC_SECRET_KEY } })).status;
+  expect(await ask('/rest/v1/tips')).toBe(200);
+  expect(await ask('/rest/v1/nothing')).toBe(404);
+  await expect
+    .poll(() => svc?.output())
+    .toMatch(/INFO: 404 GET \/rest\/v1\/nothing PGRST205 [\d.]+ ms\n {4}→ /);
+  expect(svc.output()).not.toContain('{"level"');
+  expect(svc.output()).not.toContain(KEYS.SVC_SECRET_KEY);
+  expect(svc.output()).not.toContain(database.url);
+});
+
 test('.production.env beside the file is loaded, and the environment overrides it', async () => {
   const fromFile = 'svc_publishable_from_the_file_aaaaaaaa';
   writeFileSync(

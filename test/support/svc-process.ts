@@ -111,7 +111,7 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
       () => false,
     );
     // The banner comes shortly after the first ready answer, and the keys are read from it.
-    if (ready && (output().includes('Try it') || output().includes('"serving"'))) return;
+    if (ready && /Try it|"serving"|INFO: serving/.test(output())) return;
     if (Date.now() > deadline) throw new Error(`svc was not ready within two minutes:\n${output()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
