@@ -181,9 +181,7 @@ export async function serveProcess(
     });
     const leave = await parent.left;
     await rows?.close();
-    await backend.stop(leave);
-    parent.close();
-    return;
+    return await backend.stop(leave);
   }
   process.on('SIGHUP', () => void reload().catch(reportRefusal));
   // Unheard, it would end the process.

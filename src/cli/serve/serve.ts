@@ -72,7 +72,12 @@ export function serveCommand(terminal: Terminal): Command {
           return;
         }
         const { serveProcess } = await import('./serve-process.ts');
-        await serveProcess(options, terminal, start);
+        try {
+          await serveProcess(options, terminal, start);
+        } finally {
+          // Also after a start that was refused or given up: the channel would keep the process running.
+          parent?.close();
+        }
       })
   );
 }

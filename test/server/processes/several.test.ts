@@ -121,6 +121,14 @@ test('a bad file at SIGHUP changes nobody; a good one reaches every process', as
   expect(lines(svc, refused)).toHaveLength(1);
 });
 
+test('SIGTERM while the second one still starts ends both', async () => {
+  const env = { ...KEYS, SVC_DATABASE_URL: database.url };
+  const args = ['--processes', '2'];
+  const begun = await startSvc({ command: 'serve', config: project.config, env, arguments: args });
+  expect(await begun.stop()).toBe(0);
+  expect(lines(begun, 'stopped')).toHaveLength(1);
+});
+
 test('a second process adds at most four connections to those that one may have', async () => {
   const { max, owner } = { max: 20, owner: 8 };
   const listenProbeAndCatalog = 3;
