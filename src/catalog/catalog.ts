@@ -12,6 +12,18 @@ export type Catalog = {
   readonly hasExtensions: boolean;
   /** Which of the request's settings any SQL in the database mentions; the others need not be sent. */
   readonly usedSettings: ReadonlySet<RequestSetting>;
+  /** What the applied file says of earlier names. Absent: nothing. */
+  readonly renames?: readonly Rename[];
+};
+
+/** One `renamed_from` of the applied file. */
+export type Rename = {
+  readonly schema: string;
+  /** The table of a column, the function of an argument; null when the relation or the function itself was renamed. */
+  readonly of: string | null;
+  readonly kind: 'relation' | 'routine';
+  readonly from: string;
+  readonly to: string;
 };
 
 export const REQUEST_SETTINGS = [

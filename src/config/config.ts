@@ -55,10 +55,11 @@ export type Config = {
 };
 
 export type DataStep = Declared<
-  Omit<RawDataStep, 'run' | 'sql'> & {
+  Omit<RawDataStep, 'run' | 'sql' | 'undo'> & {
     /** Absent: it is written in svc.yaml itself. */
     readonly file: string | undefined;
     readonly sql: string;
+    readonly undo?: { readonly file: string | undefined; readonly sql: string } | undefined;
   }
 >;
 

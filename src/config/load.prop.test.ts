@@ -14,6 +14,7 @@ const FILE = Object.values(EXAMPLES)
   .replace(/^(?:include|sql): .*$/gm, '')
   .replaceAll('body_file:', 'body:')
   .replace('run: steps/split-names.sql', 'sql: select 1')
+  .replace('undo: { file: steps/join-names.sql }', 'undo: select 1')
   .replace('{ file: sql/sales_by_day.sql }', 'select 1 as n');
 const VARIABLES = Object.fromEntries(
   [...FILE.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => [name, `of-${name}`]),

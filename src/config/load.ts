@@ -164,8 +164,10 @@ function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string
   for (const { query } of Object.values(file.views)) {
     if (typeof query !== 'string') bodies.set(query.file, readFileSync(join(directory, query.file), 'utf8'));
   }
-  for (const { run } of file.migrations.steps) {
-    if (run !== undefined) bodies.set(run, readFileSync(join(directory, run), 'utf8'));
+  for (const { run, undo } of file.migrations.steps) {
+    const files = [run, typeof undo === 'object' ? undo.file : undefined];
+    for (const path of files)
+      if (path !== undefined) bodies.set(path, readFileSync(join(directory, path), 'utf8'));
   }
   return bodies;
 }

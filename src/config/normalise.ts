@@ -91,10 +91,16 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),
     migrations: {
       ...migrations,
-      steps: migrations.steps.map(({ run, sql, ...step }, n) => ({
+      steps: migrations.steps.map(({ run, sql, undo, ...step }, n) => ({
         ...step,
         file: run,
         sql: sql ?? (run === undefined ? '' : must(bodyFiles.get(run), 'the file of a step')),
+        undo:
+          typeof undo === 'object'
+            ? { file: undo.file, sql: must(bodyFiles.get(undo.file), 'the file that undoes a step') }
+            : undo === undefined
+              ? undefined
+              : { file: undefined, sql: undo },
         position: at(['migrations', 'steps', n]),
       })),
     },

@@ -23,6 +23,8 @@ export type Snapshot = {
 
 export type FeatureContext = {
   readonly snapshot: () => Snapshot;
+  /** For a statement that failed on a name: the snapshot after this one, if the schema has changed since. */
+  readonly snapshotAfter?: (version: number) => Promise<Snapshot | undefined>;
   /** Statements on behalf of callers. */
   readonly callers: CallerPool;
   /** Where replicas may answer for the primary. */

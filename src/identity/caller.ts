@@ -6,10 +6,12 @@ import type { TokenFault } from './token.ts';
 
 export type Caller = CallerSettings & {
   readonly role: DatabaseRole;
-  /** The verified token, null for a caller that presented keys only. */
+  /** The verified token; null for keys, and for tokens that are nobody's: the anon key of another product. */
   readonly user: Claims | null;
   /** The raw token, for code that acts on the caller's behalf. */
   readonly token: string | null;
+  /** When the token ends, in Unix seconds; null where it does not, and for keys. */
+  readonly expiresAt: number | null;
 };
 
 export const ANON: Caller = keyCaller('anon');
@@ -17,7 +19,7 @@ export const SERVICE: Caller = keyCaller('service_role');
 
 /** A caller without a user: `request.jwt.claims` still names the role. */
 function keyCaller(role: DatabaseRole): Caller {
-  return { role, claims: JSON.stringify({ role }), user: null, token: null };
+  return { role, claims: JSON.stringify({ role }), user: null, token: null, expiresAt: null };
 }
 
 export type Refusal =
@@ -68,5 +70,7 @@ function hasApiKey({ kind }: Credential): boolean {
 }
 
 export function tokenCaller({ claims, token }: Extract<Credential, { kind: 'token' }>): Caller {
-  return { role: claims.role, claims: claims.json, user: claims, token };
+  const { role, json, sub, expiresAt } = claims;
+  const isNobody = role === 'anon' && sub === null;
+  return { role, claims: json, user: isNobody ? null : claims, token, expiresAt };
 }

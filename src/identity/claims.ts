@@ -4,7 +4,7 @@ import { DATABASE_ROLES, type DatabaseRole } from '../postgres/pool/caller-pool.
 export type Claims = {
   /** The role the statement will run under; one of ours, never taken over unseen. */
   readonly role: DatabaseRole;
-  /** User id; null in a service token. */
+  /** User id; null in a token that is no user's. */
   readonly sub: string | null;
   readonly sessionId: string | null;
   readonly email: string | null;

@@ -91,8 +91,7 @@ export class TokenVerifier {
       return unreadable('JWT cryptographic operation failed');
     }
     const read = readClaims(payload);
-    const fault = read.ok && key.accepts ? foreignFault(read.claims, key.accepts) : undefined;
-    return fault ? { ok: false, fault } : read;
+    return read.ok && key.accepts ? foreign(read.claims, key.accepts) : read;
   }
 
   #checkTime(claims: Claims): TokenFault | undefined {
@@ -163,14 +162,18 @@ function readClaims(payload: unknown): Verification {
   };
 }
 
-/** A token of another product names a user, and a role its key was imported for. */
-function foreignFault({ role, sub }: Claims, accepts: readonly DatabaseRole[]): TokenFault | undefined {
-  if (!accepts.includes(role)) {
-    return { kind: 'claims', message: `An imported key is not accepted for the role ${role}` };
+const USER_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** A token of another product has a role that its key was imported for, and names a user if it is signed in. */
+function foreign(claims: Claims, accepts: readonly DatabaseRole[]): Verification {
+  const { role, sub } = claims;
+  if (!accepts.includes(role)) return unfit(`An imported key is not accepted for the role ${role}`);
+  if (sub !== null && USER_ID.test(sub)) return { ok: true, claims };
+  if (role === 'authenticated') {
+    return unfit('An imported key is accepted for the role authenticated only where the token names a user');
   }
-  const isUser = sub !== null && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(sub);
-  if (isUser || role === 'service_role') return undefined;
-  return { kind: 'claims', message: 'An imported key is accepted only for tokens that name a user' };
+  // The former anon key, for example. Policies see its payload as it is.
+  return { ok: true, claims: { ...claims, sub: null } };
 }
 
 function unreadable(message: string, details?: string): Verification {

@@ -24,12 +24,13 @@ import {
   readCatalogFingerprint,
   writeAppliedState,
 } from './state/applied-state.ts';
+import { writeRenames } from './state/former-names.ts';
 import { knownDigest, rememberDigest } from './state/config-digest.ts';
 import { settleObjects, writeObjects } from './state/managed-objects.ts';
 import { type Fence, isSeqNews, readFence, readNewestSeq } from './state/fence.ts';
 import { finishRun, recordSteps, startRun } from './state/runs.ts';
 import { readLive } from './schema/live/read-live.ts';
-import type { SchemaModel } from './schema/model.ts';
+import type { DataStepModel, SchemaModel } from './schema/model.ts';
 import { makePlan, type MigrationPlan } from './make-plan.ts';
 import type { OwnershipTaker } from './checks/ownership.ts';
 import { MigrationRefused, placed, type MigrationProblem } from './problem.ts';
@@ -77,6 +78,8 @@ export type MigrateOptions = {
    * undoes that transaction. Not called when the file is refused before it.
    */
   readonly record?: ((transaction: Queryable) => Promise<void>) | undefined;
+  /** Data steps of a newer file, taken back on the way to this one. */
+  readonly undo?: readonly DataStepModel[] | undefined;
 };
 
 type Work = {
@@ -201,6 +204,7 @@ async function applyInParts(
   let applied: Extract<MigrationOutcome, { kind: 'applied' }> | null = null;
   return rollOut<MigrationOutcome>(session, model, {
     log: options.log,
+    undo: options.undo,
     refused: (problems) => refused(work, null, problems, true),
     async prepare(part) {
       const outcome = await planAndApply(session, partOf(work, part), background, fence);
@@ -298,6 +302,7 @@ async function recordUnchanged(
   const runId = isNews ? await recordRun(session, work, plan.parentHash) : '0';
   await inTransaction(session, {}, async () => {
     await writeObjects(session, runId, plan.writes, plan.forgotten);
+    if (await writeRenames(session, work.model)) await announceSchema(session);
     await work.options.record?.(session);
   });
   await recordState(session, work, plan, plan.catalogFingerprint, true);
@@ -360,6 +365,8 @@ async function apply(
     await executeMetadata(session, metadata, settings, async () => {
       await writeObjects(session, runId, plan.writes, plan.forgotten);
       await markUnverified(session);
+      // What follows may take long, and instances with the older file must know the new names at once.
+      if (await writeRenames(session, model)) await announceSchema(session);
       await options.record?.(session);
     });
     begun = true;

@@ -3,13 +3,14 @@
 // as applied when all of them are done; a run that is killed between two parts is continued by the next.
 import type { Log } from '../log/log.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
-import { runDataStep } from './apply/data-step.ts';
+import { runDataStep, undoDataStep } from './apply/data-step.ts';
 import { MigrationRefused, type MigrationProblem } from './problem.ts';
 import { expandModel } from './schema/expand-model.ts';
 import { EMPTY_MODEL, type DataStepModel, type SchemaModel } from './schema/model.ts';
 import {
   isBuiltFromNothing,
   readDataSteps,
+  readStepsDone,
   recordDataStep,
   stageSteps,
   withoutSteps,
@@ -42,6 +43,12 @@ export async function planRollout(session: Queryable, model: SchemaModel, log?: 
   return { pending: left, skipped, expanded };
 }
 
+/** Steps of the newer file that the one to go back to has not. */
+export function stepsToUndo(model: SchemaModel, newer: SchemaModel): readonly DataStepModel[] {
+  const kept = new Set(model.dataSteps?.map(({ name }) => name));
+  return (newer.dataSteps ?? []).filter(({ name }) => !kept.has(name));
+}
+
 export type Stages<Outcome> = {
   /** Migrates to a part of the file. Null: it is done, and the next may follow. */
   readonly prepare: (model: SchemaModel) => Promise<Outcome | null>;
@@ -49,12 +56,14 @@ export type Stages<Outcome> = {
   /** Migrates to the whole file, and calls `record` in the transaction of what blocks. */
   readonly finish: (record: (session: Queryable) => Promise<void>) => Promise<Outcome>;
   readonly log: Log;
+  /** Steps that are not the file's, taken back last first: when what it adds is there again, and all else still is. */
+  readonly undo?: readonly DataStepModel[] | undefined;
 };
 
 export async function rollOut<Outcome>(
   session: Queryable,
   model: SchemaModel,
-  { prepare, refused, finish, log }: Stages<Outcome>,
+  { prepare, refused, finish, log, undo = [] }: Stages<Outcome>,
 ): Promise<Outcome> {
   const { pending, skipped, expanded } = await planRollout(session, model, log);
   const after = (when: DataStepModel['after']): DataStepModel[] =>
@@ -66,6 +75,18 @@ export async function rollOut<Outcome>(
     }
   };
   try {
+    const ran = undo.length === 0 ? new Set() : await readStepsDone(session);
+    const undone = undo.filter((step) => step.undo && ran.has(step.name)).toReversed();
+    if (undone.length > 0) {
+      const before = (await readRun(session))?.model ?? EMPTY_MODEL;
+      // With the steps its hash is not that of the file, which counts as applied when they are undone.
+      const stopped = await prepare({ ...expandModel(model, before), dataSteps: undone });
+      if (stopped !== null) return stopped;
+    }
+    for (const step of undone) {
+      log.info({ step: step.name }, 'undoing a data step');
+      await undoDataStep(session, step, model);
+    }
     await run(after('start'));
     if (expanded) {
       const stopped = await prepare(expanded);
@@ -95,6 +116,9 @@ export function noteSteps({ pending, expanded }: Rollout): string[] {
     }, once`;
   return [
     ...pending.map(one),
+    ...pending
+      .filter(({ undo }) => undo === undefined)
+      .map(({ name }) => `${name} has no undo: svc migrate down leaves its rows as they are`),
     ...(expanded ? ['what the file requires and removes follows the data steps, and is planned then'] : []),
   ];
 }

@@ -16,13 +16,17 @@ export type StatementOptions = {
   readonly timeoutMs: number;
   /** Rows that are answered; others are left where they are. */
   readonly limit: number;
+  /** Characters of values that are answered; the row in which they are reached is the last. */
+  readonly most?: number | undefined;
+  /** How long it waits for a lock. */
+  readonly lockTimeoutMs?: number | undefined;
 };
 
 export type Answered = {
   readonly columns: ReadonlyArray<{ readonly name: string; readonly type: number }>;
   /** As PostgreSQL writes them; null where there is no value. */
   readonly rows: ReadonlyArray<ReadonlyArray<string | null>>;
-  /** There were more rows than the limit. */
+  /** There were more rows than are answered. */
   readonly more: boolean;
   /** `SELECT`, `UPDATE` … */
   readonly command: string;
@@ -30,16 +34,20 @@ export type Answered = {
   readonly affected: number | null;
 };
 
+const LOCK_TIMEOUT_MS = 5_000;
+
 /** Throws what the server says, and for several statements in a read-only transaction its 42601. */
 export async function runStatement(text: string, options: StatementOptions): Promise<Answered> {
-  const { address, applicationName, caller, write, timeoutMs } = options;
+  const { address, applicationName, caller, write, timeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
   const client = await openClient({ address, applicationName, link: new DatabaseLink() });
   // A connection that breaks rejects the statement that runs on it.
   client.on('error', () => {});
   let closed = false;
   try {
     await client.query(write ? 'begin' : 'begin read only');
-    await client.query(`set local statement_timeout = ${timeoutMs}; set local lock_timeout = 5000`);
+    await client.query(
+      `set local statement_timeout = ${timeoutMs}; set local lock_timeout = ${lockTimeoutMs}`,
+    );
     if (caller) {
       const settings = [
         ['role', caller.role],
@@ -64,7 +72,11 @@ const asText = { getTypeParser: () => (text: string) => text } as unknown as pg.
 const fieldsOf = (result: { readonly fields?: readonly pg.FieldDef[] } | undefined): readonly pg.FieldDef[] =>
   result?.fields ?? [];
 
-async function run(client: pg.Client, text: string, { write, limit }: StatementOptions): Promise<Answered> {
+async function run(
+  client: pg.Client,
+  text: string,
+  { write, limit, most = Infinity }: StatementOptions,
+): Promise<Answered> {
   // Prepared, it can only be one: `commit; delete …` is refused by the server.
   const config = {
     text,
@@ -76,15 +88,18 @@ async function run(client: pg.Client, text: string, { write, limit }: StatementO
   let rows: Array<Array<string | null>> = [];
   let columns: Answered['columns'] = [];
   let more = false;
+  let read = 0;
   const done = new Promise<{ command: string; affected: number | null }>((resolve, reject) => {
     query.on('row', (row, result) => {
       const fields = fieldsOf(result).map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
       // Of several statements the last one answers.
       if (fields.length !== columns.length || fields.some(({ name }, at) => name !== columns[at]?.name))
-        rows = [];
+        [rows, read] = [[], 0];
       columns = fields;
-      if (rows.length < limit) rows.push(row);
-      else {
+      if (rows.length < limit && read < most) {
+        rows.push(row);
+        for (const value of row) read += value?.length ?? 0;
+      } else {
         more = true;
         if (!write) resolve({ command: 'SELECT', affected: null });
       }

@@ -3,6 +3,7 @@ import { inTransaction, type Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
 import { isRace } from './cluster-race.ts';
+import { assertNotNewer, type AppliedStep } from './newer-database.ts';
 import type { Self } from './roles.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
@@ -53,12 +54,25 @@ async function look(db: Queryable): Promise<Found> {
 export async function pendingSteps(db: Queryable): Promise<string[]> {
   const { step_table } = await look(db);
   const done = step_table === null ? [] : await asOwner(db, () => readSteps(db));
-  return PROVISION_STEPS.map((step) => step.id).filter((id) => !done.includes(id));
+  assertNotNewer(done);
+  return PROVISION_STEPS.map((step) => step.id).filter((id) => !done.some((step) => step.id === id));
 }
 
-async function readSteps(db: Queryable): Promise<string[]> {
-  const rows = await db.query<{ id: string }>(sql`select id from svc_meta.provision_step`);
-  return rows.map((row) => row.id);
+/** Throws `database_is_newer` before anything is changed; says nothing where the role may not look yet. */
+export async function refuseNewer(db: Queryable): Promise<void> {
+  const [found] = await db.query<{ there: boolean }>(
+    raw(`select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') as there
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'svc_meta' and c.relname = 'provision_step'`),
+  );
+  if (found?.there === true) assertNotNewer(await readSteps(db));
+}
+
+async function readSteps(db: Queryable): Promise<AppliedStep[]> {
+  // Earlier versions made the table without the column.
+  return await db.query<AppliedStep>(
+    raw(`select id, to_jsonb(step) ->> 'min_version' as min_version from svc_meta.provision_step as step`),
+  );
 }
 
 /** Applies what is missing, each step in a transaction of its own, and answers what it applied. */
@@ -75,6 +89,12 @@ export async function applySteps(
             'create table svc_meta.provision_step (id text primary key, applied_at timestamptz not null default now())',
           ),
         );
+      const [column] = await db.query(
+        raw(`select from pg_attribute
+          where attrelid = 'svc_meta.provision_step'::regclass and attname = 'min_version'`),
+      );
+      // Looked for first: it would wait for everybody who reads the table.
+      if (!column) await db.query(raw('alter table svc_meta.provision_step add column min_version text'));
     }),
   );
   const pending = new Set(await pendingSteps(db));
@@ -84,7 +104,9 @@ export async function applySteps(
       asOwner(db, async () => {
         await db.query(raw(step.sql));
         await db.query(raw(SCHEMA_GRANTS));
-        await db.query(sql`insert into svc_meta.provision_step (id) values (${step.id})`);
+        await db.query(
+          sql`insert into svc_meta.provision_step (id, min_version) values (${step.id}, ${step.minVersion ?? null})`,
+        );
       }),
     );
   }

@@ -80,6 +80,41 @@ test('a schema realtime of somebody else is refused before anything changes, als
   });
 });
 
+test('a database that a newer version has prepared is refused with that version, and nothing in it changes', async () => {
+  const { ownerUrl } = await provisionAt(database.url);
+  const refusal = async (): Promise<string> =>
+    await provisionAt(database.url).then(
+      () => 'taken',
+      (error: unknown) => `${(error as { code?: string }).code ?? ''} ${String(error)}`,
+    );
+  await asRole(ownerUrl, async (client) => {
+    // What this version would do is missing, too.
+    await client.query(`delete from svc_meta.provision_step where id = 'auth-2';
+      insert into svc_meta.provision_step (id, min_version) values ('auth-900', '0.10.0'), ('auth-901', '99.1.0'), ('auth-902', null)`);
+    expect(await refusal()).toMatch(/^database_is_newer .*it needs 99\.1\.0 or newer/);
+    const { rows } = await client.query(`select id from svc_meta.provision_step where id = 'auth-2'`);
+    expect(rows).toEqual([]);
+    await client.query(`delete from svc_meta.provision_step where min_version is not null;
+      insert into svc_meta.provision_step (id) values ('auth-2')`);
+  });
+  // Steps that only add are no reason: the version before goes on with them.
+  expect((await provisionAt(database.url)).applied).toEqual([]);
+});
+
+test('the record of an earlier version gets its column with the next step', async () => {
+  const { ownerUrl } = await provisionAt(database.url);
+  await asRole(ownerUrl, async (client) => {
+    await client.query(`alter table svc_meta.provision_step drop column min_version`);
+    expect((await provisionAt(database.url)).applied).toEqual([]);
+    await client.query(`drop table svc_meta.seed; delete from svc_meta.provision_step where id = 'seed-1'`);
+    expect((await provisionAt(database.url)).applied).toEqual(['seed-1']);
+    const { rows } = await client.query(
+      `select min_version from svc_meta.provision_step where id = 'seed-1'`,
+    );
+    expect(rows).toEqual([{ min_version: null }]);
+  });
+});
+
 test('eight instances that boot at once provision once', async () => {
   const outcomes = await Promise.all(Array.from({ length: 8 }, () => provisionAt(database.url)));
   const applied = outcomes.flatMap((outcome) => outcome.applied);

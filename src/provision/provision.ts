@@ -20,6 +20,7 @@ import {
   grantQuietBackfills,
   grantReplication,
   pendingSteps,
+  refuseNewer,
 } from './database.ts';
 import { refuseForeignSchemas } from './foreign-schemas.ts';
 import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
@@ -95,6 +96,7 @@ async function provisionAt(
   try {
     assertDirect(addresses, state);
     await refuseForeignSchemas(db);
+    await refuseNewer(db);
     const self = await checkRights(db);
     const applied = (await isReady(db, self, address)) ? [] : await prepare(db, self, address, log);
     await grantReplication(db);

@@ -1,5 +1,6 @@
 // The data API on one screen: parse → plan → sql → run → respond. The request line and headers are parsed already;
 // the files in actions/ hold what differs between reads, writes and calls.
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import type { WireResult } from '../postgres/wire/wire.ts';
 import type { Action, Plan } from './actions/action.ts';
 import { CALL } from './actions/call.ts';
@@ -8,8 +9,9 @@ import { options } from './actions/options.ts';
 import { READ } from './actions/read.ts';
 import { WRITES } from './actions/write.ts';
 import type { Exchange } from './exchange.ts';
+import { exposed as exposedBy } from './plan/exposed.ts';
 import type { ApiRequest } from './request/api-request.ts';
-import { EMPTY_OBJECT } from './request/body.ts';
+import { EMPTY_OBJECT, type Payload } from './request/body.ts';
 import { contentType, type ExplainMedia } from './request/media-type.ts';
 import { pageShape, type Page } from './request/page.ts';
 import { respond, type Answer } from './respond/respond.ts';
@@ -36,13 +38,40 @@ export function serve(exchange: Exchange): Promise<void> {
 
 /** Without a body nothing is awaited before the statement is sent, so requests of one tick share a socket write. */
 async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Promise<void> {
-  const { request, exposed, plans, reply } = exchange;
-
   const page = action.page(exchange);
   if (action.payload) exchange.context.callers.assertRoom(exchange.caller, exchange.scope);
   const reading = action.payload?.(exchange);
   const payload = reading ? await reading : EMPTY_OBJECT;
+  try {
+    await answered(action, exchange, page, payload);
+  } catch (error) {
+    // The statement was rolled back, and nothing of the answer is written.
+    const snapshot = isNameGone(error)
+      ? await exchange.context.snapshotAfter?.(exchange.exposed.version)
+      : undefined;
+    if (!snapshot) throw error;
+    await answered(action, { ...exchange, exposed: exposedBy(snapshot) }, page, payload);
+  }
+}
 
+/** As it is for statements planned before somebody else's migration has renamed something. */
+function isNameGone(error: unknown): boolean {
+  return isDatabaseError(
+    error,
+    'undefined_column',
+    'undefined_table',
+    'undefined_function',
+    'undefined_object',
+  );
+}
+
+async function answered<P extends Plan>(
+  action: Action<P>,
+  exchange: Exchange,
+  page: Page,
+  payload: Payload,
+): Promise<void> {
+  const { request, exposed, plans, reply } = exchange;
   const key = planKey(request, page, action.payloadShape?.(exchange, payload) ?? '');
   const { plan, sql } = plans.get(exposed, key, () => {
     const made = action.plan(exchange, payload, page);

@@ -186,9 +186,25 @@ export const routineNotFound = (message: string, details: string, hint: string):
 export const badArguments = (message: string, details: string, hint: string): Problem =>
   new Problem('PGRST202', 400, message, { details, hint });
 
+export const sameArgument = (routine: { readonly name: string }, names: readonly string[]): Problem =>
+  new Problem(
+    'PGRST202',
+    400,
+    `${names.map((name) => `'${name}'`).join(' and ')} are the same argument of '${routine.name}'`,
+    {
+      hint: 'One is the earlier name of the other (renamed_from in svc.yaml): send one of them.',
+    },
+  );
+
 export const unknownColumn = (column: string, relation: string): Problem =>
   new Problem('PGRST204', 400, `Could not find the '${column}' column of '${relation}' in the schema cache`, {
     hint: `Declare '${column}' under fields of '${relation}' in svc.yaml, or correct the name.`,
+  });
+
+/** During the rollout of a rename: both names are understood, but not in one row. */
+export const sameColumn = (one: string, other: string, relation: string): Problem =>
+  new Problem('PGRST204', 400, `'${one}' and '${other}' are the same column of '${relation}'`, {
+    hint: 'One is the earlier name of the other (renamed_from in svc.yaml): send one of them.',
   });
 
 export const relationNotFound = (schema: string, name: string, suggestion: string | undefined): Problem =>

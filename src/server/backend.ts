@@ -229,6 +229,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const jobs: Array<() => void> = [];
   const context: FeatureContext = {
     snapshot: () => served.snapshot,
+    snapshotAfter: (version) => served.after(version),
     callers,
     reads,
     owner,

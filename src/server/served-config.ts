@@ -8,6 +8,7 @@ import { must } from '../lib/assert.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Log } from '../log/log.ts';
 import { readSchemaVersion } from '../migrate/state/applied-state.ts';
+import { readRenames } from '../migrate/state/former-names.ts';
 import type { Listener } from '../postgres/listen.ts';
 import { syncBuckets } from '../storage/objects/bucket.ts';
 import type { Databases } from './databases.ts';
@@ -43,6 +44,7 @@ export class ServedConfig {
   #versionSeen: string | undefined;
   #compareTimer: NodeJS.Timeout | undefined;
   #fault: string | undefined;
+  #looking: Promise<void> | undefined;
 
   constructor(options: ServedConfigOptions) {
     this.#options = options;
@@ -93,6 +95,23 @@ export class ServedConfig {
     this.#refresh.ask();
   }
 
+  /**
+   * The snapshot after this version, once the catalog is read again if the schema has changed; undefined: it has not. For
+   * statements that came between a change and its announcement.
+   */
+  async after(version: number): Promise<Snapshot | undefined> {
+    // A look that had begun before may have come too early.
+    for (let looks = 0; looks < 2 && this.snapshot.version === version; looks++) {
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = undefined;
+      });
+      await this.#looking.catch(() => {
+        // Then the first error is the answer: nobody knows of a change.
+      });
+    }
+    return this.snapshot.version === version ? undefined : this.snapshot;
+  }
+
   async close(): Promise<void> {
     this.#refresh.close();
     clearInterval(this.#compareTimer);
@@ -124,16 +143,37 @@ export class ServedConfig {
     if (this.#changesSeen < this.#changes) await this.#readCatalog(this.snapshot.config);
   }
 
+  /** Not one of the queue, which a reload may hold until its migration is done: what it has renamed is gone at once. */
+  async #look(): Promise<void> {
+    const before = this.snapshot;
+    const version = await readSchemaVersion(this.#options.databases.catalog);
+    if (version === this.#versionSeen) return;
+    const swap = await this.#read(before.config);
+    if (this.#snapshot === before) swap();
+  }
+
   async #readCatalog(config: Config): Promise<void> {
+    const swap = await this.#read(config);
+    swap();
+  }
+
+  async #read(config: Config): Promise<() => void> {
     const changes = this.#changes;
     const { catalog: database } = this.#options.databases;
     // Before the catalog: a change that comes between the two is seen again.
     const version = await readSchemaVersion(database);
     const catalog = await introspect(database, exposedSchemas(config));
-    this.#versionSeen = version;
-    this.#fault = undefined;
-    this.#changesSeen = changes;
-    this.#snapshot = { config, catalog, version: (this.#snapshot?.version ?? 0) + 1 };
+    const renames = await readRenames(database);
+    return () => {
+      this.#versionSeen = version;
+      this.#fault = undefined;
+      this.#changesSeen = changes;
+      this.#snapshot = {
+        config,
+        catalog: { ...catalog, renames },
+        version: (this.#snapshot?.version ?? 0) + 1,
+      };
+    };
   }
 }
 

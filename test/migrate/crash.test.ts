@@ -1,6 +1,7 @@
 // Disasters: the process dies before any statement, many start at once, an older file comes back, a reader is in
 // the way. Each time one undisturbed run converges, and no row is lost.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -189,6 +190,36 @@ describe('kill -9', () => {
       await forgetAll();
     }
     expect(killed).toBeGreaterThan(15 / STRIDE);
+  });
+
+  test('ten times in the middle of a batched step, which comes to each row once', async () => {
+    const table = `tables:
+  counters:
+    fields: [{ name: id, type: integer, primary_key: true }, { name: n, type: integer, default: 0 }]
+    rls: []
+`;
+    const sql = 'update counters set n = n + 1 from pg_sleep(0.02) where id between $1 and $2';
+    const step = { name: 'count', sql, batch: { table: 'counters', size: 2 } };
+    const yaml = `${table}migrations: { steps: ${JSON.stringify([step])} }\n`;
+    await world.settle(table);
+    await world.sql('insert into counters (id) select i from generate_series(1, 400) as i');
+    const last = async (): Promise<number> =>
+      Number((await world.sql('select progress from svc_meta.data_step'))[0]?.['progress'] ?? 0);
+    for (let killed = 0; killed < 10; killed += 1) {
+      const before = await last();
+      const file = join(folder, 'batches.yaml');
+      await writeFile(file, yaml);
+      const process_ = spawn(process.execPath, [CHILD, world.ownerUrl, file], { stdio: 'ignore' });
+      const ended = once(process_, 'exit');
+      await expect.poll(last, { interval: 5 }).toBeGreaterThan(before);
+      process_.kill('SIGKILL');
+      expect(await ended).toEqual([null, 'SIGKILL']);
+    }
+    expect(await world.sql(`select state from svc_meta.data_step`)).toEqual([{ state: 'running' }]);
+    await world.settle(yaml);
+    expect(await world.sql('select n, count(*)::int as rows from counters group by n')).toEqual([
+      { n: 1, rows: 400 },
+    ]);
   });
 
   test('a lock that the killed process holds a moment longer is not taken for an instance at work', async () => {

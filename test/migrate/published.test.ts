@@ -193,6 +193,25 @@ describe('a published table goes on taking updates', () => {
     expect(await identity()).toBe('d');
   });
 
+  test.for(['true', '{ old: full }', ''])(
+    'while its key moves to a column whose type changes; then realtime: %s',
+    async (realtime) => {
+      const keyed = (on: string, type: string, told: string): string =>
+        file(
+          told,
+          [`{ name: id, type: ${type}`, '{ name: other, type: integer']
+            .map((field) => `${field}, required: true${field.includes(on) ? ', primary_key: true' : ''} }`)
+            .join(', '),
+        );
+      await world.settle(keyed('other', 'bigint', 'true'));
+      await world.sql('insert into t values (1, 1), (2, 2)');
+      await world.settle(keyed('id', 'integer', realtime), { maxWriteBlockMs: 0 });
+      expect(await members()).toEqual(realtime === '' ? [] : ['public.t']);
+      expect(await identity()).toBe(realtime === '{ old: full }' ? 'f' : 'd');
+      await world.sql('update t set other = 3 where id = 1');
+    },
+  );
+
   test('a large table is published once its key is there', async () => {
     await world.settle(file('', `{ name: id, type: integer, required: true }, ${NOTE}`));
     await world.sql('insert into t select n from generate_series(1, 20) n');

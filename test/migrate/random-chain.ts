@@ -342,6 +342,7 @@ const keepsApart: SpecialEdit = (file, _files, random) => {
     return `the exclusion constraint of ${table.name} is removed`;
   }
   const columns = table.columns.filter(({ type, fixed }) => fixed || KEYS.has(type));
+  if (columns.length === 0) return null;
   const column = random.pick(columns);
   table.excluded = column.id;
   return `an exclusion constraint keeps values of ${table.name}.${column.name} apart`;

@@ -403,7 +403,8 @@ function indexColumns(
         ? { columns: names }
         : { columns: [{ expression: text(`{${first}} is null`) }, ...others.map(nameOf)] };
     case 'include':
-      return { columns: [nameOf(first)], include: names };
+      // A unique one holds for its columns alone, and only all of them together are unique here.
+      return { columns: unique ? names : [nameOf(first)], include: names };
     default:
       return { columns: names };
   }

@@ -84,6 +84,8 @@ test('what is not named is not there, and a hidden column neither', async () => 
 
 test('auth_required holds for exposed functions too', async () => {
   expect((await get('/rpc/whoami')).status).toBe(401);
+  const nobody = await world.token({ sub: undefined, role: 'anon' });
+  expect((await get('/rpc/whoami', { authorization: `Bearer ${nobody}` })).status).toBe(401);
   const token = await world.token({ sub: '00000000-0000-4000-8000-000000000001', role: 'authenticated' });
   expect(await get('/rpc/whoami', { authorization: `Bearer ${token}` })).toEqual({
     status: 200,

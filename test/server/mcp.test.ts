@@ -161,6 +161,15 @@ describe('svc mcp', () => {
       sql: "select repeat('x', 1000) as x from generate_series(1, 1000000)",
     });
     expect(many.text.length).toBeLessThan(70_000);
+    // Read no further than that, so that it still is JSON.
+    expect(JSON.parse(many.text)).toMatchObject({ more: true });
+  });
+
+  test('it does not wait for a lock that the app holds', async () => {
+    await admin.query('begin; lock table notes in access exclusive mode');
+    const answer = await call(open, 'query', { sql: 'select * from notes' });
+    await admin.query('rollback');
+    expect(answer).toMatchObject({ isError: true, text: expect.stringMatching(/lock timeout/) });
   });
 
   test('on a database that is not that of svc dev rows are not read unless it is said', async () => {

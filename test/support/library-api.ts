@@ -1,6 +1,7 @@
 // A small library schema as the data API would expose it, without a database, for unit tests of plans and SQL.
 //
 //   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags, nodes with a parent, a view and functions.
+import { NO_OTHER_NAMES } from '../../src/rest/plan/other-names.ts';
 import type { Catalog, Column, ForeignKey, Relation, Routine } from '../../src/catalog/catalog.ts';
 import { relationshipsOf } from '../../src/rest/plan/find-relationships.ts';
 import type { Exposed } from '../../src/rest/plan/exposed.ts';
@@ -43,6 +44,7 @@ function table(
     ...rest,
     column: new Map(list.map((one) => [one.name, one])),
     hidden: new Set(rest.hidden),
+    other: NO_OTHER_NAMES,
   };
 }
 
@@ -83,6 +85,7 @@ function routine(name: string, rest: Partial<ExposedRoutine>): ExposedRoutine {
     isSetOf: false,
     isSingleRow: false,
     authRequired: false,
+    other: { routine: [], args: new Map() },
     ...rest,
   };
 }
@@ -167,6 +170,7 @@ function expose(): Exposed {
     schemas: ['public'],
     relations,
     routines,
+    other: { relations: new Map(), routines: new Map() },
     relationships: relationshipsOf(relations, routines, catalog),
     catalog,
     usesResponseSettings: false,

@@ -18,6 +18,7 @@ export function checkDataSteps(context: CheckContext): void {
     if (names.has(name)) context.reportTwice([...path, 'name'], `the step ${name} is declared twice`);
     names.add(name);
     checkText(context, path, step);
+    if (typeof step.undo === 'object') checkFile(context, [...path, 'undo', 'file'], step.undo.file);
   });
 }
 

@@ -47,6 +47,16 @@ export function checkSqlFunctions(context: CheckContext): void {
     context,
     entries.map(([name, fn]) => ({ path: ['rpc', name], name, from: fn.renamedFrom })),
   );
+  for (const [name, fn] of entries) {
+    checkRenames(
+      context,
+      fn.args.map((arg, index) => ({
+        path: ['rpc', name, 'args', index],
+        name: arg.name ?? '',
+        from: arg.renamedFrom,
+      })),
+    );
+  }
 }
 
 /** PL/pgSQL begins with a block; a bare statement is the other language. */

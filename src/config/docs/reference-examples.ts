@@ -299,7 +299,7 @@ rpc:
     volatility: stable
     security: invoker
     args:
-      - { name: words, type: text, required: true }
+      - { name: words, type: text, required: true, renamed_from: query }
       - { name: most, type: integer, default: 10 }
     returns: { type: setof products }
     body: select * from products where headline ilike '%' || words || '%' limit most
@@ -378,6 +378,7 @@ migrations:
       after: expand
       on_empty: skip
       timeout: 5m
+      undo: { file: steps/join-names.sql }
     - name: shout
       sql: update todos set title = upper(title) where id between $1 and $2
       after: contract

@@ -20,6 +20,7 @@ writeFileSync(join(directory, 'seed', 'hours.csv'), 'day\n2026-01-01\n');
 writeFileSync(join(directory, 'seed', 'admin.sql'), 'select 1');
 mkdirSync(join(directory, 'steps'));
 writeFileSync(join(directory, 'steps', 'split-names.sql'), 'select 1');
+writeFileSync(join(directory, 'steps', 'join-names.sql'), 'select 1');
 mkdirSync(join(directory, 'tables'));
 writeFileSync(join(directory, 'tables', 'ratings.yaml'), 'tables: {}');
 writeFileSync(join(directory, 'webhooks.yaml'), '# none yet');

@@ -128,6 +128,7 @@ describe('as long as nothing has changed', () => {
       .replace(/^(?:include|sql): .*$/gm, '')
       .replaceAll('body_file:', 'body:')
       .replace('run: steps/split-names.sql', 'sql: select 1')
+      .replace('undo: { file: steps/join-names.sql }', 'undo: select 1')
       .replace('{ file: sql/sales_by_day.sql }', 'select 1 as n');
     const variables = Object.fromEntries(
       [...text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => [name, `of-${name}`]),

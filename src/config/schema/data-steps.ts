@@ -23,6 +23,17 @@ const dataStep = z
           'Runs the statements once for each batch of rows, in a transaction each: `$1` is the first key of the batch, `$2` the last',
       })
       .optional(),
+    undo: z
+      .union([
+        sqlBody('The statements that take it back'),
+        z.strictObject({ file: text('SQL file, relative to svc.yaml', 'steps/join-names.sql') }),
+      ])
+      .meta({
+        description:
+          'What `svc migrate down` runs to take it back: the statements, or `{ file: <path> }`. Without it the rows stay as the step left them',
+        examples: ["update people set name = first || ' ' || last", { file: 'steps/join-names.sql' }],
+      })
+      .optional(),
   })
   .transform(({ on_empty: onEmpty, timeout: timeoutMs, ...same }) => ({ ...same, onEmpty, timeoutMs }));
 

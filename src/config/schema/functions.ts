@@ -32,22 +32,25 @@ const sqlFunction = z
       .optional(),
     args: list(
       'Arguments, called by name',
-      z.strictObject({
-        name: text(
-          'Argument name. May be left out with `expose: false`, since the API passes arguments by name, and of a single argument of type `json`, `jsonb`, `text` or `bytea`, which is the whole body of a call',
-        ).optional(),
-        type: text('PostgreSQL type'),
-        mode: z
-          .enum(MODES)
-          .meta({
-            description:
-              '`out` and `inout` are columns of the result, `variadic` takes any number of values as an array',
-            default: 'in',
-          })
-          .optional(),
-        required: flag('A call without it is answered 400'),
-        default: anyDefault,
-      }),
+      z
+        .strictObject({
+          name: text(
+            'Argument name. May be left out with `expose: false`, since the API passes arguments by name, and of a single argument of type `json`, `jsonb`, `text` or `bytea`, which is the whole body of a call',
+          ).optional(),
+          type: text('PostgreSQL type'),
+          mode: z
+            .enum(MODES)
+            .meta({
+              description:
+                '`out` and `inout` are columns of the result, `variadic` takes any number of values as an array',
+              default: 'in',
+            })
+            .optional(),
+          required: flag('A call without it is answered 400'),
+          default: anyDefault,
+          renamed_from: text('Earlier name of the argument, which calls may still use').optional(),
+        })
+        .transform(({ renamed_from: renamedFrom, ...same }) => ({ ...same, renamedFrom })),
     ),
     returns: z
       .strictObject({

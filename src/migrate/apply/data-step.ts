@@ -6,12 +6,13 @@ import { literal, raw, sql } from '../../postgres/sql.ts';
 import { MigrationRefused, problem } from '../problem.ts';
 import type { DataStepModel, SchemaModel } from '../schema/model.ts';
 import { digestModel, readCatalogFingerprint } from '../state/applied-state.ts';
-import { readProgress, recordDataStep, recordProgress } from '../state/data-steps.ts';
+import { forgetDataSteps, readProgress, recordDataStep, recordProgress } from '../state/data-steps.ts';
 
 export async function runDataStep(
   session: Queryable,
   step: DataStepModel,
   model: SchemaModel,
+  record: () => Promise<void> = () => recordDataStep(session, step, 'done'),
 ): Promise<void> {
   const settings = {
     search_path: raw('public, extensions'),
@@ -37,13 +38,25 @@ export async function runDataStep(
           return false;
         }
         if (!step.batch) await run(asOneStatement(step.sql));
-        await recordDataStep(session, step, 'done');
+        await record();
         return true;
       });
   } catch (error) {
     if (!isDatabaseError(error) || isDatabaseError(error, 'connection_exception')) throw error;
     throw refusal(step, error);
   }
+}
+
+/** Takes a step back; then it counts as never run. */
+export async function undoDataStep(
+  session: Queryable,
+  { undo, ...step }: DataStepModel,
+  model: SchemaModel,
+): Promise<void> {
+  if (!undo) return;
+  // No step can have such a name: of one in batches it is where the way back has come to.
+  const back = { ...step, ...undo, name: `undo ${step.name}` };
+  await runDataStep(session, back, model, () => forgetDataSteps(session, [step.name, back.name]));
 }
 
 type Batch = { readonly first: string; readonly last: string; readonly type: string };

@@ -191,15 +191,16 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'unforce-rls':
     case 'grant-table':
       return names.access.has(keyOf(change.table));
-    // Nobody is told of a row before its policies say who may be, nor before its key is there.
-    case 'publish':
+    // The former key may be gone long before the cutover, and updates would be refused without one.
     case 'unpublish':
+      return false;
     case 'set-replica-identity':
+      return change.identity === 'default' && isKeyDeferred(change.table, names);
     case 'keep-replica-identity':
-      return (
-        names.access.has(keyOf(change.table)) ||
-        names.keys.has(columnsKey(keyOf(change.table), primaryKeyOf(change.table)))
-      );
+      return isKeyDeferred(change.table, names);
+    // Nobody is told of a row before its policies say who may be.
+    case 'publish':
+      return names.access.has(keyOf(change.table)) || isKeyDeferred(change.table, names);
     case 'add-reference':
     case 'suspend-reference':
       return (
@@ -275,6 +276,10 @@ function isTargetDeferred(change: ForeignKeyChange, names: Names): boolean {
     change.kind === 'add-foreign-key' &&
     (isTaken(change.table, label, names) || names.keys.has(columnsKey(target, targetColumns)))
   );
+}
+
+function isKeyDeferred(table: DesiredTable, names: Names): boolean {
+  return names.keys.has(columnsKey(keyOf(table), primaryKeyOf(table)));
 }
 
 function namesRowType({ fn, live }: Extract<Change, { fn: DesiredFunction }>, names: Names): boolean {

@@ -56,8 +56,8 @@ export const PUBLICATIONS = {
   },
   'keep-replica-identity': (steps, { table, live }) => {
     const late = afterKey(steps, table);
-    if (late.lane === undefined) return;
-    addIdentity(steps, { table, live, identity: 'full' }, { stage: 'drop-dependants' });
+    if (late.lane === undefined && !steps.isDeferring) return;
+    steps.atOnce(() => addIdentity(steps, { table, live, identity: 'full' }, { stage: 'drop-dependants' }));
     addIdentity(steps, { table, live, identity: 'default' }, { ...late, stage: 'publication' });
   },
 } satisfies Partial<Planners>;

@@ -104,9 +104,23 @@ export class StepList {
 
   /** Steps of a deferred change: they become part of the cutover, or follow it. */
   whileDeferred(plan: () => void): void {
-    this.#deferred = true;
+    this.#planWhile(true, plan);
+  }
+
+  /** What of a deferred change must not wait. */
+  atOnce(plan: () => void): void {
+    this.#planWhile(false, plan);
+  }
+
+  get isDeferring(): boolean {
+    return this.#deferred;
+  }
+
+  #planWhile(deferred: boolean, plan: () => void): void {
+    const before = this.#deferred;
+    this.#deferred = deferred;
     plan();
-    this.#deferred = false;
+    this.#deferred = before;
   }
 
   add(draft: Draft): void {

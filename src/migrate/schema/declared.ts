@@ -128,9 +128,13 @@ function dataStepPath({ name }: DataStep): string {
 }
 
 function toDataStep(step: DataStep): DataStepModel {
-  const { name, sql, file = null, after, onEmpty, timeoutMs, batch } = step;
+  const { name, sql, file = null, after, onEmpty, timeoutMs, batch, undo } = step;
   const same = { name, sql, file, after, onEmpty, timeoutMs, at: dataStepPath(step) };
-  return batch === undefined ? same : { ...same, batch };
+  return {
+    ...same,
+    ...(batch === undefined ? {} : { batch }),
+    ...(undo === undefined ? {} : { undo: { sql: undo.sql, file: undo.file ?? null } }),
+  };
 }
 
 function extensionPath({ name }: Extension): string {
@@ -334,6 +338,7 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
       ...(arg.mode === undefined || arg.mode === 'in' ? {} : { mode: arg.mode }),
       required: arg.required,
       default: arg.default === undefined ? null : toDefaultModel(arg.default),
+      ...(arg.renamedFrom === undefined ? {} : { renamedFrom: arg.renamedFrom }),
     })),
     returns: typeName(fn.returns),
     ...(fn.kind === 'procedure' ? { kind: fn.kind } : {}),

@@ -30,6 +30,8 @@ export type DataStepModel = {
   readonly timeoutMs: number;
   /** Absent: it is one transaction. The table is written as SQL finds it in `public`. */
   readonly batch?: { readonly table: string; readonly size: number };
+  /** What takes it back; absent: nothing does. */
+  readonly undo?: Pick<DataStepModel, 'sql' | 'file'>;
   readonly at: string;
 };
 
@@ -296,6 +298,7 @@ export type ArgumentModel = {
   readonly type: string;
   readonly required: boolean;
   readonly default: DefaultModel | null;
+  readonly renamedFrom?: string;
 };
 
 export type ViewModel = {

@@ -18,6 +18,18 @@ export async function readDataSteps(session: Queryable): Promise<DataStepLedger>
   return new Map(rows.map(({ name, hash }) => [name, hash]));
 }
 
+/** Those that ran, as opposed to skipped ones. */
+export async function readStepsDone(session: Queryable): Promise<ReadonlySet<string>> {
+  const rows = await session.query<{ name: string }>(
+    raw(`select name from svc_meta.data_step where state = 'done'`),
+  );
+  return new Set(rows.map(({ name }) => name));
+}
+
+export async function forgetDataSteps(session: Queryable, names: readonly string[]): Promise<void> {
+  await session.query(sql`delete from svc_meta.data_step where name = any (${[...names]})`);
+}
+
 export async function recordDataStep(
   session: Queryable,
   step: DataStepModel,

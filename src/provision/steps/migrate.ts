@@ -98,3 +98,18 @@ alter table svc_meta.data_step add column progress text, drop constraint data_st
   add constraint data_step_state_check check (state in ('running', 'done', 'skipped'));
 `,
 };
+
+/** What the applied file says of earlier names: instances with an older file know only those. */
+export const formerNames: ProvisionStep = {
+  id: 'migrate-6',
+  sql: `
+create table svc_meta.rename (
+  kind text not null check (kind in ('relation', 'routine')),
+  schema_name text not null,
+  of_name text not null,
+  from_name text not null,
+  to_name text not null
+);
+revoke all on svc_meta.rename from public, anon, authenticated, service_role;
+`,
+};

@@ -4,4 +4,6 @@ export type ProvisionStep = {
   readonly id: string;
   /** Runs inside one transaction, as `svc_owner`. */
   readonly sql: string;
+  /** The oldest version of svc that still works after this step, for example `1.3.0`; absent: all do that know nothing of it. */
+  readonly minVersion?: string;
 };

@@ -6,6 +6,7 @@ import { imports, keyAliases } from './import.ts';
 import {
   dataStepLedger,
   dataStepProgress,
+  formerNames,
   migrationState,
   openObjectKinds,
   packedRunModel,
@@ -35,4 +36,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   deletionHolds,
   realtimeTriggers,
   dataStepProgress,
+  formerNames,
 ];

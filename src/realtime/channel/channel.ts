@@ -403,7 +403,7 @@ export class Channel implements Member {
     try {
       caller = await callerOf(token, this.#host.caller, this.#services.context.credentials);
       // A key says nothing about a user: clients send theirs when they have no session yet.
-      if (caller.user === null) return;
+      if (caller.token === null) return;
       await this.#services.sessions.assertAlive(caller);
     } catch (error) {
       if (!(error instanceof JoinRefused)) throw error;

@@ -37,7 +37,6 @@ export function toCaller(credential: Credential): Caller {
 }
 
 /** When the caller's token ends, in milliseconds since 1970; keys do not. */
-export function endOf({ user }: Caller): number | undefined {
-  const seconds = user?.expiresAt ?? undefined;
-  return seconds === undefined ? undefined : seconds * 1000;
+export function endOf({ expiresAt }: Caller): number | undefined {
+  return expiresAt === null ? undefined : expiresAt * 1000;
 }

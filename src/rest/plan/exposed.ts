@@ -4,7 +4,14 @@ import { keyOf, relationKey, type Catalog, type Relation } from '../../catalog/c
 import type { Snapshot } from '../../http/feature.ts';
 import { relationNotFound } from '../problem.ts';
 import { relationshipsOf } from './find-relationships.ts';
-import type { ExposedRelation, ExposedRoutine } from './relation.ts';
+import {
+  declaredColumns,
+  NO_OTHER_NAMES,
+  otherNamesOf,
+  otherNamesOfRoutine,
+  Renames,
+} from './other-names.ts';
+import type { ExposedRelation, ExposedRoutine, OtherNames } from './relation.ts';
 import type { Relationship } from './relationship.ts';
 import { closest } from './suggest.ts';
 import { withKeys } from '../../catalog/view-keys.ts';
@@ -13,6 +20,11 @@ export type Exposed = {
   readonly schemas: readonly string[];
   readonly relations: ReadonlyMap<string, ExposedRelation>;
   readonly routines: ReadonlyMap<string, ExposedRoutine>;
+  /** Relations and functions by their other names during the rollout of a rename. */
+  readonly other: {
+    readonly relations: ReadonlyMap<string, ExposedRelation>;
+    readonly routines: ReadonlyMap<string, ExposedRoutine>;
+  };
   readonly relationships: ReadonlyMap<string, readonly Relationship[]>;
   readonly catalog: Catalog;
   /** Some SQL in the database sets headers or the status of the answer. */
@@ -31,20 +43,24 @@ export function exposed(snapshot: Snapshot): Exposed {
 }
 
 function expose({ config, catalog, version }: Snapshot): Exposed {
+  const renames = new Renames(catalog);
   const relations = new Map<string, ExposedRelation>();
   for (const table of config.tables) {
-    const relation = catalog.relations.get(keyOf(table));
+    const relation = renames.find('relation', table, catalog.relations);
     if (!relation) continue;
-    const declared = new Set(table.fields.map((field) => field.name));
-    relations.set(keyOf(table), withColumns(relation, declared));
+    const { declared, other } = declaredColumns(relation, table, renames);
+    relations.set(keyOf(relation), withColumns(relation, declared, other));
   }
   for (const view of config.views) {
-    const relation = catalog.relations.get(keyOf(view));
+    const relation = renames.find('relation', view, catalog.relations);
     // A view has no column that the file does not declare.
     if (relation && view.expose)
       relations.set(
-        keyOf(view),
-        withColumns(withKeys(relation, catalog), new Set(relation.columns.map(({ name }) => name))),
+        keyOf(relation),
+        withColumns(withKeys(relation, catalog), new Set(relation.columns.map(({ name }) => name)), {
+          ...NO_OTHER_NAMES,
+          relation: otherNamesOf(view, relation.name),
+        }),
       );
   }
   for (const { schema, name, columns } of config.expose.relations) {
@@ -55,14 +71,23 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   }
   const routines = new Map<string, ExposedRoutine>();
   for (const declared of config.rpc) {
-    const key = relationKey(declared.schema, declared.name);
-    const routine = catalog.routines.get(key);
+    const routine = renames.find('routine', declared, catalog.routines);
     if (!routine || !declared.expose) continue;
-    routines.set(key, { ...routine, authRequired: declared.authRequired });
+    const { authRequired } = declared;
+    routines.set(keyOf(routine), {
+      ...routine,
+      authRequired,
+      other: otherNamesOfRoutine(routine, declared, renames),
+    });
   }
   for (const { schema, name, authRequired } of config.expose.routines) {
     const routine = catalog.routines.get(relationKey(schema, name));
-    if (routine) routines.set(relationKey(schema, name), { ...routine, authRequired });
+    if (routine)
+      routines.set(relationKey(schema, name), {
+        ...routine,
+        authRequired,
+        other: { routine: [], args: new Map() },
+      });
   }
   const schemas = new Set(['public']);
   for (const schema of [...relations.values(), ...routines.values()].map((one) => one.schema).sort())
@@ -71,6 +96,10 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
     schemas: [...schemas],
     relations,
     routines,
+    other: {
+      relations: byOtherNames(relations, ({ other }) => other.relation),
+      routines: byOtherNames(routines, ({ other }) => other.routine),
+    },
     relationships: relationshipsOf(relations, routines, catalog),
     catalog,
     usesResponseSettings:
@@ -79,12 +108,26 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   };
 }
 
-function withColumns(relation: Relation, declared: ReadonlySet<string>): ExposedRelation {
+function byOtherNames<T extends { readonly schema: string }>(
+  all: ReadonlyMap<string, T>,
+  namesOf: (one: T) => readonly string[],
+): ReadonlyMap<string, T> {
+  return new Map(
+    [...all.values()].flatMap((one) => namesOf(one).map((name) => [relationKey(one.schema, name), one])),
+  );
+}
+
+function withColumns(
+  relation: Relation,
+  declared: ReadonlySet<string>,
+  other: OtherNames = NO_OTHER_NAMES,
+): ExposedRelation {
   const columns = relation.columns.filter((column) => declared.has(column.name));
   return {
     ...relation,
     columns,
     column: new Map(columns.map((column) => [column.name, column])),
+    other,
     hidden: new Set(
       relation.columns.filter((column) => !declared.has(column.name)).map((column) => column.name),
     ),
@@ -92,14 +135,16 @@ function withColumns(relation: Relation, declared: ReadonlySet<string>): Exposed
 }
 
 export function findRelation(exposed: Exposed, schema: string, name: string): ExposedRelation {
-  const relation = exposed.relations.get(relationKey(schema, name));
+  const key = relationKey(schema, name);
+  const relation = exposed.relations.get(key) ?? exposed.other.relations.get(key);
   if (relation) return relation;
   const names = [...exposed.relations.values()].filter((one) => one.schema === schema).map((one) => one.name);
   throw relationNotFound(schema, name, closest(name, names, 0.6));
 }
 
 export function findRoutine(exposed: Exposed, schema: string, name: string): ExposedRoutine | undefined {
-  return exposed.routines.get(relationKey(schema, name));
+  const key = relationKey(schema, name);
+  return exposed.routines.get(key) ?? exposed.other.routines.get(key);
 }
 
 /** Columns that a role may read of a relation that it may not read as a whole; none where there are no such grants. */

@@ -132,7 +132,7 @@ function computedRelationship(routine: ExposedRoutine, relations: Relations): Re
     constraint: routine.name,
     columns: [],
     junction: undefined,
-    routine: { schema: routine.schema, name: routine.name },
+    routine: { schema: routine.schema, name: routine.name, otherNames: routine.other.routine },
   };
 }
 

@@ -1,7 +1,7 @@
 // Calls of SQL functions: which declared function, and where each of its arguments comes from. Every parameter
 // of a GET is an argument or a filter on the result, and only the function's signature can tell which.
 import type { Column, RoutineArg } from '../../catalog/catalog.ts';
-import { badArguments, routineNotFound } from '../problem.ts';
+import { badArguments, routineNotFound, sameArgument } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
 import { fieldText, isScalar } from '../request/json-keys.ts';
 import { BODY, FIELD, type At, type Condition, type Parameter, type Query } from '../request/query.ts';
@@ -9,6 +9,7 @@ import { WHOLE_BODY_TYPES } from '../../config/schema/functions.ts';
 import { findRoutine, type Exposed } from './exposed.ts';
 import type { ExposedRoutine } from './relation.ts';
 import type { CallPlan, PlannedArgument } from './plan.ts';
+import { argumentNamed } from './other-names.ts';
 import { originOf, type Origin } from './plan-read.ts';
 import { closest } from './suggest.ts';
 
@@ -23,7 +24,7 @@ export function planCallByGet(
 ): CallByGet {
   const routine = findRoutine(exposed, schema, name);
   const isArgument = (parameter: Parameter): boolean => {
-    const arg = routine?.args.find((one) => one.name === parameter.key);
+    const arg = routine && argumentNamed(routine, parameter.key);
     if (!arg) return !parameter.filter;
     // It is a filter only when the result has a column of that name.
     return !parameter.filter || !resultColumns(exposed, routine)?.has(parameter.key);
@@ -42,10 +43,9 @@ export function planCallByGet(
     const slot = given.get(unknown)?.[0];
     return slot === undefined ? '' : (values[slot] ?? '');
   });
-  const args = routine.args.flatMap((arg): PlannedArgument[] => {
-    const slots = given.get(arg.name);
-    if (!slots) return [];
-    return [{ ...toArgument(arg), slots: arg.variadic ? slots : slots.slice(-1) }];
+  const args = givenArguments(routine, [...given.keys()]).map(({ arg, key }): PlannedArgument => {
+    const slots = given.get(key) ?? [];
+    return { ...toArgument(arg, key), slots: arg.variadic ? slots : slots.slice(-1) };
   });
   return { call: { routine, arguments: args, fromBody: false }, query: { ...query, conditions } };
 }
@@ -62,13 +62,27 @@ export function planCallByPost(
   const whole = wholeBodyArgument(routine);
   if (whole) return { routine, arguments: [{ ...toArgument(whole), slots: [BODY] }], fromBody: false };
   checkNames(routine, keys, () => '');
-  const given = routine.args.filter((arg) => keys.includes(arg.name));
   const fromBody = needsRecord(routine, payload);
   return {
     routine,
     fromBody,
-    arguments: given.map((arg, index) => ({ ...toArgument(arg), slots: [FIELD - index] })),
+    arguments: givenArguments(routine, keys).map(({ arg, key }, index) => ({
+      ...toArgument(arg, key),
+      slots: [FIELD - index],
+    })),
   };
+}
+
+/** In the order of the function's arguments; `key`: what the request calls it. */
+function givenArguments(
+  routine: ExposedRoutine,
+  keys: readonly string[],
+): ReadonlyArray<{ readonly arg: RoutineArg; readonly key: string }> {
+  const given = new Map(keys.map((key) => [argumentNamed(routine, key), key]));
+  return routine.args.flatMap((arg) => {
+    const key = given.get(arg);
+    return key === undefined ? [] : [{ arg, key }];
+  });
 }
 
 /** The only argument of a function that takes the body as one value: it has no name. */
@@ -95,15 +109,18 @@ export function planSingleObject(exposed: Exposed, schema: string, name: string)
   return { routine, arguments: [{ ...toArgument(taker), slots: [BODY] }], fromBody: false };
 }
 
-function toArgument({ name, type, baseType, variadic }: RoutineArg): Omit<PlannedArgument, 'slots'> {
-  return { name, type, variadic, isJson: baseType === 'json' || baseType === 'jsonb' };
+function toArgument(
+  { name, type, baseType, variadic }: RoutineArg,
+  key = name,
+): Omit<PlannedArgument, 'slots'> {
+  return { name, key, type, variadic, isJson: baseType === 'json' || baseType === 'jsonb' };
 }
 
 /** Texts of the arguments, in the order of the plan. */
 export function argumentTexts(call: CallPlan, payload: Payload): Array<string | null> {
-  return call.arguments.map(({ name, isJson }) => {
+  return call.arguments.map(({ key, isJson }) => {
     // Of duplicate keys the last one counts, as in PostgreSQL's json.
-    const field = payload.fields.findLast((one) => one.key === name);
+    const field = payload.fields.findLast((one) => one.key === key);
     if (!field) return null;
     const text = fieldText(payload.bytes, field);
     return isJson && text !== null ? payload.bytes.toString('utf8', field.start, field.end) : text;
@@ -114,7 +131,7 @@ export function argumentTexts(call: CallPlan, payload: Payload): Array<string | 
 export function needsRecord(routine: ExposedRoutine, payload: Payload): boolean {
   return payload.fields.some((field) => {
     if (isScalar(payload.bytes, field)) return false;
-    const arg = routine.args.find((one) => one.name === field.key);
+    const arg = argumentNamed(routine, field.key);
     return arg !== undefined && !['json', 'jsonb', 'text', 'varchar'].includes(arg.baseType);
   });
 }
@@ -157,8 +174,13 @@ function checkNames(
   given: readonly string[],
   valueOf: (key: string) => string,
 ): void {
-  const unknown = given.filter((key) => !routine.args.some((arg) => arg.name === key));
-  const missing = routine.args.filter((arg) => !arg.hasDefault && !arg.variadic && !given.includes(arg.name));
+  const named = given.map((key) => argumentNamed(routine, key));
+  const unknown = given.filter((_, index) => named[index] === undefined);
+  const missing = routine.args.filter((arg) => !arg.hasDefault && !arg.variadic && !named.includes(arg));
+  const twice = given.filter(
+    (_, index) => named[index] && named.indexOf(named[index]) !== named.lastIndexOf(named[index]),
+  );
+  if (twice.length > 0) throw sameArgument(routine, twice);
   if (unknown.length === 0 && missing.length === 0) return;
   const sorted = [...given].sort();
   const [first] = unknown;

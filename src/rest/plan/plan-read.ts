@@ -23,6 +23,7 @@ import type {
   SelectItem,
 } from '../request/query.ts';
 import type { Exposed } from './exposed.ts';
+import { currentColumn } from './other-names.ts';
 import type { ExposedRelation } from './relation.ts';
 import type {
   Field,
@@ -139,10 +140,11 @@ class Draft {
   }
 
   #star(): void {
-    const { columns } = this.#origin;
+    const { columns, relation } = this.#origin;
     if (!columns) this.#hasUnknownColumns = true;
-    for (const name of columns?.keys() ?? []) {
-      const field = this.field({ column: name, steps: [] });
+    for (const column of columns?.keys() ?? []) {
+      const field = this.field({ column, steps: [] });
+      const name = relation?.other.declared.get(column) ?? column;
       this.#outputs.push({ name, field, cast: undefined, aggregate: undefined });
     }
   }
@@ -154,7 +156,7 @@ class Draft {
       path.steps.length === 0 &&
       aggregate === undefined &&
       this.#origin.columns !== undefined &&
-      !this.#origin.columns.has('count')
+      !this.#origin.columns.has(this.#current(path).column)
     );
   }
 
@@ -204,10 +206,18 @@ class Draft {
     return this.#embeds.find((one) => one.target === name);
   }
 
-  field(path: FieldPath): Field {
+  field(asked: FieldPath): Field {
     const { relation, columns, name } = this.#origin;
+    const path = this.#current(asked);
     if (relation?.hidden.has(path.column)) throw undefinedColumn(name, path.column);
     return { path, column: columns?.get(path.column) };
+  }
+
+  /** With the column's name in the database, whichever of its names was used. */
+  #current(path: FieldPath): FieldPath {
+    const { relation } = this.#origin;
+    const column = relation ? currentColumn(relation, path.column) : path.column;
+    return column === path.column ? path : { ...path, column };
   }
 
   condition(condition: Condition): PlannedCondition {
@@ -265,8 +275,9 @@ class Draft {
   }
 
   /** In a grouped result a column that is selected with a cast exists only in its cast form. */
-  #castOutput(path: FieldPath): string | undefined {
+  #castOutput(asked: FieldPath): string | undefined {
     if (!this.hasAggregates) return undefined;
+    const path = this.#current(asked);
     const output = this.#outputs.find(
       ({ field, cast, aggregate }) =>
         cast !== undefined && aggregate === undefined && field !== '*' && samePath(field.path, path),

@@ -1,16 +1,20 @@
 // Writes, checked against the catalog: which columns, which conflict target, which rows.
 import type { Column } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
-import { badBody, badPutFilters, unknownColumn, whereRequired } from '../problem.ts';
+import { badBody, badPutFilters, sameColumn, unknownColumn, whereRequired } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
 import type { Preferences } from '../request/preferences.ts';
 import type { Query, Slot } from '../request/query.ts';
+import { currentColumn } from './other-names.ts';
 import type { ExposedRelation } from './relation.ts';
 
 type Conflict = { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' };
 
+/** `key`: what the rows call it. */
+export type WrittenColumn = Column & { readonly key: string };
+
 export type WriteRows = {
-  readonly columns: readonly Column[];
+  readonly columns: readonly WrittenColumn[];
   readonly isArray: boolean;
   /** Fill keys that a row leaves out with the column's default instead of null. */
   readonly useDefaults: boolean;
@@ -66,7 +70,7 @@ function planInsert(
       'Give every object the same keys, or name them all in the columns parameter.',
     );
   }
-  const target = query.onConflict ?? relation.primaryKey;
+  const target = query.onConflict?.map((name) => currentColumn(relation, name)) ?? relation.primaryKey;
   const conflict: Conflict | undefined =
     preferences.resolution && target.length > 0
       ? {
@@ -112,7 +116,7 @@ function planPut(relation: ExposedRelation, query: Query, payload: Payload): Ins
       value.operation.operator === 'eq' &&
       value.operation.quantifier === undefined;
     if (!isKeyTest) throw badPutFilters();
-    return { column: value.path.column, slot: value.operation.slot };
+    return { column: currentColumn(relation, value.path.column), slot: value.operation.slot };
   });
   const named = new Set(only.map(({ column }) => column));
   const { primaryKey } = relation;
@@ -125,13 +129,18 @@ function planPut(relation: ExposedRelation, query: Query, payload: Payload): Ins
     kind: 'insert',
     // The key's columns are compared with the URL, so they are read even when the body lacks them.
     rows: {
-      columns: columnsOf(relation, [...new Set([...payload.keys, ...primaryKey])].sort()),
+      columns: columnsOf(relation, withKey(relation, payload.keys).sort()),
       isArray: payload.isArray,
       useDefaults: false,
     },
     conflict: { columns: primaryKey, action: 'merge' },
     only,
   };
+}
+
+function withKey(relation: ExposedRelation, keys: readonly string[]): string[] {
+  const named = new Set(keys.map((key) => currentColumn(relation, key)));
+  return [...new Set([...keys, ...relation.primaryKey.filter((column) => !named.has(column))])];
 }
 
 function rowsOf(
@@ -147,12 +156,17 @@ function rowsOf(
   };
 }
 
-function columnsOf(relation: ExposedRelation, names: readonly string[]): Column[] {
-  return names.map((name) => {
-    const column = relation.column.get(name);
-    if (!column) throw unknownColumn(name, relation.name);
-    return column;
+function columnsOf(relation: ExposedRelation, keys: readonly string[]): WrittenColumn[] {
+  const columns = keys.map((key) => {
+    const column = relation.column.get(currentColumn(relation, key));
+    if (!column) throw unknownColumn(key, relation.name);
+    return { ...column, key };
   });
+  for (const [index, { name, key }] of columns.entries()) {
+    const first = columns.findIndex((one) => one.name === name);
+    if (first < index) throw sameColumn(columns[first]?.key ?? name, key, relation.name);
+  }
+  return columns;
 }
 
 /** A write to every row is hardly ever meant, so it takes a filter that says so. */

@@ -73,6 +73,8 @@ export type PlanNode = {
 
 export type PlannedArgument = {
   readonly name: string;
+  /** What the body calls it. */
+  readonly key: string;
   readonly type: string;
   /** Takes the JSON text of its value, quotes included. */
   readonly isJson: boolean;

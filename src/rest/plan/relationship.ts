@@ -2,6 +2,7 @@
 import { AmbiguousEmbed, noRelationship, type Alternative } from '../problem.ts';
 import type { Embed } from '../request/query.ts';
 import type { ExposedRelation } from './relation.ts';
+import { wasForeignKey } from './other-names.ts';
 import { closest } from './suggest.ts';
 
 export type Cardinality = 'many-to-one' | 'one-to-many' | 'one-to-one' | 'many-to-many';
@@ -28,7 +29,9 @@ export type Relationship = {
   readonly columns: readonly ColumnPair[];
   readonly junction: Junction | undefined;
   /** A function from a row of the source to rows of the target. */
-  readonly routine: { readonly schema: string; readonly name: string } | undefined;
+  readonly routine:
+    | { readonly schema: string; readonly name: string; readonly otherNames: readonly string[] }
+    | undefined;
 };
 
 export function isToOne({ cardinality }: Relationship): boolean {
@@ -43,10 +46,11 @@ export function chooseRelationship(
 ): Relationship {
   const computed = relationships.filter((one) => one.routine?.name === target);
   const inSchema = relationships.filter((one) => one.target.schema === origin.schema && !one.routine);
-  const candidates =
+  const known =
     computed.length > 0 && hint === undefined
       ? computed
       : inSchema.filter((one) => (hint === undefined ? isNamed(one, target) : isHinted(one, target, hint)));
+  const candidates = known.length > 0 ? known : underOtherNames(relationships, inSchema, target, hint);
   const [only, ...others] = candidates;
   if (!only) {
     const names = inSchema.map((one) => one.target.name);
@@ -54,6 +58,49 @@ export function chooseRelationship(
   }
   if (others.length > 0) throw ambiguous(origin.name, target, candidates);
   return only;
+}
+
+/** The same while a table, a column or a function is being renamed. */
+function underOtherNames(
+  relationships: readonly Relationship[],
+  inSchema: readonly Relationship[],
+  target: string,
+  hint: string | undefined,
+): Relationship[] {
+  if (hint !== undefined) {
+    return inSchema.filter((one) => isHinted(one, currentTarget(one, target), currentHint(one, hint)));
+  }
+  const computed = relationships.filter((one) => one.routine?.otherNames.includes(target));
+  return computed.length > 0 ? computed : inSchema.filter((one) => isNamed(one, currentTarget(one, target)));
+}
+
+function currentTarget(one: Relationship, name: string): string {
+  if (one.target.other.relation.includes(name)) return one.target.name;
+  if (wasConstraint(one, name)) return one.constraint;
+  return one.source.other.columns.get(name) ?? name;
+}
+
+function currentHint(one: Relationship, name: string): string {
+  const { junction, source, target } = one;
+  if (!junction) {
+    if (wasConstraint(one, name)) return one.constraint;
+    return source.other.columns.get(name) ?? target.other.columns.get(name) ?? name;
+  }
+  const { relation, sourceColumns, targetColumns, sourceConstraint, targetConstraint } = junction;
+  if (relation.other.relation.includes(name)) return relation.name;
+  if (wasForeignKey(relation, side(sourceColumns, 1), name)) return sourceConstraint;
+  return wasForeignKey(relation, side(targetColumns, 0), name) ? targetConstraint : name;
+}
+
+function wasConstraint({ isOwner, source, target, columns, junction }: Relationship, name: string): boolean {
+  if (junction) return false;
+  return isOwner
+    ? wasForeignKey(source, side(columns, 0), name)
+    : wasForeignKey(target, side(columns, 1), name);
+}
+
+function side(columns: readonly ColumnPair[], index: 0 | 1): string[] {
+  return columns.map((pair) => pair[index]);
 }
 
 function isNamed(one: Relationship, target: string): boolean {
@@ -94,8 +141,7 @@ function ambiguous(origin: string, target: string, candidates: readonly Relation
 }
 
 function describe(origin: string, one: Relationship): Alternative {
-  const list = (columns: readonly ColumnPair[], side: 0 | 1): string =>
-    columns.map((pair) => pair[side]).join(', ');
+  const list = (columns: readonly ColumnPair[], index: 0 | 1): string => side(columns, index).join(', ');
   const { junction } = one;
   return {
     cardinality: one.cardinality,

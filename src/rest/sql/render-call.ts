@@ -87,7 +87,7 @@ function renderArgument(
   const name = quoteIdent(argument.name);
   const type = argumentType(argument.type);
   const prefix = argument.variadic ? 'VARIADIC ' : '';
-  if (record !== undefined) return `${prefix}${name} := ${quoteIdent(record)}.${name}`;
+  if (record !== undefined) return `${prefix}${name} := ${quoteIdent(record)}.${quoteIdent(argument.key)}`;
   const [first, ...more] = argument.slots.map((slot) => parts.param(slot));
   if (argument.variadic) return `${prefix}${name} := ARRAY[${[first, ...more].join(', ')}]::${type}`;
   return argument.name === '' ? `${first}::${type}` : `${name} := ${first}::${type}`;
@@ -95,7 +95,7 @@ function renderArgument(
 
 function renderRecord(call: CallPlan, record: string, parts: StatementParts): string {
   const definition = call.arguments.map(
-    (argument) => `${quoteIdent(argument.name)} ${argumentType(argument.type)}`,
+    (argument) => `${quoteIdent(argument.key)} ${argumentType(argument.type)}`,
   );
   return `json_to_record(${parts.param(BODY)}::json) AS ${quoteIdent(record)}(${definition.join(', ')})`;
 }

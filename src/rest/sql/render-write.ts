@@ -89,7 +89,7 @@ function renderStatement(
       const body = parts.alias('body');
       if (write.rows.columns.length === 0) return noUpdate(relation, returning);
       const set = write.rows.columns.map(
-        ({ name }) => `${quoteIdent(name)} = ${quoteIdent(body)}.${quoteIdent(name)}`,
+        ({ name, key }) => `${quoteIdent(name)} = ${quoteIdent(body)}.${quoteIdent(key)}`,
       );
       const from = renderRecords(relation, write.rows, body, parts);
       return `UPDATE ${table} SET ${set.join(', ')} FROM ${from}${renderWhere(node, parts)}${tail}`;
@@ -119,15 +119,18 @@ function renderInsert(
   parts: StatementParts,
 ): string {
   const names = rows.columns.map(({ name }) => quoteIdent(name));
+  const keys = new Map(rows.columns.map(({ name, key }) => [name, key]));
   const body = parts.alias('body');
   const alias = quoteIdent(body);
-  const conditions = only.map(({ column, slot }) => `${alias}.${quoteIdent(column)} = ${parts.param(slot)}`);
+  const conditions = only.map(
+    ({ column, slot }) => `${alias}.${quoteIdent(keys.get(column) ?? column)} = ${parts.param(slot)}`,
+  );
   if (shape.countInserted) conditions.push(countStep('+ 1'));
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
   const values =
     names.length === 0
       ? ` SELECT FROM ${emptyRows(rows, alias, parts)}${where}`
-      : `(${names.join(', ')}) SELECT ${names.map((name) => `${alias}.${name}`).join(', ')} FROM ${renderRecords(relation, rows, body, parts)}${where}`;
+      : `(${names.join(', ')}) SELECT ${rows.columns.map(({ key }) => `${alias}.${quoteIdent(key)}`).join(', ')} FROM ${renderRecords(relation, rows, body, parts)}${where}`;
   if (!conflict) return values;
   const target = conflict.columns.map(quoteIdent).join(', ');
   if (conflict.action === 'ignore' || names.length === 0)
@@ -156,7 +159,7 @@ function renderRecords(
   alias: string,
   parts: StatementParts,
 ): string {
-  const definition = rows.columns.map(({ name, type }) => `${quoteIdent(name)} ${type}`).join(', ');
+  const definition = rows.columns.map(({ key, type }) => `${quoteIdent(key)} ${type}`).join(', ');
   const as = `AS ${quoteIdent(alias)}(${definition})`;
   const body = parts.param(BODY);
   if (!rows.useDefaults) {
@@ -164,7 +167,7 @@ function renderRecords(
   }
   const defaults = rows.columns.flatMap((column) => {
     const value = defaultOf(relation, column);
-    return value === undefined ? [] : [`${quoteLiteral(column.name).trim()}, ${value}`];
+    return value === undefined ? [] : [`${quoteLiteral(column.key).trim()}, ${value}`];
   });
   const filled = `jsonb_build_object(${defaults.join(', ')})`;
   if (!rows.isArray) return `jsonb_to_record(${filled} || ${body}::jsonb) ${as}`;
