@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createWriteStream, existsSync } from 'node:fs';
 import { mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Config } from '../config/config.ts';
@@ -21,17 +21,23 @@ import {
   blobPath,
   CONFIG,
   DATABASE,
-  FORMAT,
   hashFile,
   keyCheckOf,
   listBackups,
   type Manifest,
   MANIFEST,
+  PLAIN_FORMAT,
+  PRIVATE,
   readBlobs,
+  readManifest,
+  SEALED_FORMAT,
 } from './manifest.ts';
-import { findTool, runTool, type PgTool } from './pg-tools.ts';
+import { findTool, pipeTool, runTool, type PgTool } from './pg-tools.ts';
+import { waitForPruning } from './prune.ts';
 import { assertNothingBeside, assertUnchanged, readSchema } from './rows/saved-schema.ts';
 import { saveRows } from './rows/save-rows.ts';
+import { SEALED, storeFor, type Seal } from './seal.ts';
+import { fileWriter } from './write-file.ts';
 
 export type BackupOptions = {
   /** A folder. */
@@ -54,6 +60,8 @@ export type BackupOptions = {
   readonly skipMissing: boolean;
   /** Things in the database that only a dump would save are named in the manifest instead of ending the backup. */
   readonly allowMissing: boolean;
+  /** With it nobody reads the backup but those it is encrypted to. */
+  readonly seal?: Seal | undefined;
 };
 
 export type BackupResult = {
@@ -71,11 +79,15 @@ const BATCH = 1000;
 export async function makeBackup(options: BackupOptions): Promise<BackupResult> {
   const { target, owner, ownAddress: address } = options;
   await mkdir(join(target, 'backups'), { recursive: true, mode: 0o700 });
-  const previous = await knownBlobs(target);
+  const { seal } = options;
+  const store = storeFor(seal?.recipients ?? []);
+  const write = fileWriter(seal);
+  const previous = await knownBlobs(target, store);
   const id = `${new Date().toISOString().replaceAll(':', '').replace(/\.\d+/, '')}-${randomBytes(3).toString('hex')}`;
   const folder = join(target, 'backups', id);
   const saver = await chooseSaver(options);
   await mkdir(folder, { mode: 0o700 });
+  await waitForPruning(target);
   return await whileHeld(owner, () =>
     oneTransaction({ address, access: 'read only', applicationName: 'svc-backup' }, async (session) => {
       const { server, ...snapshot } = await takeSnapshot(session);
@@ -84,27 +96,39 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
       await writeFile(join(folder, BLOBS), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''), {
         mode: 0o600,
       });
-      await writeFile(join(folder, CONFIG), options.config.source.text, { mode: 0o600 });
+      const own: string[] = [];
+      const add = async (name: string, text: string): Promise<void> => {
+        own.push(relative(folder, await write(join(folder, name), Readable.from([Buffer.from(text)]))));
+      };
+      await add(CONFIG, options.config.source.text);
+      const hidden = { rows: { ...saved.rows }, beside: [...saver.beside], missing };
+      if (seal !== undefined) await add(PRIVATE, JSON.stringify(hidden));
+      const shown = seal === undefined ? hidden : { rows: {}, beside: [], missing: [] };
       const parts: Record<string, { bytes: number; sha256: string }> = {};
-      for (const name of [...saved.parts, BLOBS, CONFIG]) parts[name] = await hashFile(join(folder, name));
+      const ending = seal === undefined ? '' : SEALED;
+      for (const name of [...saved.parts.map((part) => part + ending), BLOBS, ...own])
+        parts[name] = await hashFile(join(folder, name));
       const manifest: Manifest = {
-        format: FORMAT,
+        format: seal === undefined ? PLAIN_FORMAT : SEALED_FORMAT,
         version: packageVersion(),
         takenAt: snapshot.at,
         postgres: server,
         engine: saver.engine,
-        beside: [...saver.beside],
+        beside: shown.beside,
         parts,
-        rows: { ...saved.rows },
+        rows: shown.rows,
         blobs: {
           count: entries.length,
           bytes: entries.reduce((sum, { bytes }) => sum + bytes, 0),
-          missing,
+          missing: shown.missing,
         },
+        recipients: [...(seal?.recipients ?? [])],
+        store,
         keyCheck: keyCheckOf(options.secret),
       };
       await writeDurably(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
-      return { id, folder, manifest, copied };
+      const whole = { ...manifest, ...hidden, blobs: { ...manifest.blobs, missing } };
+      return { id, folder, manifest: whole, copied };
     }),
   ).catch(async (error: unknown) => {
     await rm(folder, { recursive: true, force: true });
@@ -128,7 +152,9 @@ async function chooseSaver({
   engine,
   env,
   allowMissing,
+  seal,
 }: BackupOptions): Promise<Saver> {
+  const write = fileWriter(seal);
   const tool = engine === 'copy' ? undefined : await findDump(owner, env, engine);
   if (tool)
     return {
@@ -136,8 +162,12 @@ async function chooseSaver({
       beside: [],
       async save(session, snapshot, folder) {
         const dump = join(folder, DATABASE);
-        const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`, `--file=${dump}`];
-        await runTool(tool, args, address);
+        const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`];
+        if (seal === undefined) await runTool(tool, [...args, `--file=${dump}`], address);
+        else
+          await pipeTool(tool, args, address, async ({ stdout }) => {
+            await write(dump, stdout);
+          });
         return { parts: [DATABASE], rows: await countRows(session) };
       },
     };
@@ -148,7 +178,7 @@ async function chooseSaver({
     beside: schema.beside,
     async save(session, _snapshot, folder) {
       await assertUnchanged(session, schema);
-      return await saveRows(session, schema.model, folder);
+      return await saveRows(session, schema.model, folder, undefined, write);
     },
   };
 }
@@ -195,11 +225,14 @@ export async function countRows(session: Queryable): Promise<Record<string, numb
 }
 
 /** Hashes of what earlier backups of this target have. */
-async function knownBlobs(target: string): Promise<ReadonlyMap<string, BlobEntry>> {
+async function knownBlobs(target: string, store: string): Promise<ReadonlyMap<string, BlobEntry>> {
   const known = new Map<string, BlobEntry>();
-  const last = (await listBackups(target)).at(-1);
-  if (last !== undefined)
-    for await (const entry of readBlobs(join(target, 'backups', last))) known.set(entry.version, entry);
+  for (const id of (await listBackups(target)).toReversed()) {
+    const folder = join(target, 'backups', id);
+    if ((await readManifest(folder)).store !== store) continue;
+    for await (const entry of readBlobs(folder)) known.set(entry.version, entry);
+    break;
+  }
   return known;
 }
 
@@ -207,7 +240,7 @@ type Copied = { readonly entries: BlobEntry[]; readonly copied: number; readonly
 
 async function copyBlobs(
   session: Queryable,
-  { target, backend, skipMissing }: BackupOptions,
+  { target, backend, skipMissing, seal }: BackupOptions,
   previous: ReadonlyMap<string, BlobEntry>,
 ): Promise<Copied> {
   if (!backend) return { entries: [], copied: 0, missing: [] };
@@ -225,9 +258,11 @@ async function copyBlobs(
       for (let next = waiting.pop(); next; next = waiting.pop()) {
         const { version, size, path } = next;
         try {
-          const had = await asKept(target, version, size, previous.get(version));
+          const place =
+            blobPath(target, storeFor(seal?.recipients ?? []), version) + (seal === undefined ? '' : SEALED);
+          const had = await asKept(place, { version, size }, previous.get(version), seal);
           if (!had) copied += 1;
-          entries.push(had ?? (await copyBlob(backend, target, version, size)));
+          entries.push(had ?? (await copyBlob(backend, place, { version, size }, seal)));
         } catch (error) {
           if (!(error instanceof BlobMissing)) throw error;
           missing.push(path);
@@ -249,28 +284,44 @@ async function copyBlobs(
 
 /** What is in the target already: files there are written whole or not at all. */
 async function asKept(
-  target: string,
-  version: string,
-  size: number,
+  path: string,
+  { version, size }: StoredBlob,
   known: BlobEntry | undefined,
+  seal: Seal | undefined,
 ): Promise<BlobEntry | undefined> {
-  const path = blobPath(target, version);
   const stats = await stat(path).catch(() => undefined);
-  if (stats?.size !== size) return undefined;
-  return known?.bytes === size ? known : { version, ...(await hashFile(path)) };
+  if (stats === undefined || (seal === undefined && stats.size !== size)) return undefined;
+  if (known?.bytes === stats.size) return known;
+  return { version, ...(await hashFile(path)), ...(seal === undefined ? {} : { size }) };
 }
 
-async function copyBlob(backend: Backend, target: string, version: string, size: number): Promise<BlobEntry> {
-  const path = blobPath(target, version);
+type StoredBlob = { readonly version: string; readonly size: number };
+
+async function copyBlob(
+  backend: Backend,
+  path: string,
+  { version, size }: StoredBlob,
+  seal: Seal | undefined,
+): Promise<BlobEntry> {
   await mkdir(join(path, '..'), { recursive: true, mode: 0o700 });
   const found = await backend.read(version, size);
   const staged = `${path}.${randomBytes(4).toString('hex')}`;
   const hash = createHash('sha256');
+  let read = 0;
   let bytes = 0;
+  const counted = Readable.from(
+    (async function* () {
+      for await (const chunk of Buffer.isBuffer(found) ? [found] : (found as AsyncIterable<Buffer>)) {
+        read += chunk.length;
+        yield chunk;
+      }
+    })(),
+    { objectMode: false },
+  );
   try {
     await pipeline(
-      Buffer.isBuffer(found) ? Readable.from([found]) : found,
-      async function* (chunks: AsyncIterable<Buffer>) {
+      seal === undefined ? counted : await seal.wrap(counted),
+      async function* (chunks: AsyncIterable<Uint8Array>) {
         for await (const chunk of chunks) {
           hash.update(chunk);
           bytes += chunk.length;
@@ -279,11 +330,11 @@ async function copyBlob(backend: Backend, target: string, version: string, size:
       },
       createWriteStream(staged, { mode: 0o600, flush: true }),
     );
-    if (bytes !== size)
+    if (read !== size)
       throw new Problem(
         'backup_blob_size',
         500,
-        `A stored file has ${bytes} bytes, and its row says ${size}`,
+        `A stored file has ${read} bytes, and its row says ${size}`,
         {
           details: version,
         },
@@ -292,7 +343,8 @@ async function copyBlob(backend: Backend, target: string, version: string, size:
   } finally {
     if (existsSync(staged)) await rm(staged, { force: true });
   }
-  return { version, bytes, sha256: hash.digest('hex') };
+  const sha256 = hash.digest('hex');
+  return { version, bytes, sha256, ...(seal === undefined ? {} : { size }) };
 }
 
 async function writeDurably(path: string, text: string): Promise<void> {

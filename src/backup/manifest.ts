@@ -3,11 +3,18 @@ import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { hasCode } from '../lib/error-code.ts';
 import { Problem } from '../problem/problem.ts';
+import type { OpenFile } from './seal.ts';
 
-export const FORMAT = 1;
+/** The newest that is known here: 2 is encrypted. */
+export const FORMAT = 2;
+export const SEALED_FORMAT = 2;
+export const PLAIN_FORMAT = 1;
+/** What a manifest says of the contents, where those are encrypted. */
+export const PRIVATE = 'private.json';
 export const MANIFEST = 'manifest.json';
 export const DATABASE = 'database.dump';
 export const BLOBS = 'blobs.jsonl';
@@ -31,6 +38,10 @@ const SCHEMA = z.object({
   /** Rows by `schema.table`, at the snapshot. */
   rows: z.record(z.string(), z.number()),
   blobs: z.object({ count: z.number(), bytes: z.number(), missing: z.array(z.string()) }),
+  /** Public keys that everything but this and the list of files is encrypted to. */
+  recipients: z.array(z.string()).default([]),
+  /** The folder of the files beside `backups`. */
+  store: z.string().default('blobs'),
   /** Tells whether a secret opens what is sealed in the database; says nothing else about it. */
   keyCheck: z.string(),
 });
@@ -38,7 +49,14 @@ const SCHEMA = z.object({
 export type Manifest = z.infer<typeof SCHEMA>;
 
 /** A file that was stored, at the snapshot. */
-export type BlobEntry = { readonly version: string; readonly bytes: number; readonly sha256: string };
+export type BlobEntry = {
+  readonly version: string;
+  /** As it lies there. */
+  readonly bytes: number;
+  readonly sha256: string;
+  /** Of what is encrypted in it. */
+  readonly size?: number;
+};
 
 /** Oldest first. */
 export async function listBackups(target: string): Promise<string[]> {
@@ -51,13 +69,13 @@ export async function listBackups(target: string): Promise<string[]> {
 }
 
 export async function readManifest(folder: string): Promise<Manifest> {
-  const text = await readFile(join(folder, MANIFEST), 'utf8').catch((cause: unknown) => {
+  const found = await readFile(join(folder, MANIFEST), 'utf8').catch((cause: unknown) => {
     throw new Problem('no_backup', 500, `There is no whole backup in ${folder}`, {
       hint: 'svc backup list --to <folder> names those that are whole.',
       cause,
     });
   });
-  const said: unknown = JSON.parse(text);
+  const said: unknown = JSON.parse(found);
   const { data, error } = SCHEMA.safeParse(said);
   if (!data) throw new Problem('bad_backup', 500, `${folder} has no valid manifest`, { cause: error });
   if (data.format > FORMAT)
@@ -65,6 +83,17 @@ export async function readManifest(folder: string): Promise<Manifest> {
       hint: 'Restore it with that version.',
     });
   return data;
+}
+
+const PRIVATE_PART = SCHEMA.pick({ rows: true, beside: true }).extend({ missing: z.array(z.string()) });
+
+/** With what is encrypted of it. */
+export async function readWholeManifest(folder: string, open: OpenFile): Promise<Manifest> {
+  const manifest = await readManifest(folder);
+  if (manifest.recipients.length === 0) return manifest;
+  const said: unknown = JSON.parse(await text(await open(join(folder, PRIVATE))));
+  const { rows, beside, missing } = PRIVATE_PART.parse(said);
+  return { ...manifest, rows, beside, blobs: { ...manifest.blobs, missing } };
 }
 
 export async function hashFile(path: string): Promise<{ bytes: number; sha256: string }> {
@@ -83,12 +112,12 @@ export function keyCheckOf(secret: string): string {
 }
 
 export async function* readBlobs(folder: string): AsyncGenerator<BlobEntry> {
-  const text = await readFile(join(folder, BLOBS), 'utf8');
-  for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line) as BlobEntry;
+  const lines = await readFile(join(folder, BLOBS), 'utf8');
+  for (const line of lines.split('\n')) if (line !== '') yield JSON.parse(line) as BlobEntry;
 }
 
-export function blobPath(target: string, version: string): string {
-  return join(target, 'blobs', version.slice(0, 2), version);
+export function blobPath(target: string, store: string, version: string): string {
+  return join(target, store, version.slice(0, 2), version);
 }
 
 function byText(a: string, b: string): number {

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { Problem } from '../problem/problem.ts';
 
@@ -84,20 +85,49 @@ export async function runTool(
   throw new Problem('postgres_program_failed', 500, `${path} failed`, { details: said });
 }
 
+/** The same with what it writes, or reads, as a stream. */
+export async function pipeTool(
+  { path }: PgTool,
+  args: readonly string[],
+  address: DatabaseAddress,
+  pipe: (program: { readonly stdin: Writable; readonly stdout: Readable }) => Promise<void>,
+): Promise<void> {
+  const child = spawn(path, args, {
+    env: { ...inherited(), ...libpqVariables(address) },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    said = `${said}${chunk.toString()}`.slice(-10_000);
+  });
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+  });
+  ended.catch(() => {});
+  const failed = await pipe(child).then(
+    () => undefined,
+    (error: unknown) => {
+      child.kill();
+      return error instanceof Error ? error : new Error(String(error));
+    },
+  );
+  const code = await ended;
+  // A program that gave up closes its streams: what it said is the reason.
+  if (failed instanceof Problem || (failed && code === null)) throw failed;
+  if (code === 0 && !failed) return;
+  const details = said.trim().split('\n').slice(-5).join('\n');
+  throw new Problem('postgres_program_failed', 500, `${path} failed`, { details, cause: failed });
+}
+
 async function run(
   path: string,
   args: readonly string[],
   variables: Readonly<Record<string, string>>,
   signal?: AbortSignal,
 ): Promise<{ code: number | null; output: string }> {
-  const { PATH, HOME, LANG } = process.env;
-  const inherited = Object.fromEntries(
-    Object.entries({ PATH, HOME, LANG }).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, value]],
-    ),
-  );
   const child = spawn(path, args, {
-    env: { ...inherited, ...variables },
+    env: { ...inherited(), ...variables },
     stdio: ['ignore', 'pipe', 'pipe'],
     signal,
   });
@@ -111,4 +141,13 @@ async function run(
     child.on('error', reject);
     child.on('close', (code) => resolve({ code, output }));
   });
+}
+
+function inherited(): Record<string, string> {
+  const { PATH, HOME, LANG } = process.env;
+  return Object.fromEntries(
+    Object.entries({ PATH, HOME, LANG }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value]],
+    ),
+  );
 }

@@ -1,7 +1,7 @@
 // A backup into an empty database and an empty store. Everything is checked before anything is written, and the rows come
 // in one transaction: whoever is killed in between has a database without any, and repeats the command.
-import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
@@ -18,7 +18,8 @@ import {
   readBlobs,
   readManifest,
 } from './manifest.ts';
-import { findTool, runTool } from './pg-tools.ts';
+import { findTool, pipeTool, runTool } from './pg-tools.ts';
+import { identitiesOf, openPlain, SEALED, type OpenFile } from './seal.ts';
 
 const AT_ONCE = 8;
 
@@ -40,13 +41,25 @@ export async function chooseBackup(target: string, id: string | undefined): Prom
   );
 }
 
+/** How its files are read; throws for one that is encrypted when no file with a private key is named. */
+export async function openerOf(folder: string, identity: string | undefined): Promise<OpenFile> {
+  const { recipients } = await readManifest(folder);
+  if (recipients.length === 0) return openPlain;
+  if (identity !== undefined && identity !== '') return await identitiesOf(identity);
+  throw new Problem('backup_sealed', 500, `${folder} is encrypted`, {
+    details: `to ${recipients.join(', ')}`,
+    hint: 'Name the file with a private key: --identity <file>, or SVC_BACKUP_IDENTITY_FILE.',
+  });
+}
+
 /** Reads every byte of it. Throws for the first that is not as it was. */
 export async function verifyBackup(target: string, folder: string): Promise<Manifest> {
   const manifest = await readManifest(folder);
   for (const [name, { bytes, sha256 }] of Object.entries(manifest.parts))
     await assertSame(join(folder, name), { bytes, sha256 });
+  const ending = manifest.recipients.length === 0 ? '' : SEALED;
   for await (const { version, bytes, sha256 } of readBlobs(folder))
-    await assertSame(blobPath(target, version), { bytes, sha256 });
+    await assertSame(`${blobPath(target, manifest.store, version)}${ending}`, { bytes, sha256 });
   return manifest;
 }
 
@@ -76,15 +89,17 @@ export async function restoreBlobs(
   target: string,
   folder: string,
   backend: Backend,
+  open: OpenFile = openPlain,
 ): Promise<{ readonly files: number; readonly bytes: number }> {
   await backend.check();
+  const { store } = await readManifest(folder);
   const waiting = await Array.fromAsync(readBlobs(folder));
   const files = waiting.length;
-  const bytes = waiting.reduce((sum, blob) => sum + blob.bytes, 0);
+  const bytes = waiting.reduce((sum, blob) => sum + (blob.size ?? blob.bytes), 0);
   const work = async (): Promise<void> => {
     for (let next = waiting.pop(); next; next = waiting.pop()) {
-      const source = createReadStream(blobPath(target, next.version)) as AsyncIterable<Buffer>;
-      await backend.write(next.version, source, next.bytes);
+      const source = (await open(blobPath(target, store, next.version))) as AsyncIterable<Buffer>;
+      await backend.write(next.version, source, next.size ?? next.bytes);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -97,13 +112,13 @@ export async function restoreDump(
   manifest: Manifest,
   address: DatabaseAddress,
   env: Readonly<Record<string, string | undefined>>,
+  open: OpenFile = openPlain,
 ): Promise<void> {
   const tool = await findTool('pg_restore', Math.floor(manifest.postgres / 10_000), env);
-  await runTool(
-    tool,
-    ['--exit-on-error', '--single-transaction', `--dbname=${address.database}`, join(folder, DATABASE)],
-    address,
-  );
+  const args = ['--exit-on-error', '--single-transaction', `--dbname=${address.database}`];
+  const dump = join(folder, DATABASE);
+  if (manifest.recipients.length === 0) return await runTool(tool, [...args, dump], address);
+  await pipeTool(tool, args, address, async ({ stdin }) => await pipeline(await open(dump), stdin));
 }
 
 export type Settled = {

@@ -39,13 +39,24 @@ export function failure(exitCode: number, message: string, hint?: string): Comma
   });
 }
 
+/** Work that was begun, or refused, for what was found and not for how this machine is set up. */
+const FOUND =
+  /^(?:no_backup|bad_backup|backup_\w+|restore_(?!wrong_key)\w+|clone_\w+|nothing_applied|schema_\w+|migration_under_way)$/;
+const MISUSED = /^bad_(?:clone_choice|identity|keep|recipient)$/;
+
+function codeOfWork(code: string): number | undefined {
+  if (MISUSED.test(code)) return EXIT.misuse;
+  return FOUND.test(code) ? EXIT.problem : undefined;
+}
+
 export function explain(error: unknown): CommandFailure {
   if (error instanceof CommandFailure) return error;
   // A start that was stopped while it waited for its database: what was asked for.
   if (error instanceof Abort && error.reason === 'shutdown') return new CommandFailure(0, '');
   if (error instanceof Problem) {
     const isAway = error.code === 'database_unreachable' || error.code === 'database_read_only';
-    return new CommandFailure(isAway ? EXIT.unavailable : EXIT.badConfiguration, renderProblem(error));
+    const code = isAway ? EXIT.unavailable : (codeOfWork(error.code) ?? EXIT.badConfiguration);
+    return new CommandFailure(code, renderProblem(error), error);
   }
   const database = databaseFailure(error);
   if (database) {

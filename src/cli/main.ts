@@ -27,6 +27,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   import: async (out) => (await import('./import.ts')).importCommand(out, variables),
   backup: async (out) => (await import('./backup/backup.ts')).backupCommand(out),
   restore: async (out) => (await import('./backup/restore.ts')).restoreCommand(out),
+  clone: async (out) => (await import('./backup/clone.ts')).cloneCommand(out),
   keys: async (out) => (await import('./keys.ts')).keysCommand(out, variables),
   doctor: async (out) => (await import('./doctor/doctor.ts')).doctorCommand(out, () => secretFiles),
   mcp: async () => (await import('./mcp/mcp.ts')).mcpCommand(),

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { findTool } from '../../src/backup/pg-tools.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { canDump } from './can-dump.ts';
 import { startFreshCluster } from '../support/peers/fresh-cluster.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
@@ -52,23 +52,6 @@ create view mine with (security_invoker = on) as select * from notes where owner
 create function stamp() returns trigger language plpgsql as $$ begin new.state := coalesce(new.state, '') || '+'; return new; end $$;
 create trigger stamp before insert or update on books for each row execute function stamp();
 `;
-
-async function canDump(): Promise<boolean> {
-  const client = new pg.Client(inject('postgresUrl'));
-  await client.connect();
-  try {
-    const { rows } = await client.query<{ major: number }>(
-      `select current_setting('server_version_num')::int / 10000 as major`,
-    );
-    await findTool('pg_dump', rows[0]?.major ?? 0, process.env);
-    await findTool('pg_restore', rows[0]?.major ?? 0, process.env);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    await client.end();
-  }
-}
 
 // PostgreSQL's own programs are those of the system: the runs on PostgreSQL 15 have them.
 const isPossible = await canDump();

@@ -350,6 +350,12 @@ describe('callers', () => {
     expect([status, json.claims.role]).toEqual([200, 'anon']);
   });
 
+  test('a token of role anon that names nobody is an anonymous caller', async () => {
+    const token = await world.token({ role: 'anon', sub: undefined });
+    expect((await world.call('echo', { token })).json.claims).toBeNull();
+    expect((await world.call('guarded', { token })).status).toBe(401);
+  });
+
   test('a service_role token passes auth_required', async () => {
     const token = await world.token({ role: 'service_role', sub: undefined });
     const { status, json } = await world.call('guarded', { token });

@@ -34,6 +34,7 @@ const SPIN = `export default async (req) => { if (req.query.now) for (;;); retur
 const FOREVER = `
 export default (req, ctx) => new Promise((resolve) => {
   if (req.query.polite) ctx.signal.addEventListener('abort', () => { console.log('aborted: ' + ctx.signal.reason.name); resolve({}); });
+  console.log('it listens');
 });`;
 
 const pids = (w: World): number[] =>
@@ -129,7 +130,8 @@ test('a caller who leaves aborts the signal', async () => {
   const w = await start({ files: { 'functions/forever.js': FOREVER }, size: 1 });
   const controller = new AbortController();
   const call = w.call('forever?polite=1', { signal: controller.signal });
-  await until('it runs', () => w.functions.status().workers[0]?.inFlight === 1);
+  await until('it runs', () => w.logText().includes('it listens'));
+  expect(w.functions.status().workers[0]?.inFlight).toBe(1);
   controller.abort();
   await expect(call).rejects.toThrow();
   await until('the handler saw it', () => w.logText().includes('aborted: AbortError'));

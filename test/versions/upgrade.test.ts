@@ -108,7 +108,7 @@ test('what svc.yaml does not declare ends it by name, and nothing is changed', a
   const { major } = await readNativePackage(given ?? '');
   const former = ['--former', given ?? ''];
   const refused = await upgrade(...former);
-  expect([refused.code, refused.output]).toEqual([78, expect.stringContaining('by_hand')]);
+  expect([refused.code, refused.output]).toEqual([1, expect.stringContaining('by_hand')]);
   expect(readFileSync(join(folder, '.svc/postgres/PG_VERSION'), 'utf8').trim()).toBe(major);
   expect(existsSync(join(folder, '.svc/upgrade'))).toBe(false);
   expect(await upgrade(...former, '--allow-missing')).toMatchObject({ code: 0 });

@@ -1,5 +1,4 @@
 // The rows of a backup into tables that a migration has made.
-import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
@@ -16,6 +15,7 @@ import { moveSequences, readSequences, standingElsewhere } from '../../postgres/
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { ident, join as list, sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
+import { openPlain, type OpenFile } from '../seal.ts';
 import { OWN_SEQUENCES_APART, readSaved, type SavedTable } from './saved-database.ts';
 
 /** Written before the migration: it must not run again what was run once. */
@@ -27,13 +27,14 @@ export async function loadRows(
   owner: OwnerDatabase,
   address: DatabaseAddress,
   config: Config,
+  open: OpenFile = openPlain,
 ): Promise<void> {
-  const { model, tables, sequences } = await readSaved(folder);
+  const { model, tables, sequences } = await readSaved(folder, open);
   const write = (work: (database: Connected) => Promise<void>): Promise<void> =>
     oneTransaction({ address, access: 'read write', applicationName: 'svc-restore' }, work);
   const isDoneSteps = ({ schema, name }: SavedTable): boolean => `${schema}.${name}` === DONE_STEPS;
 
-  await write((database) => fill(database, tables.filter(isDoneSteps), folder));
+  await write((database) => fill(database, tables.filter(isDoneSteps), folder, open));
   const outcome = await migrateModel(model, () => null, {
     owner,
     config,
@@ -49,7 +50,7 @@ export async function loadRows(
   await write(async (database) => {
     const others = tables.filter((table) => !isDoneSteps(table));
     await withoutTriggers(database, others, () =>
-      withoutForeignKeys(database, others, () => fill(database, others, folder)),
+      withoutForeignKeys(database, others, () => fill(database, others, folder, open)),
     );
     const here = await readSequences(database, OWN_SEQUENCES_APART);
     await moveSequences(database, standingElsewhere(sequences, here));
@@ -61,6 +62,7 @@ async function fill(
   { client, ...database }: Connected,
   tables: readonly SavedTable[],
   folder: string,
+  open: OpenFile,
 ): Promise<void> {
   if (tables.length === 0) return;
   await database.query(sql`truncate ${list(tables.map(({ schema, name }) => ident(schema, name)))}`);
@@ -68,7 +70,7 @@ async function fill(
     const { text } =
       sql`copy ${ident(schema, name)} (${list(columns.map((column) => ident(column)))}) from stdin`.compile();
     const plain = createGunzip();
-    pipeline(createReadStream(join(folder, file)), plain, () => {});
+    pipeline(await open(join(folder, file)), plain, () => {});
     const written = await copyIn({ client, statement: text }, plain);
     if (written !== rows)
       throw new Problem('restore_incomplete', 500, `${schema}.${name} got ${written} of ${rows} rows`);

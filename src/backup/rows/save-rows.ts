@@ -1,15 +1,14 @@
 // The rows of a snapshot, table by table: a backup that needs no program beside svc.
-import { createWriteStream } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { PassThrough, pipeline, Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import { type SchemaModel } from '../../migrate/schema/model.ts';
 import { copyOut } from '../../postgres/bulk/copy.ts';
 import type { Connected } from '../../postgres/bulk/one-transaction.ts';
 import { readSequences } from '../../postgres/bulk/sequences.ts';
-import { ident, join as list, sql } from '../../postgres/sql.ts';
+import { ident, join as list, raw, sql, type Sql } from '../../postgres/sql.ts';
+import { fileWriter, type WriteFile } from '../write-file.ts';
 import { OWN_SEQUENCES_APART, type SavedDatabase, type SavedTable, SCHEMA } from './saved-database.ts';
 
 /** Of svc's own tables those whose rows mean nothing elsewhere, or are made anew there. */
@@ -28,19 +27,36 @@ const NOT_SAVED = [
   'svc_meta.dashboard_sessions',
 ];
 
+/** What of a table is saved. */
+export type Choice = {
+  /** Written instead of the column. */
+  readonly values?: ReadonlyMap<string, Sql>;
+  /** Of these rows only. */
+  readonly where?: Sql;
+};
+
 type Found = { readonly schema: string; readonly name: string; readonly columns: readonly string[] };
 
-/** Writes the parts into the folder of the backup, and answers their names and how many rows each table has. */
+/**
+ * Writes the parts into the folder of the backup, and answers their names and how many rows each table has. `choose`, of
+ * `schema.table`: undefined leaves the table out.
+ */
 export async function saveRows(
   snapshot: Connected,
   model: SchemaModel,
   folder: string,
+  choose: (table: string) => Choice | undefined = () => ({}),
+  write: WriteFile = fileWriter(undefined),
 ): Promise<{ readonly parts: readonly string[]; readonly rows: Readonly<Record<string, number>> }> {
   await mkdir(join(folder, 'data'), { mode: 0o700 });
   const tables: SavedTable[] = [];
   for (const [index, { schema, name, columns }] of (await readFound(snapshot, model)).entries()) {
+    const choice = choose(`${schema}.${name}`);
+    if (choice === undefined) continue;
     const file = `data/${String(index + 1).padStart(4, '0')}.copy.gz`;
-    const rows = await saveTable(snapshot, { schema, name, columns }, join(folder, file));
+    const rows = await saveTable(snapshot, { schema, name, columns }, choice, (source) =>
+      write(join(folder, file), source),
+    );
     tables.push({ schema, name, columns, file, rows });
   }
   const sequences = (await readSequences(snapshot, OWN_SEQUENCES_APART)).map(({ key, last }) => ({
@@ -48,7 +64,7 @@ export async function saveRows(
     last,
   }));
   const saved: SavedDatabase = { model, tables, sequences };
-  await writeFile(join(folder, SCHEMA), JSON.stringify(saved), { mode: 0o600 });
+  await write(join(folder, SCHEMA), Readable.from([Buffer.from(JSON.stringify(saved))]));
   return {
     parts: [SCHEMA, ...tables.map(({ file }) => file)],
     rows: Object.fromEntries(tables.map(({ schema, name, rows }) => [`${schema}.${name}`, rows])),
@@ -81,16 +97,18 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
 async function saveTable(
   { client }: Connected,
   { schema, name, columns }: Found,
-  path: string,
+  { values, where }: Choice,
+  write: (source: Readable) => Promise<unknown>,
 ): Promise<number> {
   const table = ident(schema, name);
-  const { text } = sql`copy ${table} (${list(columns.map((column) => ident(column)))}) to stdout`.compile();
+  const { text } =
+    values === undefined && where === undefined
+      ? sql`copy ${table} (${list(columns.map((column) => ident(column)))}) to stdout`.compile()
+      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))} from only ${table} where ${where ?? raw('true')}) to stdout`.compile();
   const plain = new PassThrough();
-  const written = pipeline(
-    plain,
-    createGzip({ level: 3 }),
-    createWriteStream(path, { mode: 0o600, flush: true }),
-  );
+  const packed = createGzip({ level: 3 });
+  pipeline(plain, packed, () => {});
+  const written = write(packed);
   written.catch(() => {});
   const rows = await copyOut({ client, statement: text }, plain).finally(() => plain.end());
   await written;

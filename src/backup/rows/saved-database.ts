@@ -1,7 +1,8 @@
 // What a backup of rows knows of its tables.
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import type { SchemaModel } from '../../migrate/schema/model.ts';
+import type { OpenFile } from '../seal.ts';
 
 export const SCHEMA = 'schema.json';
 
@@ -24,6 +25,6 @@ export type SavedDatabase = {
 };
 
 /** Its hash has been compared. */
-export async function readSaved(folder: string): Promise<SavedDatabase> {
-  return JSON.parse(await readFile(join(folder, SCHEMA), 'utf8')) as SavedDatabase;
+export async function readSaved(folder: string, open: OpenFile): Promise<SavedDatabase> {
+  return JSON.parse(await text(await open(join(folder, SCHEMA)))) as SavedDatabase;
 }

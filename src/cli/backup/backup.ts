@@ -3,6 +3,9 @@ import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { makeBackup } from '../../backup/backup.ts';
 import { listBackups, type Manifest, readManifest } from '../../backup/manifest.ts';
+import { parseKeep } from '../../backup/keep.ts';
+import { sealFor } from '../../backup/seal.ts';
+import { pruneBackups, type Pruned } from '../../backup/prune.ts';
 import { chooseBackup, verifyBackup } from '../../backup/restore.ts';
 import { environmentSecrets } from '../../identity/keyring.ts';
 import { approximateBytes } from '../../lib/bytes.ts';
@@ -12,6 +15,7 @@ import { verifyLocation } from '../../storage/backend/location.ts';
 import { requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
+import { asJson } from '../report/json-report.ts';
 import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -21,6 +25,9 @@ type Options = {
   engine: Engine;
   skipMissing?: boolean;
   allowMissing?: boolean;
+  keep?: string;
+  encryptTo: readonly string[];
+  dryRun?: boolean;
   json?: boolean;
 };
 
@@ -38,6 +45,13 @@ export function backupCommand(terminal: Terminal): Command {
     )
     .option('--allow-missing', 'go on without things that only pg_dump saves, and name them')
     .option('--skip-missing', 'go on without files whose bytes are gone, and name them')
+    .option(
+      '--encrypt-to <recipient>',
+      'a public key of age; may be repeated',
+      (one, all) => [...all, one],
+      [] as readonly string[],
+    )
+    .option('--keep <periods>', 'then remove older ones, as prune does: 7d,4w,12m')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -67,6 +81,23 @@ export function backupCommand(terminal: Terminal): Command {
       else terminal.print(found.map(({ id, manifest }) => `${id}  ${describe(manifest)}`).join('\n'));
     });
   command
+    .command('prune')
+    .description('remove old backups, and the stored files that no other one names')
+    .option('--keep <periods>', 'the newest of the last days, weeks, months: 7d,4w,12m')
+    .option('--to <folder>', 'where backups are kept; SVC_BACKUP_TARGET')
+    .option('--dry-run', 'say what would go, and remove nothing')
+    .option('--json', 'print the result as JSON')
+    .action(async (own: Options, { parent }: Command) => {
+      const options = { ...parent?.opts<Options>(), ...own };
+      const { keep } = options;
+      if (keep === undefined)
+        throw failure(EXIT.misuse, 'it is not said which backups stay', 'Say for example --keep 7d,4w,12m.');
+      const find = async (): Promise<Pruned> =>
+        await pruneBackups(targetOf(options, process.env), parseKeep(keep), options);
+      if (options.json) return await asJson('backup prune', terminal, async () => ({ data: await find() }));
+      terminal.print(describePruned(await find(), options.dryRun));
+    });
+  command
     .command('verify')
     .description('read every byte of a backup and compare it with what was written')
     .argument('[id]', 'which one; the newest when absent')
@@ -79,8 +110,24 @@ export function backupCommand(terminal: Terminal): Command {
   return command;
 }
 
+function describePruned({ removed, kept, files, bytes, busy }: Pruned, dryRun = false): string {
+  const would = dryRun ? 'would be ' : '';
+  return [
+    ...removed.map((id) => `${would}removed  ${id}`),
+    ...kept.map((id) => `kept  ${id}`),
+    ...(files > 0
+      ? [`${files} stored files that none of them names ${would}removed: ${approximateBytes(bytes)}`]
+      : []),
+    ...(busy ? ['A backup is being made: stored files stay until the next time.'] : []),
+  ].join('\n');
+}
+
 async function backup(options: Options, terminal: Terminal): Promise<void> {
+  const keep = options.keep === undefined ? undefined : parseKeep(options.keep);
   const { config, env, directory } = await loadServed(options, terminal);
+  const seal = await sealFor(
+    options.encryptTo.length > 0 ? options.encryptTo : recipientsOf(env['SVC_BACKUP_RECIPIENTS']),
+  );
   const target = targetOf(options, env);
   const { current: secret } = environmentSecrets(requireKeys(env).secret, env);
   const backend = createBackend(config);
@@ -109,10 +156,12 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
         env,
         skipMissing: options.skipMissing === true,
         allowMissing: options.allowMissing === true,
+        seal,
       });
     },
   ).finally(() => backend.close());
   const { id, folder, manifest, copied } = result;
+  const pruned = keep === undefined ? undefined : await pruneBackups(target, keep);
   if (options.json) {
     terminal.print(JSON.stringify({ id, folder, copied, ...manifest, rows: undefined }, null, 2));
     return;
@@ -120,6 +169,11 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
   terminal.print(`${id}  ${describe(manifest)}, ${copied} of the files new here`);
   for (const one of manifest.beside) terminal.printError(`not saved without pg_dump: ${one}\n`);
   for (const path of manifest.blobs.missing) terminal.printError(`without its bytes: ${path}\n`);
+  if (pruned !== undefined) terminal.print(describePruned(pruned));
+}
+
+function recipientsOf(text = ''): readonly string[] {
+  return text.split(/[\s,]+/).filter((one) => one !== '');
 }
 
 export function targetOf(
@@ -142,8 +196,9 @@ export function targetOf(
   return resolve(named);
 }
 
-export function describe({ takenAt, postgres, rows, blobs, parts }: Manifest): string {
+export function describe({ takenAt, postgres, rows, blobs, parts, recipients }: Manifest): string {
   const total = Object.values(rows).reduce((sum, one) => sum + one, 0);
   const bytes = Object.values(parts).reduce((sum, one) => sum + one.bytes, 0);
-  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${total} rows (${approximateBytes(bytes)}), ${blobs.count} files (${approximateBytes(blobs.bytes)})`;
+  const said = recipients.length > 0 && total === 0 ? 'encrypted rows' : `${total} rows`;
+  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${said} (${approximateBytes(bytes)}), ${blobs.count} files (${approximateBytes(blobs.bytes)})`;
 }

@@ -1,10 +1,12 @@
 // `svc restore`: a backup into an empty database and an empty store.
 import { basename } from 'node:path';
 import { Command } from 'commander';
-import type { Manifest } from '../../backup/manifest.ts';
+import { readWholeManifest, type Manifest } from '../../backup/manifest.ts';
+import type { OpenFile } from '../../backup/seal.ts';
 import {
   assertKey,
   chooseBackup,
+  openerOf,
   restoreBlobs,
   restoreDump,
   settle,
@@ -24,13 +26,17 @@ import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
 import { describe, targetOf } from './backup.ts';
 
-type Options = { config?: string; dryRun?: boolean; keepMail?: boolean; json?: boolean };
+type Options = { config?: string; identity?: string; dryRun?: boolean; keepMail?: boolean; json?: boolean };
 
 export function restoreCommand(terminal: Terminal): Command {
   return new Command('restore')
     .description('put a backup into an empty database and an empty store')
     .argument('[backup]', 'the folder of the backups, or <folder>#<id>; SVC_BACKUP_TARGET')
     .option('-c, --config <file>', 'the configuration file')
+    .option(
+      '--identity <file>',
+      'private keys of age, for a backup that is encrypted; SVC_BACKUP_IDENTITY_FILE',
+    )
     .option('--dry-run', 'check the backup, the key and the database, and write nothing')
     .option('--keep-mail', 'send mails that were waiting then; they may have been sent since')
     .option('--json', 'print the result as JSON')
@@ -48,7 +54,9 @@ async function restore(named: string | undefined, options: Options, terminal: Te
   const { current, previous } = environmentSecrets(requireKeys(env).secret, env);
 
   const folder = await chooseBackup(target, id);
-  const manifest = await verifyBackup(target, folder);
+  await verifyBackup(target, folder);
+  const open = await openerOf(folder, options.identity ?? env['SVC_BACKUP_IDENTITY_FILE']);
+  const manifest = await readWholeManifest(folder, open);
   assertKey(manifest, [current, ...previous]);
   const backend = createBackend(config);
   const database = await openDatabase(env, directory, { orNew: true });
@@ -61,7 +69,7 @@ async function restore(named: string | undefined, options: Options, terminal: Te
     }
     const files = { target, backend };
     const keepMail = options.keepMail === true;
-    const restored = await restoreInto({ folder, manifest, addresses, env, config, files, keepMail });
+    const restored = await restoreInto({ folder, manifest, open, addresses, env, config, files, keepMail });
     const { mails } = restored;
     if (options.json) {
       terminal.print(
@@ -83,6 +91,8 @@ async function restore(named: string | undefined, options: Options, terminal: Te
 type Restoring = {
   readonly folder: string;
   readonly manifest: Manifest;
+  /** How its files are read; as they are when absent. */
+  readonly open?: OpenFile;
   /** Of a database that is empty, or half restored. */
   readonly addresses: DatabaseAddresses;
   readonly env: Environment;
@@ -109,13 +119,13 @@ export async function restoreInto(options: Restoring): Promise<Restored> {
 }
 
 /** Files first: rows name them. Answers how many. */
-async function bring({ folder, manifest, addresses, env, config, files }: Restoring): Promise<number> {
+async function bring({ folder, manifest, open, addresses, env, config, files }: Restoring): Promise<number> {
   const bringFiles = async (): Promise<number> =>
-    files === undefined ? 0 : (await restoreBlobs(files.target, folder, files.backend)).files;
+    files === undefined ? 0 : (await restoreBlobs(files.target, folder, files.backend, open)).files;
   if (manifest.engine === 'pg_dump') {
     await provisionRolesAlone(addresses);
     const brought = await bringFiles();
-    await restoreDump(folder, manifest, addresses.direct, env);
+    await restoreDump(folder, manifest, addresses.direct, env, open);
     return brought;
   }
   await asAdministrator(addresses, (admin) => markRestoring(admin, basename(folder)));
@@ -125,7 +135,7 @@ async function bring({ folder, manifest, addresses, env, config, files }: Restor
     { applicationName: 'svc-restore', max: 3 },
     async (owner, _, roles) => {
       const brought = await bringFiles();
-      await loadRows(folder, owner, roles.owner.direct, config);
+      await loadRows(folder, owner, roles.owner.direct, config, open);
       return brought;
     },
   );

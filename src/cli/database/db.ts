@@ -65,7 +65,8 @@ async function reset(options: { config?: string; yes?: boolean }, terminal: Term
   const files = storage.type === 'local' ? resolve(directory, storage.path) : undefined;
   const removed = [database, ...(files?.startsWith(join(state, '/')) ? [files] : [])];
   await confirm(`This removes ${removed.join(' and ')}.`, options.yes);
-  for (const path of removed) await rm(path, { recursive: true, force: true });
+  for (const path of [...removed, join(state, 'clone.json')])
+    await rm(path, { recursive: true, force: true });
   terminal.print('removed; svc dev makes a new database');
   if (files !== undefined && !removed.includes(files))
     terminal.print(

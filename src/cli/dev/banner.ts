@@ -9,11 +9,21 @@ export type BannerInput = {
   readonly url: string;
   /** Undefined with a PostgreSQL of the user's own. */
   readonly postgresVersion: string | undefined;
+  /** What the rows are a clone of. */
+  readonly clone?: string | undefined;
   readonly readyInMs: number;
   readonly terminal: Terminal;
 };
 
-export function banner({ project, keys, url, postgresVersion, readyInMs, terminal }: BannerInput): string {
+export function banner({
+  project,
+  keys,
+  url,
+  postgresVersion,
+  clone,
+  readyInMs,
+  terminal,
+}: BannerInput): string {
   const { style } = terminal;
   const database = postgresVersion ? `embedded PostgreSQL ${postgresVersion}` : 'SVC_DATABASE_URL';
   const lines = [
@@ -24,6 +34,7 @@ export function banner({ project, keys, url, postgresVersion, readyInMs, termina
     `  dashboard        ${style('cyan', `${url}/dashboard`)}`,
     `  publishable key  ${keys.publishable}`,
     `  secret key       ${keys.secret}`,
+    ...(clone === undefined ? [] : [`  data             ${clone}`]),
     '',
     '  Try it:',
     `    curl '${url}${samplePath(project)}' -H 'apikey: ${keys.publishable}'`,

@@ -11,6 +11,7 @@ import { RecentLines } from '../../log/recent-lines.ts';
 import { DEV_POLICY } from '../../migrate/apply/policy.ts';
 import { databaseAddresses, oneAddress } from '../../postgres/address/database-addresses.ts';
 import { instanceName, startBackend, type Backend } from '../../server/backend.ts';
+import { readCloneNote } from '../backup/clone-note.ts';
 import { banner } from './banner.ts';
 import {
   databaseWait,
@@ -107,6 +108,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
         keys,
         url: backend.url,
         postgresVersion: postgres?.version,
+        clone: own ? undefined : await readCloneNote(join(project.directory, '.svc')),
         readyInMs: performance.now() - startedAt,
         terminal,
       }),

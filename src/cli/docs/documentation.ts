@@ -12,16 +12,19 @@ export function explainedCodes(): Line[] {
   return PAGES.flatMap(linesOf);
 }
 
-/** Rows of tables that begin with a code, with the heading they stand under. */
+/** Rows of tables whose first column is `Code`, with the heading they stand under. */
 function linesOf(page: string): Line[] {
   let where = '';
+  let isOfCodes = false;
   return readFileSync(ownFile(join('docs', page)), 'utf8')
     .split('\n')
     .flatMap((text): Line[] => {
       where = /^##+ (.+)$/.exec(text)?.[1] ?? where;
-      const [, code] = /^\| `?([A-Za-z][\w-]*|\d{5})`? \|/.exec(text) ?? [];
+      const [, first, ...cells] = text.split(/(?<!\\)\|/).slice(0, -1);
+      if (first === undefined) isOfCodes = false;
+      else if (first.trim() === 'Code') isOfCodes = true;
+      const code = isOfCodes ? /^ `?([A-Za-z][\w-]*|\d{5})`? $/.exec(first ?? '')?.[1] : undefined;
       if (code === undefined || code === 'Code') return [];
-      const cells = text.split(/(?<!\\)\|/).slice(2, -1);
       return [{ code, where: plain(where), cells: cells.map(plain) }];
     });
 }

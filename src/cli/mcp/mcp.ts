@@ -22,8 +22,12 @@ import * as tools from './project-tools.ts';
 type Options = { config?: string; data?: 'none' | 'all' };
 
 const QUERY_MS = 5_000;
+/** It is an onlooker: what the app waits for comes first. */
+const LOCK_MS = 1_000;
 const MOST_ROWS = 200;
 const MOST_BYTES = 64 * 1024;
+/** Of the values of rows; the rest is for names and the form of JSON. */
+const MOST_OF_ROWS = MOST_BYTES / 2;
 
 export function mcpCommand(): Command {
   return new Command('mcp')
@@ -82,7 +86,9 @@ async function query(options: Options, statement: string, as: string | undefined
       caller,
       write: false,
       timeoutMs: QUERY_MS,
+      lockTimeoutMs: LOCK_MS,
       limit: MOST_ROWS,
+      most: MOST_OF_ROWS,
     });
     return renderAnswer(answered, 'json');
   });

@@ -8,6 +8,7 @@ import { migrate, migrateModel, type MigrationOutcome } from '../../migrate/migr
 import { renderProblems } from '../../migrate/problem.ts';
 import { locator } from '../../migrate/schema/declared.ts';
 import { EMPTY_MODEL } from '../../migrate/schema/model.ts';
+import { stepsToUndo } from '../../migrate/rollout.ts';
 import { readRun, withRenamesReversed } from '../../migrate/state/history.ts';
 import { describeSuperseded, remedyFor } from '../../migrate/state/superseded.ts';
 import { CommandFailure, failure } from '../exit.ts';
@@ -93,7 +94,15 @@ export async function down(
     }
     const model = withRenamesReversed(target.model, current?.model ?? EMPTY_MODEL);
     const policy = { ...policyFrom(options, opened.project), allowRollback: true, kind: 'down' } as const;
-    await report(await migrateModel(model, () => null, migrateOptions(opened, policy)), terminal);
+    const undo = stepsToUndo(target.model, current?.model ?? EMPTY_MODEL);
+    await report(
+      await migrateModel(model, () => null, { ...migrateOptions(opened, policy), undo }),
+      terminal,
+    );
+    for (const step of undo)
+      terminal.print(
+        `data step ${step.name}: ${step.undo ? 'undone, if it ran' : 'has no undo, its rows stay as they are'}`,
+      );
     terminal.print(`the database follows the file of run ${target.id}; svc.yaml itself was not changed`);
   });
 }

@@ -38,7 +38,10 @@ export async function withDatabase<T>(
     {
       applicationName: 'svc-migrate',
       max: 3,
-      unready: ({ message, hint }) => failure(MIGRATE_EXIT.unreachable, message, hint),
+      unready: (problem) =>
+        problem.code === 'database_is_newer'
+          ? problem
+          : failure(MIGRATE_EXIT.unreachable, problem.message, problem.hint),
     },
     async (owner, address) => {
       const administrator = new OwnerDatabase({
