@@ -33,6 +33,7 @@ copyFiles();
 writeManifest();
 writeLicenses(merged);
 for (const name of ['node', 'postgres', 'create']) copyPart(name);
+for (const name of ['chat', 'documents', 'shop']) makeTemplate(name);
 for (const folder of readdirSync(RELEASE)) pack(folder);
 
 /** Returns the folders of the packages that something was taken of. */
@@ -175,6 +176,35 @@ function copyPart(name: string): void {
   const { name: called, ...rest } = manifest;
   const whole = { name: called, version: own.version, ...rest };
   writeFileSync(join(to, 'package.json'), `${JSON.stringify(whole, null, 2)}\n`);
+}
+
+type Project = Readonly<
+  Record<'scripts' | 'dependencies' | 'devDependencies', Readonly<Record<string, string>>>
+>;
+
+/** An example as a template of `npm create`: with the packages of svc, and started like the template with a page. */
+function makeTemplate(name: string): void {
+  const templates = join(RELEASE, 'create-svcyaml', 'templates');
+  const [page, to] = [join(templates, 'react'), join(templates, name)];
+  cpSync(join(ROOT, 'examples', name), to, {
+    recursive: true,
+    filter: (path) => !/^(?:node_modules|dist|\..*|package\.json)$/.test(basename(path)),
+  });
+  for (const file of ['dev.js', '_gitignore']) cpSync(join(page, file), join(to, file));
+  const readme = readFileSync(join(page, 'README.md'), 'utf8');
+  writeFileSync(
+    join(to, 'README.md'),
+    `${readme}\nWhat the parts of it are for is explained in \`node_modules/svcyaml/docs/${name}.md\`.\n`,
+  );
+  const read = (path: string): Project => JSON.parse(readFileSync(path, 'utf8')) as Project;
+  const base = read(join(page, '_package.json'));
+  const example = read(join(ROOT, 'examples', name, 'package.json'));
+  const project = {
+    ...base,
+    dependencies: { ...base.dependencies, ...example.dependencies },
+    devDependencies: { ...base.devDependencies, ...example.devDependencies },
+  };
+  writeFileSync(join(to, '_package.json'), `${JSON.stringify(project, null, 2)}\n`);
 }
 
 function pack(folder: string): void {

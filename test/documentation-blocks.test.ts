@@ -164,6 +164,17 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
       await query('select from notes', url);
     });
   },
+  'svc clone --from': async (code) => {
+    const backups = join(folder, 'to-clone');
+    sh(`svc backup --to ${backups} --engine copy`);
+    // The database of svc dev runs as another user than root.
+    chmodSync(folder, 0o755);
+    await inNewProject(async (directory) => {
+      chmodSync(directory, 0o755);
+      const cloned = sh(`unset SVC_DATABASE_URL\n${code.replace('/var/backups/svc', backups)}`, directory);
+      expect(cloned).toMatch(/^cloned backup .*users, 0 files/);
+    });
+  },
   'svc backup --to': (code) => void sh(code.replace('/var/backups/svc', join(folder, 'backups'))),
 
   'import { createClient }': async (code) => {

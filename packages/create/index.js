@@ -47,7 +47,7 @@ let { template } = values;
 if (!values.yes && process.stdin.isTTY) {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   directory ??= (await terminal.question('Directory (my-app): ')).trim() || 'my-app';
-  template ??= (await terminal.question(`Template, ${TEMPLATES.join(' or ')} (react): `)).trim() || 'react';
+  template ??= (await terminal.question(`Template: ${TEMPLATES.join(', ')} (react): `)).trim() || 'react';
   terminal.close();
 }
 directory ??= 'my-app';

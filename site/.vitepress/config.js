@@ -2,33 +2,28 @@
 //
 //   SITE_URL         where the site will be, for its sitemap
 //   REPOSITORY_URL   where the code is, such as https://forge.example.com/svc/blob/main; without it, links to code are text
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
+import { pagesOf, putTogether } from './pages.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DOCS = join(ROOT, 'docs');
 const { SITE_URL, REPOSITORY_URL } = process.env;
 
-const pages = new Set(
-  readdirSync(DOCS, { recursive: true })
-    .map((name) => name.replaceAll('\\', '/'))
-    .filter((name) => name.endsWith('.md') && !name.startsWith('decisions/')),
-);
+const pages = new Set(pagesOf(DOCS));
+putTogether(DOCS, join(ROOT, 'site/pages'), { live: process.argv.includes('dev') });
 
 export default defineConfig({
   title: 'svc',
   description: 'One file, svc.yaml, becomes a whole backend.',
   lang: 'en',
-  srcDir: '../docs',
-  srcExclude: ['decisions/**'],
+  srcDir: 'pages',
   cleanUrls: true,
   // The addresses of a program on the reader's own machine.
   ignoreDeadLinks: 'localhostLinks',
   ...(SITE_URL && { sitemap: { hostname: SITE_URL } }),
-  // The pages are outside of this folder, and what they are made into is inside.
-  vite: { plugins: [vueOfTheSite()] },
   themeConfig: {
     outline: [2, 3],
     search: { provider: 'local' },
@@ -78,6 +73,7 @@ function leadToCode(state) {
       const href = token.type === 'link_open' ? token.attrGet('href') : null;
       if (href === null || /^(?:[a-z]+:|#|\/)/i.test(href)) continue;
       const target = resolve(from, href.split('#')[0]);
+      if (target.startsWith(join(DOCS, 'errors', '/'))) continue;
       if (!relative(DOCS, target).startsWith('..') && pages.has(relative(DOCS, target).replaceAll('\\', '/')))
         continue;
       // A page that is missing is left to the check of the links.
@@ -105,15 +101,5 @@ function keepBraces(markdown) {
   markdown.renderer.rules.code_inline = (tokens, index, ...rest) => {
     tokens[index].attrSet('v-pre', '');
     return render(tokens, index, ...rest);
-  };
-}
-
-/** While pages are rendered, Vue is what is installed here: beside the pages there is none. */
-function vueOfTheSite() {
-  return {
-    name: 'vue-of-the-site',
-    enforce: 'pre',
-    resolveId: (id, _importer, { ssr }) =>
-      ssr && /^vue(?:\/|$)/.test(id) ? { id, external: true } : undefined,
   };
 }

@@ -45,7 +45,7 @@ describe.skipIf(!isHere)('the client for Python', () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'svc-python-'));
-    cpSync(join(import.meta.dirname, 'python/app'), folder, { recursive: true });
+    cpSync(join(import.meta.dirname, 'app'), folder, { recursive: true });
     svc = await startSvc({ command: 'dev', config: join(folder, 'svc.yaml'), env: KEYS });
     const env = {
       ...process.env,

@@ -10,7 +10,9 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -223,6 +225,74 @@ functions:
   });
 });
 
+test.skipIf(process.platform === 'win32')(
+  'the folder for servers without npm: unpacked, it serves with the Node inside',
+  async () => {
+    execFileSync(process.execPath, [join(ROOT, 'scripts/make-directory.ts')], { cwd: ROOT, stdio: 'pipe' });
+    const name = `svc-${version}-${process.platform}-${process.arch}`;
+    const server = join(folder, 'server');
+    const app = join(server, 'app');
+    mkdirSync(join(app, 'functions'), { recursive: true });
+    execFileSync('tar', ['-xzf', join(RELEASE, `${name}.tar.gz`), '-C', server]);
+    // As an administrator links it, and with nothing else to run.
+    const commands = join(server, 'bin');
+    mkdirSync(commands);
+    symlinkSync(join(server, name, 'bin/svc'), join(commands, 'svc'));
+    symlinkSync(execFileSync('which', ['readlink'], { encoding: 'utf8' }).trim(), join(commands, 'readlink'));
+    writeFileSync(
+      join(app, 'svc.yaml'),
+      'version: 1\ntables:\n  notes: { rls: [], fields: [{ name: id, type: bigserial, primary_key: true }] }\nfunctions:\n  where: { runtime: node, file: functions/where.js }\n',
+    );
+    writeFileSync(
+      join(app, 'functions/where.js'),
+      'export default async () => ({ body: { node: process.execPath } });\n',
+    );
+    const database = await createDatabase();
+    const port = await freePort();
+    const keys = {
+      SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaaaaaa',
+      SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+    };
+    const svc = spawn(join(commands, 'svc'), ['serve', '--migrate', '--port', String(port)], {
+      cwd: app,
+      env: { PATH: commands, SVC_DATABASE_URL: database.url, ...keys },
+      stdio: 'pipe',
+    });
+    let said = '';
+    for (const stream of [svc.stdout, svc.stderr])
+      stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
+    try {
+      const url = `http://127.0.0.1:${port}`;
+      const headers = { apikey: keys.SVC_PUBLISHABLE_KEY, 'content-type': 'application/json' };
+      await expect
+        .poll(
+          () =>
+            fetch(`${url}/ready`).then(
+              ({ status }) => status,
+              () => said,
+            ),
+          { timeout: 60_000, interval: 200 },
+        )
+        .toBe(200);
+      const account = await fetch(`${url}/auth/v1/signup`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ email: 'ann@example.com', password: 'correct horse battery' }),
+      });
+      expect(account.status).toBe(200);
+      expect((await fetch(`${url}/rest/v1/notes`, { headers })).status).toBe(200);
+      const answer = await fetch(`${url}/functions/v1/where`, { method: 'POST', headers });
+      expect(await answer.json()).toEqual({ node: realpathSync(join(server, name, 'node')) });
+      svc.kill('SIGTERM');
+      expect(await once(svc, 'exit')).toEqual([0, null]);
+    } finally {
+      if (svc.exitCode === null) svc.kill('SIGKILL');
+      await database.drop();
+    }
+  },
+  INSTALL_TIMEOUT_MS,
+);
+
 describe('npm create', () => {
   let started: ChildProcess | undefined;
   afterAll(async () => {
@@ -269,6 +339,43 @@ describe('npm create', () => {
       expect(dependenciesOf(app)['svcyaml']).toBe(expected);
     }
   });
+
+  test.each(['chat', 'documents', 'shop'])('%s is a project of its own', (template) => {
+    create(template, '--yes', '--no-install', '--template', template);
+    const app = join(folder, template);
+    const files = readdirSync(app);
+    expect(files).toEqual(
+      expect.arrayContaining(['.gitignore', 'dev.js', 'package.json', 'src', 'svc.yaml']),
+    );
+    expect(files.filter((name) => /^_|^node_modules$|^\.svc$|^\.env$/.test(name))).toEqual([]);
+    const { name, scripts } = JSON.parse(readFileSync(join(app, 'package.json'), 'utf8')) as {
+      readonly name: string;
+      readonly scripts: Readonly<Record<string, string>>;
+    };
+    expect([name, scripts['dev']]).toEqual([template, 'node dev.js']);
+    expect(dependenciesOf(app)).toMatchObject({ svcyaml: tarball('svcyaml'), react: expect.any(String) });
+    expect(existsSync(join(RELEASE, 'svcyaml/docs', `${template}.md`))).toBe(true);
+  });
+
+  test(
+    'what such a project names is there: its file is valid, its types hold, its page is built',
+    () => {
+      create('whole', '--yes', '--no-install', '--template', 'shop');
+      const app = join(folder, 'whole');
+      expect(install(app)).toEqual([]);
+      for (const [command, ...args] of [['svc', 'validate'], ['tsc'], ['vite', 'build']] as const) {
+        const path = `${join(app, 'node_modules/.bin')}:${OF_THE_MACHINE.PATH}`;
+        const ran = spawnSync(command, args, {
+          cwd: app,
+          encoding: 'utf8',
+          env: { ...OF_THE_MACHINE, PATH: path },
+        });
+        expect([ran.status, ran.status === 0 ? '' : ran.stdout + ran.stderr]).toEqual([0, '']);
+      }
+      expect(existsSync(join(app, 'dist/index.html'))).toBe(true);
+    },
+    INSTALL_TIMEOUT_MS,
+  );
 
   test.skipIf(!hasChromium())(
     'a page that works at its first start',

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { asObject, explainedCodes } from '../../src/cli/docs/documentation.ts';
 import { hasChromium, launchChromium } from '../support/browser/chromium.ts';
 import { PAGES, ROOT } from '../support/documentation/blocks.ts';
 import { NODE } from '../support/svc-process.ts';
@@ -71,6 +72,22 @@ describe('the site', () => {
     INSTALL_TIMEOUT_MS,
   );
 
+  test('has a page for each error code, which the tables of codes lead to', ({ skip }) => {
+    if (!isInstalled) skip('npm reaches no registry');
+    const codes = explainedCodes().map(({ code }) => code);
+    expect(codes.length).toBeGreaterThan(400);
+    const withoutPage = codes.filter((code) => !built(`errors/${code.toLowerCase()}`).includes(code));
+    expect(withoutPage).toEqual([]);
+    const page = built('errors/pgrst205');
+    expect(page).toContain('svc explain PGRST205');
+    const { means, repair } = explainedOf('PGRST205');
+    for (const text of [means, repair]) expect(textOf(page)).toContain(text);
+    expect(built('errors')).toMatch(/href="\.\/errors\/pgrst205"/);
+    expect(built('migrations')).toMatch(/href="\.\/errors\/mig-202"/);
+    // Two that differ in capital letters only.
+    expect(textOf(built('errors/aborted'))).toMatch(/Aborted, from .*aborted, from/s);
+  });
+
   test.skipIf(!hasChromium())(
     'is read in the order of its index, and searched',
     async ({ skip }) => {
@@ -115,6 +132,19 @@ describe('the site', () => {
     INSTALL_TIMEOUT_MS,
   );
 });
+
+function explainedOf(code: string): Record<string, string> {
+  const line = explainedCodes().find((one) => one.code === code);
+  if (!line) throw new Error(`${code} is not explained`);
+  return asObject(line);
+}
+
+function textOf(html: string): string {
+  return html
+    .replaceAll(/<[^>]+>/g, '')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'");
+}
 
 /** As any web server does it: `/rest` is `rest.html`. */
 async function serve(directory: string): Promise<Server> {

@@ -49,11 +49,13 @@ describeExample('shop', (running) => {
     // Without an account: looking, searching, a basket.
     const gus = await shop.open('Gus');
     await gus.getByRole('heading', { name: 'Tea' }).waitFor();
-    expect(
-      await gus
-        .getByRole('img', { name: 'Rye bread' })
-        .evaluate((image) => (image as HTMLImageElement).naturalWidth),
-    ).toBe(40);
+    await expect
+      .poll(() =>
+        gus
+          .getByRole('img', { name: 'Rye bread' })
+          .evaluate((image) => (image as HTMLImageElement).naturalWidth),
+      )
+      .toBe(40);
     await gus.getByLabel('Search').fill('bread -rye');
     await gus.getByRole('button', { name: 'Search' }).click();
     await gus.getByRole('heading', { name: 'Tea' }).waitFor({ state: 'hidden' });
