@@ -1,8 +1,8 @@
 import { Alert, Button, Group, List, Stack, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useBlocker } from '@tanstack/react-router';
-import { useState } from 'react';
-import type { ConfigFile, ConfigPlan, FileMistake } from '../../../src/dashboard-api/contract.ts';
+import { useMemo, useState } from 'react';
+import type { ConfigFile, ConfigPlan } from '../../../src/dashboard-api/contract.ts';
 import { ApiProblem, get, send } from '../api.ts';
 import { CodeEditor } from '../parts/code-editor.tsx';
 import type { LineMark } from '../parts/code-mirror.tsx';
@@ -57,6 +57,7 @@ function Editor({ file }: { file: ConfigFile }) {
     setText(file.text);
   }
   const isStale = file.version !== base.version;
+  const marks = useMemo(() => marksOf(check.error), [check.error]);
   const name = file.name.split(/[/\\]/).at(-1) ?? file.name;
 
   return (
@@ -139,7 +140,7 @@ function Editor({ file }: { file: ConfigFile }) {
         minHeight={320}
         maxHeight={kept === undefined ? 1200 : 420}
         {...(mayWrite && isChanged && !isStale ? { onSave: review } : {})}
-        marks={check.error instanceof ApiProblem ? marksOf(check.error.mistakes) : NO_MARKS}
+        marks={marks}
       />
       {file.includes.length > 0 && (
         <Text size="sm" c="dimmed">
@@ -180,10 +181,9 @@ function isFileChanged(error: unknown): boolean {
   return error instanceof ApiProblem && error.code === 'file_changed';
 }
 
-const NO_MARKS: readonly LineMark[] = [];
-
-function marksOf(mistakes: readonly FileMistake[]): LineMark[] {
-  return mistakes.flatMap(({ file, line, message }) =>
+function marksOf(error: unknown): LineMark[] {
+  if (!(error instanceof ApiProblem)) return [];
+  return error.mistakes.flatMap(({ file, line, message }) =>
     line === null || file !== null ? [] : [{ line, message }],
   );
 }

@@ -4,7 +4,7 @@ import { javascript } from '@codemirror/lang-javascript';
 import { sql } from '@codemirror/lang-sql';
 import { yaml } from '@codemirror/lang-yaml';
 import { bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language';
-import { Compartment, EditorState, type Extension } from '@codemirror/state';
+import { Compartment, EditorState, type Extension, type Text } from '@codemirror/state';
 import {
   Decoration,
   EditorView,
@@ -14,7 +14,7 @@ import {
   keymap,
   lineNumbers,
 } from '@codemirror/view';
-import { useEffect, useRef } from 'react';
+import { useEffect, useLayoutEffect, useRef } from 'react';
 import { styleNonce } from '../style-nonce.ts';
 import { darkHighlight } from './dark-highlight.ts';
 import { lightHighlight } from './light-highlight.ts';
@@ -33,7 +33,7 @@ export type CodeEditorProps = {
   maxHeight?: number;
   /** Ctrl-S or Cmd-S inside. */
   onSave?: () => void;
-  /** The same list as long as nothing changes. */
+  /** The first one is scrolled to whenever the list is another one. */
   marks?: readonly LineMark[];
 };
 
@@ -102,14 +102,25 @@ export function CodeMirror({
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [language, label, readOnly, scheme, minHeight, maxHeight]);
 
-  useEffect(() => {
+  // Before anything else is typed: a later effect would put back a text that is one key behind.
+  useLayoutEffect(() => {
     const editor = view.current;
     if (!editor || editor.state.doc.toString() === value) return;
     editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: value } });
   }, [value]);
 
   useEffect(() => {
-    view.current?.dispatch({ effects: marked.current.reconfigure(marksExtension(marks)) });
+    const editor = view.current;
+    if (!editor) return;
+    const first = marks.find(({ line }) => isLineOf(editor.state.doc, line));
+    editor.dispatch({
+      effects: [
+        marked.current.reconfigure(marksExtension(marks)),
+        ...(first
+          ? [EditorView.scrollIntoView(editor.state.doc.line(first.line).from, { y: 'center' })]
+          : []),
+      ],
+    });
   }, [marks]);
 
   return <div ref={host} />;
@@ -138,7 +149,7 @@ function marksExtension(marks: readonly LineMark[]): Extension {
   return EditorView.decorations.compute(['doc'], ({ doc }) =>
     Decoration.set(
       marks
-        .filter(({ line }) => line >= 1 && line <= doc.lines)
+        .filter(({ line }) => isLineOf(doc, line))
         .flatMap(({ line, message }) => {
           const { from, to } = doc.line(line);
           return [
@@ -149,6 +160,10 @@ function marksExtension(marks: readonly LineMark[]): Extension {
       true,
     ),
   );
+}
+
+function isLineOf(doc: Text, line: number): boolean {
+  return line >= 1 && line <= doc.lines;
 }
 
 function languageOf(language: CodeEditorProps['language']): Extension {

@@ -21,6 +21,18 @@ async function shown(page: Page): Promise<string> {
   return (await page.locator('.cm-line').allTextContents()).join('\n');
 }
 
+/** Whether it is inside the window and inside whatever scrolls it. */
+async function isSeen(page: Page, selector: string): Promise<boolean> {
+  return page.evaluate(async (wanted) => {
+    const element = document.querySelector(wanted);
+    if (!element) return false;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const observer = new IntersectionObserver(([entry]) => resolve(entry?.isIntersecting ?? false));
+    observer.observe(element);
+    return promise.finally(() => observer.disconnect());
+  }, selector);
+}
+
 describe.skipIf(world.skipped)('configuration', () => {
   test('a change is shown as a diff and steps, then written with its comments', async () => {
     const before = file();
@@ -41,8 +53,11 @@ describe.skipIf(world.skipped)('configuration', () => {
     const before = file();
     const page = await world.open('/config', { expected: [/status of 422/] });
     await type(page, 'funktions: {}');
+    await page.keyboard.press('Control+Home');
     await page.getByRole('button', { name: 'Review' }).click();
     await page.getByRole('alert').getByText('funktions').waitFor();
+    // Wherever the file was read meanwhile: far lines of a long file are not even in the page.
+    await expect.poll(() => isSeen(page, '.cm-marked')).toBe(true);
     expect(await page.locator('.cm-marked').textContent()).toContain('funktions');
     await expectAccessible(page);
     expect(file()).toBe(before);
