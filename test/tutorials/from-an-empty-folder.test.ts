@@ -90,11 +90,14 @@ describe.skipIf(!hasChromium())('the tutorial', () => {
         .poll(() => run('npx svc sql "select code, name from teams"'), { timeout: 60_000 })
         .toContain('(0 rows)');
       expect(run('npx svc migrate status')).toMatch(/pending +nothing/);
+      await expect.poll(() => dev.said(), { timeout: 60_000 }).toContain('svc.yaml reloaded');
 
       // 4. The page
       writeFile('src/Team.jsx');
       writeFile('src/Notes.jsx');
       expect(FILES.map(({ file }) => file)).toEqual(['svc.yaml', 'src/Team.jsx', 'src/Notes.jsx']);
+      // Vite may have shown her the page between two files.
+      await ada.reload();
       await useTheTeam(address, ada);
       expectPrints(commands('--as ben@example.com'));
       await expectWalls();
