@@ -60,6 +60,7 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
       owner,
       config: {
         types: [],
+        sequences: [],
         extensions: [],
         tables: [],
         views: [],

@@ -10,6 +10,7 @@ import type { RawConstraint } from './schema/tables/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
+import type { RawSequence } from './schema/sequences.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
@@ -35,6 +36,7 @@ export type Config = {
   readonly extensions: readonly Extension[];
   /** In file order, as are all lists below. */
   readonly types: readonly DeclaredType[];
+  readonly sequences: readonly Sequence[];
   readonly tables: readonly Table[];
   readonly views: readonly View[];
   readonly storage: readonly Bucket[];
@@ -98,6 +100,9 @@ export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 export type DeclaredType = Declared<Omit<RawType, 'default'> & { name: string }> & {
   readonly default: Default | undefined;
 };
+
+/** A sequence that belongs to no column. */
+export type Sequence = Declared<RawSequence & { name: string }>;
 
 export type Table = Declared<
   Omit<RawTable, 'fields' | 'indexes' | 'constraints' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }

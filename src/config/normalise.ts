@@ -56,6 +56,11 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       default: toDefault(tree, type.default, ['types', name, 'default']),
       position: at(['types', name]),
     })),
+    sequences: Object.entries(file.sequences).map(([name, sequence]) => ({
+      ...sequence,
+      name,
+      position: at(['sequences', name]),
+    })),
     extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),
     tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
     views: Object.entries(file.views).map(([name, view]) => toView(name, view, bodyFiles, at)),

@@ -46,6 +46,7 @@ const AT_RELOAD: readonly string[] = [
   'providers.email',
   'auth',
   'types',
+  'sequences',
   'extensions',
   'tables',
   'views',

@@ -68,6 +68,7 @@ export function stateAfter(run: StateChange): StateAfter {
     ...HOSTS.flatMap((host) => hostedWrites(host, run, leaving)),
     ...userTriggerWrites(run, leaving),
     ...extensionWrites(run),
+    ...sequenceWrites(run),
   ];
   const declaredViews = new Set(viewsOf(run.model).map(keyOf));
   const removed = [
@@ -104,6 +105,7 @@ export function stateAfter(run: StateChange): StateAfter {
       ),
       userTriggers: new Set(difference.userClaims),
       extensions: new Set(run.desired.extensions.map(({ name }) => name)),
+      sequences: new Set(run.desired.sequences.map(keyOf)),
     },
   };
 }
@@ -371,6 +373,18 @@ function extensionWrites({ desired, owned }: StateChange): ObjectWrite[] {
   return [
     ...[...declared].filter((name) => !owned.extensions.has(name)).map((name) => row(name, 'managed')),
     ...[...owned.extensions].filter((name) => !declared.has(name)).map((name) => row(name, 'retired')),
+  ];
+}
+
+/** One that left the file stays, as something retired. */
+function sequenceWrites({ desired, objects, owned }: StateChange): ObjectWrite[] {
+  const declared = new Set(desired.sequences.map(keyOf));
+  const row = (key: string, state: ObjectWrite['state']): ObjectWrite => {
+    return { identity: `sequence ${key}`, kind: 'sequence', state, declaredHash: null, definition: {} };
+  };
+  return [
+    ...[...declared].filter((key) => !objects.ownership.sequences.has(key)).map((key) => row(key, 'managed')),
+    ...[...owned.sequences].filter((key) => !declared.has(key)).map((key) => row(key, 'retired')),
   ];
 }
 

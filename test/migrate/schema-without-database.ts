@@ -27,6 +27,7 @@ import type {
 } from '../../src/migrate/schema/live/live-schema.ts';
 import type { Ownership } from '../../src/migrate/schema/managed.ts';
 import { keyOf } from '../../src/migrate/schema/model.ts';
+import { usersOf } from '../../src/migrate/schema/sequences.ts';
 import { toDesired } from '../../src/migrate/schema/to-desired.ts';
 
 /** What a file declares. */
@@ -36,6 +37,7 @@ export function declared(yaml: string): Desired {
   return {
     types: desired.types,
     extensions: desired.extensions,
+    sequences: desired.sequences,
     tables: desired.tables.map((table) =>
       withNormalForms(table, {
         ...normalFormsOf(table),
@@ -84,6 +86,12 @@ export function databaseOf(desired: Desired, rows = 0): Live {
     types: new Map(desired.types.map((type, n) => [keyOf(type), typeOf(type, `${n + 2001}`)])),
     tables: new Map(desired.tables.map((table, n) => [keyOf(table), tableOf(table, rows, `${n + 1}`)])),
     functions: new Map(desired.functions.map((fn, n) => [keyOf(fn), [functionOf(fn, `${n + 1001}`)]])),
+    sequences: new Map(
+      desired.sequences.map((one) => [
+        keyOf(one),
+        { ...one, usage: usersOf(one), comment: one.comment ?? null },
+      ]),
+    ),
     schemas: new Map(
       ['public', ...desired.tables.map((table) => table.schema)].map((name) => [
         name,
@@ -279,6 +287,8 @@ export const NOTHING_OWNED: Ownership = {
   userTriggers: new Set(),
   extensions: new Set(),
   retiredExtensions: new Set(),
+  sequences: new Set(),
+  retiredSequences: new Set(),
   views: new Set(),
 };
 

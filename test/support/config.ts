@@ -62,6 +62,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       ...auth,
     },
     types: [],
+    sequences: [],
     extensions: [],
     tables: [],
     views: [],

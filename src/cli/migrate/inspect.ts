@@ -39,8 +39,8 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
     for (const one of await opened.owner.session(readRetired)) {
       const since = one.since.toISOString().slice(0, 10);
       const weight =
-        one.kind === 'extension'
-          ? 'still installed'
+        one.kind === 'extension' || one.kind === 'sequence'
+          ? `still ${one.kind === 'extension' ? 'installed' : 'there'}`
           : one.column === null
             ? `${one.values} rows  ${Math.ceil(one.bytes / 1_024)} kB`
             : `${one.values} values`;

@@ -11,6 +11,7 @@ import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
 import { checkRealtime } from './realtime.ts';
 import { checkSeeds } from './seed.ts';
+import { checkSequences } from './sequences.ts';
 import { checkSettings } from './settings.ts';
 import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables/tables.ts';
@@ -27,6 +28,7 @@ export function check(
   checkSettings(context);
   checkTypes(context);
   checkExtensions(context);
+  checkSequences(context);
   checkTables(context);
   checkViews(context);
   checkBuckets(context);

@@ -13,7 +13,7 @@ import {
 } from '../schema/functions.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './tables/default.ts';
-import { checkName, checkRenames, checkSchema } from './name.ts';
+import { checkName, checkRenames, checkRoles, checkSchema } from './name.ts';
 import { checkBodyFile, checkReferencedFile } from './referenced-file.ts';
 
 /** PostgreSQL's FUNC_MAX_ARGS. */
@@ -125,23 +125,12 @@ function checkServed(context: CheckContext, path: KeyPath, fn: RawSqlFunction): 
   }
 }
 
-/** Whether a role exists only the database knows. */
 function checkExecute(context: CheckContext, path: KeyPath, { execute = [], returns }: RawSqlFunction): void {
   if (execute.length > 0 && returnsTrigger(returns)) {
     context.conflict(path, 'nobody but a trigger can call what returns trigger', 'Remove execute.', 'key');
     return;
   }
-  execute.forEach((role, index) => {
-    const at = context.isWritten([...path, index]) ? [...path, index] : path;
-    checkName(context, at, role);
-    if (role === 'public')
-      context.badValue(
-        at,
-        'public is every role of the database',
-        'Name the roles: execute: [authenticated].',
-      );
-    else if (execute.indexOf(role) !== index) context.reportTwice(at, `${role} is listed twice`);
-  });
+  checkRoles(context, path, execute);
 }
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {

@@ -81,3 +81,18 @@ export function checkSchema(context: CheckContext, path: KeyPath, schema: string
     });
   } else checkName(context, path, schema);
 }
+
+/** Whether a role exists only the database knows. `path`: of the list, or of the only role. */
+export function checkRoles(context: CheckContext, path: KeyPath, roles: readonly string[]): void {
+  roles.forEach((role, index) => {
+    const at = context.isWritten([...path, index]) ? [...path, index] : path;
+    checkName(context, at, role);
+    if (role === 'public')
+      context.badValue(
+        at,
+        'public is every role of the database',
+        `Name the roles: ${String(path.at(-1))}: [authenticated].`,
+      );
+    else if (roles.indexOf(role) !== index) context.reportTwice(at, `${role} is listed twice`);
+  });
+}

@@ -110,6 +110,19 @@ types:
   code: { domain: text, collate: C }
   span:
     composite: { low: price, high: price }`,
+  sequences: `
+sequences:
+  ticket_numbers:
+    type: integer
+    start: 1000
+    increment: 10
+    min: 1000
+    max: 9999990
+    cache: 5
+    cycle: true
+    usage: [authenticated]
+    comment: On the door
+  order_numbers: { schema: shop, renamed_from: numbers }`,
   extensions: `
 extensions:
   - pg_trgm

@@ -6,6 +6,7 @@ import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { realtime } from './realtime.ts';
 import { seed } from './seed.ts';
+import { sequences } from './sequences.ts';
 import { database, include, migrations, project, providers, server, sqlFiles } from './settings.ts';
 import { storage, tables } from './tables/tables.ts';
 import { types } from './types.ts';
@@ -22,6 +23,7 @@ export const svcSchema = z
     providers,
     auth,
     types,
+    sequences,
     extensions,
     tables,
     views,

@@ -2,9 +2,9 @@
 import type { Extent, Statement } from './parser.ts';
 import type { KeyMap } from './key-nodes.ts';
 
-/** `name`: under `rpc`, `views` or `types`; of a trigger, the table or view that it is of, or `auth.users`. */
+/** `name`: under `rpc`, `views`, `types` or `sequences`; of a trigger, the table or view that it is of, or `auth.users`. */
 export type Declaration = {
-  readonly kind: 'rpc' | 'views' | 'types' | 'trigger';
+  readonly kind: 'rpc' | 'views' | 'types' | 'sequences' | 'trigger';
   readonly schema: string;
   readonly name: string;
   readonly keys: KeyMap;

@@ -72,7 +72,7 @@ const HOMES: Readonly<Record<string, Home>> = {
 
 const OTHERS: Home = {
   what: 'this statement',
-  hint: 'It takes functions, procedures, views, materialized views, triggers, enum and composite types, domains, their comments and grants.',
+  hint: 'It takes functions, procedures, views, materialized views, triggers, enum and composite types, domains, sequences, their comments and grants.',
 };
 
 export function homeOf(node: Node): Home {

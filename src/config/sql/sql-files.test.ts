@@ -148,6 +148,16 @@ const OTHERS: ReadonlyArray<readonly [what: string, sql: string, keys: string]> 
     `types: { mood: { enum: [sad, "it's ok"], comment: How }, pair: { composite: { low: int, high: "numeric(4, 1)[]" } },
       email: { domain: text, collate: C, default: { sql: "'a@b'" }, check: ["value ~ '@'", "length(value) < 99"], not_null: true, comment: Where } }`,
   ],
+  [
+    'sequences, which are nobody’s before a grant',
+    `create sequence if not exists a; comment on sequence a is 'One'; grant all on sequence a to anon, reporting; revoke usage on sequence a from reporting;
+     -- svc: renamed_from=c
+     create sequence crm.b as bigint increment by -5 minvalue -9223372036854775808 maxvalue -1 start with -7 cache 3 cycle owned by none;
+     create sequence d no minvalue no maxvalue no cycle as smallint start 12`,
+    `sequences: { a: { usage: [anon], comment: One },
+      b: { schema: crm, type: bigint, increment: -5, min: -9223372036854775808, max: -1, start: -7, cache: 3, cycle: true, usage: [], renamed_from: c },
+      d: { type: smallint, start: 12, usage: [] } }`,
+  ],
 ];
 
 describe('so is everything else', () => {
@@ -156,6 +166,7 @@ describe('so is everything else', () => {
     const fromKeys = await read('', `${YAML}${keys}\n`);
     expect(bare(fromSql.views)).toEqual(bare(fromKeys.views));
     expect(bare(fromSql.types)).toEqual(bare(fromKeys.types));
+    expect(bare(fromSql.sequences)).toEqual(bare(fromKeys.sequences));
   });
 
   test('triggers go to their table, their view, or the users', async () => {
@@ -282,7 +293,10 @@ const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
   ['set search_path = x', /SET has no place/],
   ['grant select on profiles to anon', /no SQL file makes profiles/],
   ['grant usage on schema public to anon', /this GRANT has no place/],
-  ['create sequence s', /this statement has no place/],
+  ['create temp sequence s', /outlive a crash and a session/],
+  ['create sequence s owned by profiles.id', /made with the column/],
+  ['create sequence s; grant update on sequence s to anon', /does not grant update on sequences/],
+  ['grant usage on sequence s to anon', /no SQL file makes s/],
   ['create rule r as on insert to profiles do instead nothing', /this statement has no place/],
   [`comment on table profiles is 'x'`, /svc does not keep this comment/],
   ['comment on function f() is null', /no SQL file makes f/],

@@ -7,6 +7,7 @@ import { declareFunction } from './functions.ts';
 import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
 import { parseSql, type Extent } from './parser.ts';
 import { homeOf } from './refused.ts';
+import { declareSequence } from './sequences.ts';
 import { declareTrigger } from './triggers.ts';
 import { declareComposite, declareDomain, declareEnum } from './types.ts';
 import { declareMaterialized, declareView } from './views.ts';
@@ -113,6 +114,7 @@ class Reader {
     else if ('CreateEnumStmt' in node) make(declareEnum(written, node.CreateEnumStmt));
     else if ('CompositeTypeStmt' in node) make(declareComposite(written, node.CompositeTypeStmt));
     else if ('CreateDomainStmt' in node) make(declareDomain(written, node.CreateDomainStmt));
+    else if ('CreateSeqStmt' in node) make(declareSequence(written, node.CreateSeqStmt));
     // Whose things are is not for the file to say: they are svc's.
     else if (isAboutOwner(node)) return;
     else if ('CommentStmt' in node) this.#afterwards(file, () => this.#comment(written, node.CommentStmt));
@@ -177,8 +179,8 @@ class Reader {
 
   #grant(written: Written, node: GrantStmt): void {
     const { objtype, targtype, objects = [], privileges = [], grantees = [], is_grant: isGrant } = node;
-    const isRoutine = ROUTINES.has(objtype ?? '');
-    if (targtype !== 'ACL_TARGET_OBJECT' || (!isRoutine && objtype !== 'OBJECT_TABLE')) {
+    const rights = rightsOn(objtype ?? '');
+    if (targtype !== 'ACL_TARGET_OBJECT' || rights === undefined) {
       const { what, hint } = homeOf({ GrantStmt: node });
       refuse(written, `${what} has no place in an SQL file`, hint);
     }
@@ -192,21 +194,18 @@ class Reader {
       return [one.AccessPriv.priv_name?.toLowerCase() ?? ''];
     });
     // No list is ALL.
-    const wanted = isRoutine ? ['execute'] : named.length === 0 ? VIEW_PRIVILEGES : named;
-    const unknown = isRoutine ? undefined : wanted.find((one) => !VIEW_PRIVILEGES.includes(one));
+    const wanted = named.length === 0 ? rights.known : named;
+    const unknown = wanted.find((one) => !rights.known.includes(one));
     if (unknown !== undefined)
-      refuse(written, `svc does not grant ${unknown} on views`, `It grants ${VIEW_PRIVILEGES.join(', ')}.`);
+      refuse(
+        written,
+        `svc does not grant ${unknown} on ${rights.what}`,
+        `It grants ${rights.known.join(', ')}.`,
+      );
     for (const object of objects) {
       const names = objectNames(object);
-      const made = this.#find(isRoutine ? 'rpc' : 'views', names.at(-1) ?? '');
-      if (!made)
-        refuse(
-          written,
-          `no SQL file makes ${names.join('.')}`,
-          isRoutine
-            ? 'Rights on functions of svc.yaml stand under rpc.<name>.execute.'
-            : 'Rights on tables stand under tables.<name>.grants, on views of svc.yaml under views.<name>.grants.',
-        );
+      const made = this.#find(rights.kind, names.at(-1) ?? '');
+      if (!made) refuse(written, `no SQL file makes ${names.join('.')}`, rights.elsewhere);
       for (const role of roles) this.#change(written, made, role, wanted, isGrant === true);
     }
   }
@@ -251,6 +250,11 @@ class Reader {
     const tables = Object.fromEntries(homes(false));
     return {
       types: named('types', ({ keys, comment }) => ({ ...keys, comment })),
+      sequences: named('sequences', ({ keys, grants, comment }) => ({
+        ...keys,
+        usage: rolesOf(grants, 'usage'),
+        comment,
+      })),
       ...(Object.keys(tables).length > 0 ? { tables } : {}),
       views: withTriggers(views, homes(true)),
       auth: hosts.includes('auth.users') ? { triggers: triggersOf('auth.users') } : undefined,
@@ -260,7 +264,7 @@ class Reader {
 
   #functionKeys({ keys, schema, name, grants, comment }: Made): KeyMap {
     const exposed = this.#surroundings.exposedFunctions.get(`${schema}.${name}`);
-    const roles = [...grants].filter(([, has]) => has.size > 0).map(([role]) => role);
+    const roles = rolesOf(grants, 'execute');
     const isSaid = grants.size > 0;
     // What returns trigger, and a procedure, is called by nobody, and has no such keys.
     const isServable = keys['kind'] !== 'procedure' && !isTriggerFunction(keys);
@@ -297,9 +301,50 @@ const COMMENTED: Readonly<Record<string, Declaration['kind']>> = {
   OBJECT_MATVIEW: 'views',
   OBJECT_TYPE: 'types',
   OBJECT_DOMAIN: 'types',
+  OBJECT_SEQUENCE: 'sequences',
 };
 
+/** What can be granted, by the kind of object. */
+type Rights = {
+  readonly kind: Declaration['kind'];
+  readonly what: string;
+  readonly known: readonly string[];
+  readonly elsewhere: string;
+};
+
+const RIGHTS = {
+  OBJECT_ROUTINE: {
+    kind: 'rpc',
+    what: 'functions',
+    known: ['execute'],
+    elsewhere: 'Rights on functions of svc.yaml stand under rpc.<name>.execute.',
+  },
+  OBJECT_TABLE: {
+    kind: 'views',
+    what: 'views',
+    known: VIEW_PRIVILEGES,
+    elsewhere:
+      'Rights on tables stand under tables.<name>.grants, on views of svc.yaml under views.<name>.grants.',
+  },
+  OBJECT_SEQUENCE: {
+    kind: 'sequences',
+    what: 'sequences',
+    // Whoever may take numbers may read where it stands; nobody else needs to.
+    known: ['usage', 'select'],
+    elsewhere: 'Rights on sequences of svc.yaml stand under sequences.<name>.usage.',
+  },
+} as const satisfies Record<string, Rights>;
+
 const ROUTINES: ReadonlySet<string> = new Set(['OBJECT_FUNCTION', 'OBJECT_PROCEDURE', 'OBJECT_ROUTINE']);
+
+function rightsOn(kind: string): Rights | undefined {
+  if (ROUTINES.has(kind)) return RIGHTS.OBJECT_ROUTINE;
+  return kind === 'OBJECT_TABLE' || kind === 'OBJECT_SEQUENCE' ? RIGHTS[kind] : undefined;
+}
+
+function rolesOf(grants: Made['grants'], privilege: string): string[] {
+  return [...grants].filter(([, has]) => has.has(privilege)).map(([role]) => role);
+}
 
 function objectNames(object: Node | undefined): string[] {
   if (!object) return [];

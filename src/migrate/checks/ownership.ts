@@ -3,12 +3,14 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
+import { IS_FREE_SEQUENCE } from '../schema/live/live-queries.ts';
 import { type SchemaModel, viewsOf } from '../schema/model.ts';
+import { sequencesOf } from '../schema/sequences.ts';
 
 export type ForeignObject = {
   /** Path in the file. */
   readonly at: string;
-  readonly what: 'schema' | 'table' | 'view' | 'materialized view' | 'function';
+  readonly what: 'schema' | 'table' | 'view' | 'materialized view' | 'sequence' | 'function';
   /** As SQL names it. */
   readonly name: string;
   readonly owner: string;
@@ -24,6 +26,11 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
   const relations = [
     ...model.tables.map((table) => ({ ...table, kind: 'table' })),
     ...viewsOf(model).map((view) => ({ ...view, kind: 'view' })),
+    ...sequencesOf(model).map(({ renamedFrom = null, ...one }) => ({
+      ...one,
+      renamedFrom,
+      kind: 'sequence',
+    })),
   ];
   const schemas = new Map(relations.map(({ schema, at }) => [schema, at]));
   const wanted = [
@@ -51,6 +58,7 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       select w.at, c.oid from wanted w join pg_namespace n on n.nspname = w.schema
       join pg_class c on c.relnamespace = n.oid and c.relname = w.name
       where (w.kind = 'table' and c.relkind in ('r', 'p')) or (w.kind = 'view' and c.relkind in ('v', 'm'))
+        or (w.kind = 'sequence' and ${IS_FREE_SEQUENCE})
       union select r.at, i.inhrelid from relation r join pg_inherits i on i.inhparent = r.oid
     ), routine as (
       select w.at, p.oid, p.prokind, p.pronamespace, p.proname, p.proowner, count(*) over same as overloads,
@@ -64,7 +72,7 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       select 1 as rank, w.at, 'schema' as what, format('%I', n.nspname) as name, n.nspowner as owner, 'pg_namespace'::regclass as class, n.oid
       from wanted w join pg_namespace n on n.nspname = w.name where w.kind = 'schema'
       union all
-      select 2, r.at, case c.relkind when 'v' then 'view' when 'm' then 'materialized view' else 'table' end, format('%I.%I', n.nspname, c.relname), c.relowner, 'pg_class'::regclass, c.oid
+      select 2, r.at, case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' else 'table' end, format('%I.%I', n.nspname, c.relname), c.relowner, 'pg_class'::regclass, c.oid
       from relation r join pg_class c on c.oid = r.oid join pg_namespace n on n.oid = c.relnamespace
       union all
       select 3, p.at, case p.prokind when 'p' then 'procedure' else 'function' end, format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), p.proowner, 'pg_proc'::regclass, p.oid

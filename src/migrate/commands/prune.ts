@@ -1,10 +1,10 @@
-// Retired tables, columns and extensions: listed with their size, and dropped on request.
+// Retired tables, columns, sequences and extensions: listed with their size, and dropped on request.
 import { tryLock, unlock } from '../../postgres/advisory-lock.ts';
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { announceSchema } from '../state/applied-state.ts';
-import { IS_USED_TYPE } from '../schema/live/live-queries.ts';
+import { IS_FREE_SEQUENCE, IS_USED_TYPE } from '../schema/live/live-queries.ts';
 import { nameOf, tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from '../checks/samples.ts';
@@ -13,9 +13,9 @@ import { withLockRetries, type LockSettings } from '../locks.ts';
 export type Retired = {
   /** As the file would name it: `tables.todos.fields.notes`. */
   readonly identity: string;
-  readonly kind: 'table' | 'column' | 'extension';
+  readonly kind: 'table' | 'column' | 'sequence' | 'extension';
   readonly schema: string;
-  /** Of an extension: its name. */
+  /** Of an extension or a sequence: its name. */
   readonly table: string;
   readonly column: string | null;
   readonly since: Date;
@@ -27,7 +27,7 @@ export type Retired = {
 export async function readRetired(session: Queryable): Promise<Retired[]> {
   const rows = await session.query<{ identity: string; kind: Retired['kind']; changed_at: Date }>(
     raw(
-      `select identity, kind, changed_at from svc_meta.object where state = 'retired' and kind in ('table', 'column', 'extension') order by identity`,
+      `select identity, kind, changed_at from svc_meta.object where state = 'retired' and kind in ('table', 'column', 'sequence', 'extension') order by identity`,
     ),
   );
   const found: Retired[] = [];
@@ -36,7 +36,9 @@ export async function readRetired(session: Queryable): Promise<Retired[]> {
     const one =
       row.kind === 'extension'
         ? await locateExtension(session, name)
-        : await locateObject(session, row.kind, name);
+        : row.kind === 'sequence'
+          ? await locateSequence(session, name)
+          : await locateObject(session, row.kind, name);
     if (one) found.push({ ...one, kind: row.kind, since: row.changed_at });
   }
   return found;
@@ -54,6 +56,24 @@ async function locateExtension(
     identity: `extensions.${name}`,
     schema: row.schema,
     table: name,
+    column: null,
+    values: 0,
+    bytes: 0,
+  };
+}
+
+async function locateSequence(
+  session: Queryable,
+  key: string,
+): Promise<Omit<Retired, 'kind' | 'since'> | null> {
+  const [row] = await session.query<{ schema: string; name: string }>(sql`
+    select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname || '.' || c.relname = ${key} and ${IS_FREE_SEQUENCE}`);
+  if (!row) return null;
+  return {
+    identity: `sequences.${row.name}`,
+    schema: row.schema,
+    table: row.name,
     column: null,
     values: 0,
     bytes: 0,
@@ -117,9 +137,9 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
     const all = await readRetired(session);
     const { chosen, problems } = choose(all, request);
     if (problems.length > 0) return { dropped: [], problems };
-    const relations = chosen.filter((one) => one.kind !== 'extension');
-    // Columns first: dropping a table drops its columns. Extensions last: what used them is gone by then.
-    const order = ['column', 'table', 'extension'];
+    const relations = chosen.filter(isOfTable);
+    // Columns first: dropping a table drops its columns. What used sequences and extensions is gone by then.
+    const order = ['column', 'table', 'sequence', 'extension'];
     await withLockRetries(
       session,
       relations.map((one) => tableKey(one.schema, one.table)),
@@ -151,15 +171,16 @@ function choose(
       problems.push(problem('MIG-302', name, 'is not retired', 'svc migrate status lists what is.'));
   }
   const oldest = request.now.getTime() - request.pruneAfterMs;
-  // Without names, only what is old enough and holds no data. Others may use an extension: that is named.
+  // Without names, only what is old enough and holds no data. Others may use an extension, and which numbers a sequence
+  // gave is known to nobody else: these are named.
   const chosen = all.filter((one) =>
     request.names.length === 0
-      ? one.kind !== 'extension' && one.since.getTime() <= oldest && isHarmless(one, request)
+      ? isOfTable(one) && one.since.getTime() <= oldest && isHarmless(one, request)
       : request.names.includes(one.identity),
   );
   for (const one of chosen) {
     const table = request.model.tables.find(
-      (model) => one.kind !== 'extension' && model.schema === one.schema && model.name === one.table,
+      (model) => isOfTable(one) && model.schema === one.schema && model.name === one.table,
     );
     if (table?.protect)
       problems.push(
@@ -177,6 +198,10 @@ function choose(
     );
   }
   return { chosen, problems };
+}
+
+function isOfTable({ kind }: Retired): boolean {
+  return kind === 'table' || kind === 'column';
 }
 
 function isHarmless(one: Retired, request: PruneRequest): boolean {
@@ -200,9 +225,11 @@ async function drop(session: Queryable, one: Retired): Promise<void> {
   const statement =
     one.kind === 'extension'
       ? `drop extension ${quoteIdent(one.table)}`
-      : one.column === null
-        ? `drop table ${table}`
-        : `alter table ${table} drop column ${quoteIdent(one.column)}`;
+      : one.kind === 'sequence'
+        ? `drop sequence ${table}`
+        : one.column === null
+          ? `drop table ${table}`
+          : `alter table ${table} drop column ${quoteIdent(one.column)}`;
   try {
     await session.query(raw(statement));
   } catch (error) {
@@ -215,8 +242,9 @@ async function drop(session: Queryable, one: Retired): Promise<void> {
     throw new MigrationRefused([problem('MIG-304', one.identity, detail, 'Drop or change these first.')]);
   }
   const key = tableKey(one.schema, one.table);
-  if (one.kind === 'extension') {
-    await session.query(sql`delete from svc_meta.object where identity = ${`extension ${one.table}`}`);
+  if (!isOfTable(one)) {
+    const identity = one.kind === 'extension' ? `extension ${one.table}` : `sequence ${key}`;
+    await session.query(sql`delete from svc_meta.object where identity = ${identity}`);
     return;
   }
   await session.query(

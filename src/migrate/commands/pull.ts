@@ -22,6 +22,7 @@ import {
 import { isPlainKey } from '../schema/relation.ts';
 import { realtimeKey } from './pulled-publication.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
+import { pulledSequences } from './pulled-sequences.ts';
 import { pulledTypes } from './pulled-types.ts';
 import { toView } from './pulled-views.ts';
 import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
@@ -82,11 +83,14 @@ export function renderPulled(
     const notes: string[] = [];
     views.push([view.name, toView(view, isDeclared, strip, notes), notes]);
   }
+  const sequences = pulledSequences(live.sequences, names);
+  left.push(...sequences.left);
   const ofUsers = triggersKey(live.userTriggers, 'users', isDeclared, strip, left);
   const document = new Document({
     version: 1,
     ...(Object.keys(ofUsers).length > 0 ? { auth: ofUsers } : {}),
     ...(Object.keys(types.types).length > 0 ? { types: types.types } : {}),
+    ...(Object.keys(sequences.sequences).length > 0 ? { sequences: sequences.sequences } : {}),
     ...extensionsKey(live.extensions),
     ...(Object.keys(beside.storage).length > 0 ? { storage: beside.storage } : {}),
     ...(Object.keys(beside.realtime).length > 0 ? { realtime: beside.realtime } : {}),
@@ -115,8 +119,10 @@ function comment(node: YAMLMap, notes: readonly string[]): void {
 
 // One line per field reads like the table it describes.
 function compact(document: Document): void {
-  const types = document.get('types');
-  for (const pair of isMap(types) ? types.items : []) if (isMap(pair.value)) pair.value.flow = true;
+  for (const key of ['types', 'sequences']) {
+    const named = document.get(key);
+    for (const pair of isMap(named) ? named.items : []) if (isMap(pair.value)) pair.value.flow = true;
+  }
   const tables = document.get('tables');
   if (!isMap(tables)) return;
   for (const pair of tables.items) {

@@ -1,6 +1,7 @@
 // What a database has that a file has no word for. A pulled file lists it, so that nobody takes it for the whole database.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { IS_FREE_SEQUENCE } from '../schema/live/live-queries.ts';
 
 /** A line each: kind, name and reason. Parts of tables, functions and types that live facts tell of are not among them. */
 export async function readLeft(session: Queryable, schemas: readonly string[]): Promise<string[]> {
@@ -16,9 +17,8 @@ export async function readLeft(session: Queryable, schemas: readonly string[]): 
       from pg_proc p join schema s on s.oid = p.pronamespace where p.prokind = 'a'
         and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
     union all
-    select 'sequence ' || s.name || '.' || c.relname || ': it belongs to no column'
-      from pg_class c join schema s on s.oid = c.relnamespace where c.relkind = 'S' and not exists (select from pg_depend d
-        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i', 'e'))
+    select 'sequence ' || s.name || '.' || c.relname || ': it is unlogged, and a plain one in the file'
+      from pg_class c join schema s on s.oid = c.relnamespace where ${IS_FREE_SEQUENCE} and c.relpersistence = 'u'
     union all
     select 'statistics ' || s.name || '.' || t.stxname || ': no key of the file makes them'
       from pg_statistic_ext t join schema s on s.oid = t.stxnamespace

@@ -41,6 +41,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     unmanaged: [],
     desired: {
       extensions: [],
+      sequences: [],
       types: [],
       tables: [],
       functions: [],
@@ -67,6 +68,8 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       userTriggers: new Set(),
       extensions: new Set(),
       retiredExtensions: new Set(),
+      sequences: new Set(),
+      retiredSequences: new Set(),
       views: new Set(),
     },
     ...more,

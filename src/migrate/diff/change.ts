@@ -28,14 +28,23 @@ import type {
   LiveType,
 } from '../schema/live/live-schema.ts';
 import type { Host } from '../schema/rights/hosts.ts';
-import type { Attribute, ExtensionModel } from '../schema/model.ts';
+import type { Attribute, ExtensionModel, SequenceModel } from '../schema/model.ts';
+import type { LiveSequence } from '../schema/sequences.ts';
 import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
 import type { DesiredView, LiveView } from '../schema/views.ts';
 
+export type SequenceChange =
+  | { readonly kind: 'create-sequence'; readonly sequence: SequenceModel }
+  | { readonly kind: 'alter-sequence'; readonly sequence: SequenceModel; readonly live: LiveSequence }
+  /** Of one that belongs to no column; the other is 'grant-sequence'. */
+  | { readonly kind: 'grant-free-sequence'; readonly sequence: SequenceModel }
+  | { readonly kind: 'comment-sequence'; readonly sequence: SequenceModel };
+
 export type Change =
   | TypeDefinitionChange
+  | SequenceChange
   | { readonly kind: 'create-schema' | 'grant-schema'; readonly schema: string }
   | { readonly kind: 'create-extension'; readonly extension: ExtensionModel }
   | {

@@ -4,6 +4,7 @@ import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts
 import type { Live } from '../schema/live/live-schema.ts';
 import { perHost, type PerHost } from '../schema/rights/hosts.ts';
 import { keyOf } from '../schema/model.ts';
+import { usersOf } from '../schema/sequences.ts';
 import { NO_OWNED_TABLE, ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
 import { attributesOf, diffComments } from './attributes.ts';
 import { diffColumns } from './columns.ts';
@@ -22,6 +23,7 @@ import { diffFunctions } from './functions.ts';
 import { diffHostedPolicies, diffPolicies, labelled } from './policies.ts';
 import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
+import { diffSequences } from './sequences.ts';
 import { diffTriggers, diffUserTriggers } from './triggers.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
 import { diffRemovedTypes, diffTypes } from './types.ts';
@@ -56,6 +58,7 @@ export function diff(
     if (open.has(schema) && !found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
   changes.push(...diffTypes(desired.types, live));
+  changes.push(...diffSequences(desired.sequences, live.sequences));
   changes.push(...diffPublication(desired, live));
   const unsettled = unsettledColumns(desired, live);
   for (const table of desired.tables) {
@@ -95,13 +98,20 @@ export function diff(
 }
 
 /** `open`: those in which the API roles find something. Functions that only policies and triggers call need no such right. */
-export function schemasOf({ types, tables, views, functions }: Desired): {
+export function schemasOf({ types, sequences, tables, views, functions }: Desired): {
   readonly all: ReadonlySet<string>;
   readonly open: ReadonlySet<string>;
 } {
   const served = functions.filter(({ model }) => model.opensSchema);
-  const open = ['public', ...[...types, ...tables, ...views, ...served].map(({ schema }) => schema)];
-  return { all: new Set([...open, ...functions.map(({ schema }) => schema)]), open: new Set(open) };
+  const usable = sequences.filter((sequence) => usersOf(sequence).length > 0);
+  const open = [
+    'public',
+    ...[...types, ...usable, ...tables, ...views, ...served].map(({ schema }) => schema),
+  ];
+  return {
+    all: new Set([...open, ...[...sequences, ...functions].map(({ schema }) => schema)]),
+    open: new Set(open),
+  };
 }
 
 /** A foreign key must be dropped while the type of a column at either end changes, or the key it refers to goes. */

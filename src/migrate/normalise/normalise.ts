@@ -108,6 +108,7 @@ export async function normalise(
   const subset: Desired = {
     types: declared.types.filter((type) => chosen.has(keyOf(type))),
     extensions: declared.extensions,
+    sequences: declared.sequences,
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     hosted: perHost((host) => (chosen.has(host) ? declared.hosted[host] : [])),
@@ -136,6 +137,7 @@ export async function normalise(
       return types.get(keyOf(type)) ?? (isTypeForm(stored) ? { ...type, normal: stored } : type);
     }),
     extensions: declared.extensions,
+    sequences: declared.sequences,
     tables: declared.tables.map((table): DesiredTable => {
       const stored = known.get(`table ${keyOf(table)}`)?.normalForms;
       return tables.get(keyOf(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);

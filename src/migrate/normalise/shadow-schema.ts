@@ -18,6 +18,7 @@ import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from 
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { plainOrQuoted, wordsOf } from '../schema/sql/sql-text.ts';
+import { createSequenceSql } from '../schema/sequences.ts';
 import { createTypeSql, domainChecks, inOrderOfUse } from '../schema/types.ts';
 import {
   readNormalForms,
@@ -191,6 +192,7 @@ function buildStatements(
     add(createTypeSql(type), type.at);
     addDomainChecks(type, false, add);
   }
+  for (const sequence of shadow.sequences) add(createSequenceSql(sequence), sequence.at);
   for (const table of shadow.tables) {
     const columns = table.columns.map(
       (column) =>
@@ -299,7 +301,9 @@ ${when.sql}
 /** What the shadow does not build is in the schema that waits for it. */
 function finder(shadow: Shadow, schemas: readonly string[], token: string): (text: string) => string {
   const waiting = new Map(schemas.map((schema, index) => [schema, realSchema(token, index)]));
-  const built = new Set([...shadow.types, ...shadow.tables, ...shadow.functions, ...shadow.views].map(keyOf));
+  const built = new Set(
+    [...shadow.types, ...shadow.sequences, ...shadow.tables, ...shadow.functions, ...shadow.views].map(keyOf),
+  );
   return (text) => requalify(text, waiting, (schema, name) => built.has(tableKey(schema, name)));
 }
 
@@ -591,6 +595,7 @@ export async function normaliseInShadow(
       return withNormalForms(table, readNormalForms(table, built, labels));
     }),
     extensions: desired.extensions,
+    sequences: desired.sequences,
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
     views: desired.views.map((view, number) => withForm(view, number, result)),
     newUsers: desired.newUsers,

@@ -79,6 +79,7 @@ async function readAgain(
       session,
       {
         extensions: desired.extensions,
+        sequences: desired.sequences,
         types: desired.types,
         tables,
         functions: desired.functions,

@@ -127,6 +127,10 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'set-domain-not-null':
     case 'add-attribute':
     case 'comment-type':
+    case 'create-sequence':
+    case 'alter-sequence':
+    case 'grant-free-sequence':
+    case 'comment-sequence':
     case 'create-extension':
     case 'update-extension':
     case 'create-publication':

@@ -12,6 +12,7 @@ import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-ty
 import { PUBLICATIONS } from './publication.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
+import { SEQUENCES } from './sequences.ts';
 import { TRIGGERS } from './triggers.ts';
 import { type LongFillings, MATERIALIZED } from './materialized.ts';
 import { createView, dropViews, VIEWS } from './views.ts';
@@ -36,6 +37,7 @@ const PLANNERS: Planners = {
   ...ACCESS,
   ...FUNCTIONS,
   ...EXTENSIONS,
+  ...SEQUENCES,
   ...ROW_TRIGGERS,
   ...TRIGGERS,
   ...VIEWS,

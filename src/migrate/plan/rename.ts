@@ -18,11 +18,13 @@ import {
   nameOf,
   tableKey,
   type SchemaModel,
+  type SequenceModel,
   type TableModel,
   type TriggerModel,
   type ViewModel,
   viewsOf,
 } from '../schema/model.ts';
+import { sequencesOf } from '../schema/sequences.ts';
 import { labelOf, USERS } from '../schema/triggers.ts';
 import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
@@ -56,6 +58,7 @@ export async function planRenames(
   const plan = new RenamePlan(live, owned, types);
   for (const table of model.tables) plan.table(table);
   for (const view of viewsOf(model)) plan.view(view);
+  for (const sequence of sequencesOf(model)) plan.sequence(sequence);
   for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
   plan.triggers(model);
   const { steps, problems, forgotten } = plan;
@@ -119,6 +122,8 @@ class RenamePlan {
   readonly #functions: Set<string>;
   readonly #retiredColumns: Set<string>;
   readonly #userTriggers: Set<string>;
+  readonly #sequences: Set<string>;
+  readonly #retiredSequences: Set<string>;
   readonly #views: Set<string>;
   readonly #viewTriggers: Set<string>;
 
@@ -131,6 +136,8 @@ class RenamePlan {
     this.#functions = new Set(owned.functions);
     this.#retiredColumns = new Set(owned.retiredColumns);
     this.#userTriggers = new Set(owned.userTriggers);
+    this.#sequences = new Set(owned.sequences);
+    this.#retiredSequences = new Set(owned.retiredSequences);
     this.#views = new Set(owned.views);
     this.#viewTriggers = new Set(owned.viewTriggers);
   }
@@ -149,6 +156,8 @@ class RenamePlan {
       functions: this.#functions,
       retiredColumns: this.#retiredColumns,
       userTriggers: this.#userTriggers,
+      sequences: this.#sequences,
+      retiredSequences: this.#retiredSequences,
       views: this.#views,
       viewTriggers: this.#viewTriggers,
     };
@@ -328,6 +337,28 @@ class RenamePlan {
     for (const { label } of old.triggers)
       if (this.#viewTriggers.delete(viewTriggerKey(oldKey, label)))
         this.#viewTriggers.add(viewTriggerKey(tableKey(schema, name), label));
+  }
+
+  sequence({ schema, name, renamedFrom = name, at }: SequenceModel): void {
+    if (renamedFrom === name) return;
+    const key = tableKey(schema, name);
+    const oldKey = tableKey(schema, renamedFrom);
+    const found = this.#live.sequences.has(key);
+    const old = this.#live.sequences.get(oldKey);
+    const isOwned = this.#sequences.has(oldKey);
+    if (old && found && isOwned) this.#bothExist(at, renamedFrom, name);
+    if (old ? found : !isOwned) return;
+    if (old)
+      this.#add(
+        `alter sequence ${nameOf(old)} rename to ${quoteIdent(name)}`,
+        at,
+        `sequence ${renamedFrom} → ${name}`,
+        null,
+      );
+    this.forgotten.push(`sequence ${oldKey}`);
+    this.#sequences.delete(oldKey);
+    this.#retiredSequences.delete(oldKey);
+    this.#sequences.add(key);
   }
 
   routine(schema: string, name: string, oldName: string | null, at: string): void {

@@ -32,9 +32,13 @@ import {
 } from './model.ts';
 import { toConstraint } from './constraints.ts';
 import { toDefaultModel } from './sql/default-sql.ts';
+import { toSequenceModel } from './sequences.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
-type Declared = Pick<Config, 'extensions' | 'types' | 'tables' | 'views' | 'storage' | 'rpc'> & {
+type Declared = Pick<
+  Config,
+  'extensions' | 'types' | 'sequences' | 'tables' | 'views' | 'storage' | 'rpc'
+> & {
   readonly auth: Pick<Config['auth'], 'triggers'>;
   readonly migrations?: Pick<Config['migrations'], 'steps'>;
   readonly realtime?: Pick<Config['realtime'], 'rls'>;
@@ -50,6 +54,7 @@ export function toModel(config: Declared): SchemaModel {
   return {
     ...(config.extensions.length === 0 ? {} : { extensions: config.extensions.map(toExtension) }),
     ...(config.types.length === 0 ? {} : { types: config.types.map((type) => toTypeModel(type, typeName)) }),
+    ...(config.sequences.length === 0 ? {} : { sequences: config.sequences.map(toSequenceModel) }),
     tables: config.tables.map((table) => toTable(table, typeName)),
     functions: config.rpc.map((fn) => toFunction(fn, typeName)),
     buckets: config.storage.map((bucket) => ({
@@ -82,6 +87,7 @@ export function locator(config: SchemaConfig): Locate {
 
 function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
   const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
+  for (const { name, position } of config.sequences) places.set(`sequences.${name}`, position);
   for (const extension of config.extensions) places.set(extensionPath(extension), extension.position);
   for (const table of config.tables) {
     const at = tablePath(table);

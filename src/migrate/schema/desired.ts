@@ -10,6 +10,7 @@ import {
   type ColumnModel,
   type ExtensionModel,
   type FunctionModel,
+  type SequenceModel,
   type TableModel,
   type TypeModel,
 } from './model.ts';
@@ -22,6 +23,7 @@ export type Desired = {
   readonly types: readonly DesiredType[];
   /** Each with the schema that it comes into; null where it decides itself. */
   readonly extensions: readonly ExtensionModel[];
+  readonly sequences: readonly SequenceModel[];
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
   readonly hosted: PerHost<readonly DesiredHostedPolicy[]>;

@@ -23,6 +23,9 @@ export type Ownership = {
   readonly userTriggers: ReadonlySet<string>;
   readonly extensions: ReadonlySet<string>;
   readonly retiredExtensions: ReadonlySet<string>;
+  readonly sequences: ReadonlySet<string>;
+  /** Sequences that left the file; they know which numbers were given. */
+  readonly retiredSequences: ReadonlySet<string>;
   readonly views: ReadonlySet<string>;
   /** Triggers on views, as `viewTriggerKey`s; absent without any. */
   readonly viewTriggers?: ReadonlySet<string>;

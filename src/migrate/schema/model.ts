@@ -7,6 +7,8 @@ export type SchemaModel = {
   readonly extensions?: readonly ExtensionModel[];
   /** Absent without any. */
   readonly types?: readonly TypeModel[];
+  /** Absent without any. */
+  readonly sequences?: readonly SequenceModel[];
   readonly tables: readonly TableModel[];
   readonly functions: readonly FunctionModel[];
   readonly buckets: readonly BucketModel[];
@@ -63,6 +65,29 @@ export type DomainModel = {
 export type CompositeModel = { readonly kind: 'composite'; readonly attributes: readonly Attribute[] };
 
 export type Attribute = { readonly name: string; readonly type: string };
+
+/** A sequence that belongs to no column, with every number that PostgreSQL would put in. What is not said is absent. */
+export type SequenceModel = {
+  readonly schema: string;
+  readonly name: string;
+  readonly numbers: SequenceForm;
+  /** Roles that may take numbers; absent: the API roles. */
+  readonly usage?: readonly string[];
+  readonly comment?: string;
+  readonly renamedFrom?: string;
+  readonly at: string;
+};
+
+/** Digits as text: a JavaScript number would round the largest. */
+export type SequenceForm = {
+  readonly type: string;
+  readonly increment: string;
+  readonly min: string;
+  readonly max: string;
+  readonly start: string;
+  readonly cache: string;
+  readonly cycle: boolean;
+};
 
 export type ExtensionModel = {
   readonly name: string;

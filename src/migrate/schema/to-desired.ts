@@ -34,6 +34,7 @@ import {
 import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './rights/hosts.ts';
 import { wordsOf } from './sql/sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
+import { sequencesOf } from './sequences.ts';
 import { triggersOf, userTriggersOf } from './triggers.ts';
 import { toChannelPolicies, toPolicies, toStoragePolicies } from './sql/policy-sql.ts';
 import { toDesiredType } from './types.ts';
@@ -54,6 +55,7 @@ export function toDesired(
   return {
     types: (model.types ?? []).map((type) => toDesiredType(type, functions)),
     extensions: model.extensions ?? [],
+    sequences: sequencesOf(model),
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
     functions: model.functions.map((fn) => toDesiredFunction(fn, views)),
     hosted: {

@@ -38,9 +38,13 @@ export function digestModel(model: SchemaModel): ModelDigest {
     hash: createHash('sha256').update(JSON.stringify(model)).digest('hex'),
     schemas: [
       ...new Set(
-        [...(model.types ?? []), ...model.tables, ...viewsOf(model), ...model.functions].map(
-          ({ schema }) => schema,
-        ),
+        [
+          ...(model.types ?? []),
+          ...(model.sequences ?? []),
+          ...model.tables,
+          ...viewsOf(model),
+          ...model.functions,
+        ].map(({ schema }) => schema),
       ),
     ],
     extensions: (model.extensions ?? []).map(({ name }) => name),
@@ -101,7 +105,7 @@ export async function readManagedSchemas(
 ): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
-      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view', 'function')`,
+      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view', 'function', 'sequence')`,
     ),
   );
   return [...new Set(['public', ...schemas, ...rows.map(({ schema }) => schema)])];
@@ -149,7 +153,7 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
         where n.nspname = any (${schemas})
       union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from managed where relkind = 'v')
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
-        where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind = 'v')
+        where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind in ('v', 'S'))
       -- A refresh leaves other versions of these rows behind, and changes nothing.
       union all select c.oid::int8, hashtextextended(concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relispopulated, c.relacl, r.oid,
           (select string_agg(concat_ws(' ', x.relname, x.relam, x.reloptions, i.indisunique, i.indisvalid, i.indkey, i.indclass, i.indoption, i.indcollation, i.indexprs, i.indpred), ';' order by x.oid)

@@ -17,6 +17,7 @@ type ObjectRow = {
     | (typeof HOSTED_OBJECTS)[Host]['kind']
     | 'user_triggers'
     | 'extension'
+    | 'sequence'
     | 'view';
   state: 'managed' | 'retired';
   declared_hash: string | null;
@@ -49,6 +50,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const userTriggers = new Set<string>();
   const extensions = new Set<string>();
   const retiredExtensions = new Set<string>();
+  const sequences = new Set<string>();
+  const retiredSequences = new Set<string>();
   const views = new Set<string>();
   const viewTriggers = new Set<string>();
   const declared = new Map<string, DeclaredRow>();
@@ -64,6 +67,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
+    if (row.kind === 'sequence') (row.state === 'managed' ? sequences : retiredSequences).add(name);
     if (row.kind === 'view') {
       views.add(name);
       for (const label of [...strings(definition['triggers']), ...strings(definition['leaving'])])
@@ -90,6 +94,8 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       userTriggers,
       extensions,
       retiredExtensions,
+      sequences,
+      retiredSequences,
       views,
       viewTriggers,
     },

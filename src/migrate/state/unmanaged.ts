@@ -4,7 +4,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
-import { OWN_TYPES } from '../schema/live/live-queries.ts';
+import { IS_FREE_SEQUENCE, OWN_TYPES } from '../schema/live/live-queries.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { PUBLICATION } from '../schema/publication.ts';
 import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
@@ -32,6 +32,11 @@ export async function readUnmanagedObjects(
   // The diff finds overloads of declared functions.
   const functions = [...ownership.functions, ...model.functions.map(keyOf)];
   const types = [...ownership.types, ...ownership.retiredTypes, ...(model.types ?? []).map(keyOf)];
+  const sequences = [
+    ...ownership.sequences,
+    ...ownership.retiredSequences,
+    ...(model.sequences ?? []).map(keyOf),
+  ];
   const triggers = [
     ...[...ownership.tables, ...ownership.retiredTables].flatMap(([key, owned]) =>
       (owned.triggers ?? []).map((label) => `${key} ${label}`),
@@ -88,8 +93,7 @@ export async function readUnmanagedObjects(
     select 'sequence', s.name || '.' || c.relname,
       s.open and (has_sequence_privilege('anon', c.oid, 'usage') or has_sequence_privilege('authenticated', c.oid, 'usage'))
     from pg_class c join schema s on s.oid = c.relnamespace
-    where c.relkind = 'S' and not exists (select from pg_depend d
-      where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i', 'e'))
+    where ${IS_FREE_SEQUENCE} and s.name || '.' || c.relname <> all (${sequences})
     union all
     select 'statistics', s.name || '.' || t.stxname, false
     from pg_statistic_ext t join schema s on s.oid = t.stxnamespace

@@ -35,6 +35,9 @@ const CATALOG = `
   union all select 'relation ' || name || ' ' || relrowsecurity || coalesce(obj_description(c.oid, 'pg_class'), '') from c
   union all select 'function ' || pg_get_functiondef(p.oid) from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any ($1) and p.prokind = 'f'
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+  union all select 'sequence ' || s.seqrelid::regclass || ' ' || (to_jsonb(s) - 'seqrelid')::text || coalesce(obj_description(s.seqrelid, 'pg_class'), '')
+    from pg_sequence s join pg_class q on q.oid = s.seqrelid join pg_namespace n on n.oid = q.relnamespace where n.nspname = any ($1)
+    and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = q.oid and d.deptype in ('a', 'i'))
   union all select 'type ' || t.oid::regtype || ' ' || coalesce((select string_agg(e.enumlabel, ',' order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid), '')
       || coalesce((select string_agg(pg_get_constraintdef(k.oid), ',') from pg_constraint k where k.contypid = t.oid and k.contype = 'c'), '')
       || coalesce((select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ',' order by a.attnum) from pg_attribute a where a.attrelid = t.typrelid), '')
@@ -47,6 +50,10 @@ const RIGHTS = `select c.oid::regclass::text || ' ' || r || ' ' || p as line fro
     unnest(array['anon', 'authenticated', 'service_role']) r, unnest(array['select', 'insert', 'update', 'delete']) p
   where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm') and not c.relispartition and has_table_privilege(r, c.oid, p) and (c.relkind <> 'm' or p = 'select')
     and has_schema_privilege(r, n.oid, 'usage')
+  union all select c.oid::regclass::text || ' ' || r || ' usage' from pg_class c join pg_namespace n on n.oid = c.relnamespace,
+    unnest(array['anon', 'authenticated', 'service_role']) r
+  where n.nspname = any ($1) and c.relkind = 'S' and has_sequence_privilege(r, c.oid, 'usage')
+    and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i'))
   union all select c.oid::regclass::text || '.' || a.attname || ' ' || r || ' update' from pg_class c join pg_namespace n on n.oid = c.relnamespace
     join pg_attribute a on a.attrelid = c.oid and a.attacl is not null, unnest(array['anon', 'authenticated']) r
   where n.nspname = any ($1) and has_column_privilege(r, c.oid, a.attnum, 'update') order by 1`;

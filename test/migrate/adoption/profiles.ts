@@ -134,12 +134,17 @@ export const PROFILES: readonly Profile[] = [
       insert into jobs (payload) values ('{}');`,
   },
   {
-    name: 'a film rental: domains; free sequences, aggregates, rules, statistics and overloads stay',
-    left: [/ticket/, /group_concat/, /no_delete|rule/, /film_stats|statistics/, /price\(/, /price\(/],
+    name: 'a film rental: domains, sequences of their own; aggregates, rules, statistics and overloads stay',
+    left: [/group_concat/, /no_delete|rule/, /film_stats|statistics/, /price\(/, /price\(/],
     sql: `
       create domain year as integer check (value >= 1901 and value <= 2155);
       create type rating as enum ('G', 'PG');
       create sequence ticket start 100;
+      create sequence customer_customer_id_seq; create sequence actor_actor_id_seq as integer increment 2 cycle;
+      create sequence countdown increment -1 minvalue -5 maxvalue 5 start 5 cache 4;
+      comment on sequence countdown is 'Until it begins';
+      create table customers (id integer default nextval('customer_customer_id_seq'::regclass) primary key, actor integer default nextval('public.actor_actor_id_seq'), ticket bigint default nextval('ticket'));
+      select nextval('ticket'); insert into customers default values;
       create table films (id integer primary key generated always as identity, title text not null, released year, rating rating default 'G',
         length smallint, special text[], fulltext tsvector);
       create index on films using gist (fulltext);

@@ -175,6 +175,21 @@ export const PUBLICATIONS = sql`with publication as materialized (
 export const EXTENSIONS = raw(`select e.extname as name, n.nspname as schema, e.extversion as version
   from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname <> 'plpgsql' order by 1`);
 
+/** A sequence of a column comes and goes with it. */
+export const IS_FREE_SEQUENCE = raw(`c.relkind = 'S' and not exists (select from pg_depend d
+  where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i', 'e'))`);
+
+export function freeSequencesQuery(schemas: readonly string[]): Sql {
+  return sql`select n.nspname as schema, c.relname as name,
+    json_build_object('type', format_type(q.seqtypid, null), 'increment', q.seqincrement::text, 'min', q.seqmin::text, 'max', q.seqmax::text,
+      'start', q.seqstart::text, 'cache', q.seqcache::text, 'cycle', q.seqcycle) as numbers,
+    (select coalesce(array_agg(distinct coalesce(r.rolname::text, 'public')), '{}') from aclexplode(c.relacl) x left join pg_roles r on r.oid = x.grantee
+      where x.grantee <> c.relowner and x.privilege_type = 'USAGE') as usage,
+    obj_description(c.oid, 'pg_class') as comment
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_sequence q on q.seqrelid = c.oid
+  where n.nspname = any (${[...schemas]}) and ${IS_FREE_SEQUENCE} order by n.nspname, c.relname`;
+}
+
 export function functionsQuery(schemas: readonly string[]): Sql {
   return sql`select p.oid::text as oid, n.nspname as schema, p.proname as name, pg_get_function_arguments(p.oid) as arguments,
   pg_get_function_identity_arguments(p.oid) as "identityArguments",

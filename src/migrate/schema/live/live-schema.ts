@@ -3,6 +3,7 @@ import type { LiveIndex } from '../indexes.ts';
 import type { PerHost } from '../rights/hosts.ts';
 import type { Attribute, Deferrable, IdentityKind } from '../model.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
+import type { LiveSequence } from '../sequences.ts';
 import type { LiveTrigger } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
 import type { Check, Column, ForeignKey, Key, Policy, Signature } from '../relation.ts';
@@ -24,6 +25,8 @@ export type Live = {
   readonly publication: LivePublication | null;
   /** All but those that come with every database. */
   readonly extensions: readonly LiveExtension[];
+  /** Those that belong to no column and no extension. */
+  readonly sequences: ReadonlyMap<string, LiveSequence>;
   readonly serverVersion: number;
 };
 

@@ -13,11 +13,13 @@ import type {
   LiveTable,
 } from './live-schema.ts';
 import { API_ROLES } from '../rights/roles.ts';
+import type { LiveSequence } from '../sequences.ts';
 import {
   columnNamesQuery,
   columnsQuery,
   constraintsQuery,
   EXTENSIONS,
+  freeSequencesQuery,
   functionsQuery,
   indexesQuery,
   namespacesQuery,
@@ -109,6 +111,7 @@ export async function readLiveInside(
   const functions = await session.query<LiveFunction>(functionsQuery(schemas));
   const types = await session.query<TypeRow>(typesQuery(schemas));
   const extensions = await session.query<LiveExtension>(EXTENSIONS);
+  const free = await session.query<LiveSequence>(freeSequencesQuery(schemas));
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
@@ -138,6 +141,7 @@ export async function readLiveInside(
     userTriggers: ofUsers.filter((trigger) => !isNewUser(trigger)),
     publication: publications.find((row) => row.publication === PUBLICATION) ?? null,
     extensions,
+    sequences: new Map(free.map((row) => [keyOf(row), row])),
     serverVersion: server?.version ?? 0,
   };
 }
