@@ -82,6 +82,7 @@ function nameWhatReturns(file: RandomFile, files: readonly RandomFile[]): void {
 /** What is said for one file only (a former name, a backfill) is gone from the next. */
 function withoutOnce(from: RandomFile): RandomFile {
   const file = structuredClone(from);
+  for (const sequence of file.sequences) delete sequence.renamedFrom;
   for (const table of file.tables) {
     delete table.renamedFrom;
     for (const column of table.columns) {

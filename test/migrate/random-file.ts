@@ -53,6 +53,7 @@ export type RandomFile = {
   functions: RandomFunction[];
   buckets: RandomBucket[];
   channels: RandomPolicy[];
+  sequences: RandomSequence[];
   nextId: number;
 };
 
@@ -96,6 +97,8 @@ export type RandomColumn = {
   check?: Template;
   reference?: { table: number; column: number; onDelete: string };
   backfill?: string;
+  /** The sequence that its default draws from. */
+  draws?: number;
   using?: Template;
   /** Never edited: tells the rows apart. */
   fixed?: boolean;
@@ -122,6 +125,15 @@ export type RandomFunction = {
   args: { name: string; type: string; required?: boolean; default?: unknown }[];
   returns: Template;
   body: Template;
+};
+
+/** Of no column. */
+export type RandomSequence = {
+  id: number;
+  name: string;
+  renamedFrom?: string;
+  increment: number;
+  usage?: string[];
 };
 
 type RandomBucket = { name: string; rls: RandomPolicy[] };
@@ -210,7 +222,7 @@ export const KEY_TYPES: Record<string, string> = {
 };
 
 export function randomFile(random: Random): RandomFile {
-  const file: RandomFile = { tables: [], functions: [], buckets: [], channels: [], nextId: 1 };
+  const file: RandomFile = { tables: [], functions: [], buckets: [], channels: [], sequences: [], nextId: 1 };
   const count = 1 + random.below(3);
   for (let i = 0; i < count; i += 1) addTable(file, random);
   for (let i = 0; i < random.below(3); i += 1) addFunction(file, random);
@@ -528,7 +540,7 @@ function editOnce(
   const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference && !column.fixed);
   const column = ordinary.length > 0 ? random.pick(ordinary) : undefined;
   const oldColumn = old?.columns.find((one) => one.id === column?.id);
-  switch (random.below(19)) {
+  switch (random.below(20)) {
     case 0:
       return addTable(file, random, past);
     case 1:
@@ -566,12 +578,14 @@ function editOnce(
       const into = column ? (TYPES[column.type]?.into ?? []) : [];
       if (!column || into.length === 0) return;
       column.type = random.pick(into);
-      for (const key of ['default', 'enum', 'pattern', 'min', 'max', 'check'] as const) delete column[key];
+      for (const key of ['default', 'draws', 'enum', 'pattern', 'min', 'max', 'check'] as const)
+        delete column[key];
       return;
     }
     case 8: {
       const defaults = column ? (TYPES[column.type]?.defaults ?? []) : [];
       if (!column || column.enum || column.pattern) return;
+      delete column.draws;
       if (random.chance(0.3) || defaults.length === 0) delete column.default;
       else column.default = random.pick(defaults);
       return;
@@ -633,12 +647,48 @@ function editOnce(
       if (key && key.type in KEY_TYPES) key.type = KEY_TYPES[key.type]!;
       return;
     }
+    case 18:
+      return editSequence(file, from, random, column);
     default:
       if (random.chance(0.4)) file.channels = random.chance(0.3) ? [] : [channelPolicy(random)];
       else if (file.buckets.length === 0)
         file.buckets.push({ name: 'avatars', rls: [storagePolicy(random)] });
       else file.buckets[0]!.rls = random.chance(0.5) ? [] : [storagePolicy(random), storagePolicy(random)];
   }
+}
+
+const SEQUENCE_NAMES = ['numbers', 'Odd "ones', 'nümmern', "it's next"];
+
+function editSequence(
+  file: RandomFile,
+  from: RandomFile,
+  random: Random,
+  column: RandomColumn | undefined,
+): void {
+  const free = SEQUENCE_NAMES.filter(
+    (name) => ![...file.sequences, ...from.sequences].some((one) => one.name === name),
+  );
+  const [first] = random.shuffle(file.sequences);
+  const old = first && from.sequences.find((one) => one.id === first.id);
+  if (first === undefined || (random.chance(0.3) && free.length > 0)) {
+    if (free.length === 0) return;
+    file.sequences.push({ id: file.nextId++, name: random.pick(free), increment: 1 + random.below(3) });
+  } else if (random.chance(0.2)) {
+    file.sequences = file.sequences.filter((one) => one !== first);
+    for (const table of file.tables)
+      for (const one of table.columns) if (one.draws === first.id) delete one.draws;
+  } else if (old && old.name === first.name && free.length > 0 && random.chance(0.3)) {
+    first.renamedFrom = first.name;
+    first.name = random.pick(free);
+  } else {
+    first.increment = random.pick([-1, 1, 2, 5]);
+    if (random.chance(0.5)) first.usage = random.pick([[], ['authenticated']]);
+    else delete first.usage;
+  }
+  const [drawn] = random.shuffle(file.sequences);
+  if (!column || !drawn || !['integer', 'bigint'].includes(column.type)) return;
+  delete column.default;
+  column.draws = drawn.id;
 }
 
 function mentions(text: Template | null | undefined, mark: string): boolean {
@@ -680,6 +730,11 @@ export function removeTable(file: RandomFile, table: RandomTable): void {
 /** `back` with the renames that lead from `from` to it declared. */
 export function wayBack(back: RandomFile, from: RandomFile): RandomFile {
   const file: RandomFile = structuredClone(back);
+  for (const sequence of file.sequences) {
+    const there = from.sequences.find((one) => one.id === sequence.id);
+    delete sequence.renamedFrom;
+    if (there && there.name !== sequence.name) sequence.renamedFrom = there.name;
+  }
   for (const table of file.tables) {
     const there = from.tables.find((one) => one.id === table.id);
     delete table.renamedFrom;
@@ -729,7 +784,8 @@ export function toYaml(file: RandomFile): string {
       ...(table.schema === 'public' ? {} : { schema: table.schema }),
       ...(table.renamedFrom ? { renamed_from: table.renamedFrom } : {}),
       fields: table.columns.map((column) => {
-        const { id, type, primaryKey, renamedFrom, reference, check, using, fixed, ...rest } = column;
+        const { id, type, primaryKey, renamedFrom, reference, check, using, draws, fixed, ...rest } = column;
+        const drawn = file.sequences.find((one) => one.id === draws);
         const followsUpdates = type.startsWith('timestamp') && !primaryKey && id % 2 === 0;
         void fixed;
         const target = file.tables.find((one) => one.id === reference?.table);
@@ -740,6 +796,7 @@ export function toYaml(file: RandomFile): string {
           ...(followsUpdates ? { on_update: 'now()' } : {}),
           ...(renamedFrom ? { renamed_from: renamedFrom } : {}),
           ...(check ? { check: text(check) } : {}),
+          ...(drawn ? { default: { sql: `nextval('${quote(drawn.name).replaceAll("'", "''")}')` } } : {}),
           ...(using ? { using: text(using) } : {}),
           ...(target && reference
             ? {
@@ -786,6 +843,22 @@ export function toYaml(file: RandomFile): string {
   return stringify({
     tables: Object.fromEntries(tables),
     ...(views.length === 0 ? {} : { views: Object.fromEntries(views) }),
+    ...(file.sequences.length === 0
+      ? {}
+      : {
+          sequences: Object.fromEntries(
+            file.sequences.map(({ name, renamedFrom, increment, usage }) => [
+              name,
+              {
+                increment,
+                min: -1000,
+                max: 1_000_000,
+                ...(usage ? { usage } : {}),
+                ...(renamedFrom ? { renamed_from: renamedFrom } : {}),
+              },
+            ]),
+          ),
+        }),
     rpc: Object.fromEntries(
       file.functions.map(({ id, name, returns, body, ...fn }) => [
         name,

@@ -34,9 +34,11 @@ export async function structure(where: World, file: RandomFile): Promise<string[
      union all select 'view ' || c.relname || pg_get_viewdef(c.oid) || c.relispopulated || coalesce(c.relacl::text, '')
          || coalesce((select string_agg(pg_get_indexdef(i.indexrelid), ';') from pg_index i where i.indrelid = c.oid), '')
        from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'm'
+     union all select 'sequence ' || s.seqrelid::regclass || (to_jsonb(s) - 'seqrelid')::text || coalesce((select string_agg(g::text, ',' order by g::text) from unnest(q.relacl) g), '')
+       from pg_sequence s join pg_class q on q.oid = s.seqrelid where q.relnamespace = 'public'::regnamespace and q.relname = any ($4)
      union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
      order by 1`,
-    [tables, columns, file.functions.map((fn) => fn.name)],
+    [tables, columns, file.functions.map((fn) => fn.name), file.sequences.map((one) => one.name)],
   );
   return rows.map((row) => String(row['line']));
 }
