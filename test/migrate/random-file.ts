@@ -670,14 +670,15 @@ function editSequence(
   );
   const [first] = random.shuffle(file.sequences);
   const old = first && from.sequences.find((one) => one.id === first.id);
-  if (first === undefined || (random.chance(0.3) && free.length > 0)) {
+  const dice = random.next();
+  if (first === undefined || (dice < 0.3 && free.length > 0)) {
     if (free.length === 0) return;
     file.sequences.push({ id: file.nextId++, name: random.pick(free), increment: 1 + random.below(3) });
-  } else if (random.chance(0.2)) {
+  } else if (dice < 0.45) {
     file.sequences = file.sequences.filter((one) => one !== first);
     for (const table of file.tables)
       for (const one of table.columns) if (one.draws === first.id) delete one.draws;
-  } else if (old && old.name === first.name && free.length > 0 && random.chance(0.3)) {
+  } else if (dice < 0.65 && old?.name === first.name && free.length > 0) {
     first.renamedFrom = first.name;
     first.name = random.pick(free);
   } else {

@@ -1,6 +1,6 @@
 // `status`, `drift` and `history`: what the database is beside the file, and how it came to be so.
 import { planModel } from '../../migrate/commands/plan.ts';
-import { readRetired } from '../../migrate/commands/prune.ts';
+import { readRetired, type Retired } from '../../migrate/commands/prune.ts';
 import { stepLine } from '../../migrate/commands/render.ts';
 import type { MigrationPlan } from '../../migrate/make-plan.ts';
 import { renderProblems } from '../../migrate/problem.ts';
@@ -38,15 +38,22 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
       print('unmanaged', unmanagedLine(one));
     for (const one of await opened.owner.session(readRetired)) {
       const since = one.since.toISOString().slice(0, 10);
-      const weight =
-        one.kind === 'extension' || one.kind === 'sequence'
-          ? `still ${one.kind === 'extension' ? 'installed' : 'there'}`
-          : one.column === null
-            ? `${one.values} rows  ${Math.ceil(one.bytes / 1_024)} kB`
-            : `${one.values} values`;
-      print('retired', `${one.identity}  since ${since}  ${weight}`);
+      print('retired', `${one.identity}  since ${since}  ${weightOf(one)}`);
     }
   });
+}
+
+function weightOf({ kind, values, bytes }: Retired): string {
+  switch (kind) {
+    case 'extension':
+      return 'still installed';
+    case 'sequence':
+      return 'keeps its numbers';
+    case 'table':
+      return `${values} rows  ${Math.ceil(bytes / 1_024)} kB`;
+    case 'column':
+      return `${values} values`;
+  }
 }
 
 type Drift = Pick<MigrationPlan, 'steps' | 'unmanaged' | 'foreign'> & {
