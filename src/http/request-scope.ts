@@ -22,6 +22,11 @@ export class RequestScope implements Cancellable {
   cancel: (() => void) | undefined;
   /** `performance.now()` at which the request is given up. */
   endsAt = Number.POSITIVE_INFINITY;
+  /** Whose rights its statements had; undefined where there were none. */
+  sharer: Cancellable['sharer'];
+  dbMs: number | undefined;
+  /** Bytes written to its connection before its answer. */
+  writtenBefore = 0;
   /** What answers it. */
   reply: FastifyReply | undefined;
   /** Bytes on its connection when a byte of its body last came, and when that was; by `performance.now()`. */

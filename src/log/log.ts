@@ -111,7 +111,7 @@ function prettyStream(coloured: boolean): DestinationStream {
       },
     });
   // What these lines say of themselves is shown below any other line.
-  const ofRequest = showing(',traceId,client,function,code,hint');
+  const ofRequest = showing(',traceId,client,route,function,role,user,code,hint,dbMs,bytes');
   const slow = showing(',traceId,shape,role,rows,sqlstate,before,sql,plan,noPlan');
   const other = showing('');
   const streamOf = (line: string): DestinationStream => {

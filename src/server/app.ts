@@ -51,6 +51,8 @@ export type AppOptions = {
   readonly endsConnections?: () => boolean;
   /** The share of requests below 400 that get a line in the log; default 1, all of them. */
   readonly logSample?: number;
+  /** Lines of requests name users by their ids. */
+  readonly logUsers?: boolean;
   /** What counts requests and answers `/metrics`; without it neither is done. */
   readonly metrics?: ServerMetrics | undefined;
 };
@@ -140,6 +142,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     request.client = clients.read(request.raw);
     const scope = new RequestScope(request.id, request.client.address);
     scope.answers = answers;
+    scope.writtenBefore = request.raw.socket.bytesWritten;
     scope.traceId = takeTraceId(request.raw);
     request.scope = scope;
     inFlight.add(scope);
@@ -187,7 +190,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       return;
     }
     if (statusCode >= 400 || sample === 1 || Math.random() < sample) {
-      log[level](requestLine(request, reply), 'request');
+      log[level](requestLine(request, reply, options.logUsers), 'request');
     }
     done();
   });

@@ -39,7 +39,7 @@ import { metricsToken, ServerMetrics } from './health/metrics.ts';
 import { ReadinessWatch } from './health/readiness.ts';
 import { ImportWatch } from './import-watch.ts';
 import { LameDuck } from './lame-duck.ts';
-import { logSample } from './request-path/request-line.ts';
+import { logSample, logsUsers } from './request-path/request-line.ts';
 import { createMounts, type DashboardOptions, type Mounts } from './mounts.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 import { mostConnections, openDatabases, requestConnections, type Databases } from './databases.ts';
@@ -128,6 +128,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   checkPasswordHashing();
   const token = metricsToken(options.env);
   const sample = logSample(options.env);
+  const logUsers = logsUsers(options.env);
   const provisioned = await provision(options.database, {
     log,
     waitMs: options.databaseWaitMs ?? 0,
@@ -306,6 +307,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     app = await createApp({
       log,
       logSample: sample,
+      logUsers,
       context,
       mounts: mounts.mounts,
       health: {

@@ -77,6 +77,65 @@ test('what was answered has neither code nor hint', async () => {
   expect(Object.keys(line)).not.toContain('hint');
 });
 
+test('what was answered: by which route, with whose rights, how long with the database, how large', async () => {
+  const line = await lineOf('/rest/v1/notes?select=id');
+  expect(line).toMatchObject({ route: '/rest/v1/*', role: 'anon' });
+  expect(line['dbMs']).toBeGreaterThan(0);
+  expect(line['dbMs']).toBeLessThanOrEqual(Number(line['ms']));
+  expect(Object.keys(line)).not.toContain('user');
+  const untouched = await lineOf('/rest/v1/nothing');
+  for (const key of ['role', 'dbMs']) expect(Object.keys(untouched)).not.toContain(key);
+});
+
+test('the bytes of each answer of a connection are its own', async () => {
+  const { hostname, port } = new URL(world.url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  let received = 0;
+  socket.on('data', (chunk) => (received += chunk.length));
+  const ask = (id: string, path: string): boolean =>
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nHost: ${hostname}\r\napikey: ${world.keys.publishable}\r\nx-request-id: ${id}\r\n\r\n`,
+    );
+  ask('bytes-1', '/rest/v1/');
+  const { bytes: first } = await lineAbout('bytes-1');
+  await expect.poll(() => received).toBe(first);
+  ask('bytes-2', '/rest/v1/notes');
+  const { bytes: second } = await lineAbout('bytes-2');
+  await expect.poll(() => received).toBe(Number(first) + Number(second));
+  expect(second).toBeLessThan(Number(first));
+  socket.destroy();
+});
+
+describe('SVC_LOG_USERS', () => {
+  test('names the user', async () => {
+    const named = collectLog();
+    const other = await startBackendWorld(FILE, { log: named.log, env: { SVC_LOG_USERS: 'on' } });
+    try {
+      const signedUp = await fetch(`${other.url}/auth/v1/signup`, {
+        method: 'POST',
+        headers: { apikey: other.keys.publishable, 'content-type': 'application/json' },
+        body: JSON.stringify({ email: 'ann@example.com', password: 'correct horse battery' }),
+      });
+      const { access_token: token, user } = (await signedUp.json()) as {
+        access_token: string;
+        user: { id: string };
+      };
+      const headers = { apikey: other.keys.publishable, authorization: `Bearer ${token}` };
+      await (await fetch(`${other.url}/rest/v1/notes`, { headers })).text();
+      const ofNotes = (): readonly LogLine[] => named.lines().filter(({ url }) => url === '/rest/v1/notes');
+      await expect.poll(ofNotes).toMatchObject([{ role: 'authenticated', user: user.id }]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('a value that is none is refused', async () => {
+    await expect(startBackendWorld(FILE, { env: { SVC_LOG_USERS: 'yes' } })).rejects.toThrow(
+      'SVC_LOG_USERS is "yes"',
+    );
+  });
+});
+
 test('a hint of the database does not fill the log', async () => {
   const line = await lineOf('/rest/v1/rpc/refuse', 'POST');
   expect(line).toMatchObject({ code: 'P0001' });

@@ -5,7 +5,7 @@ import { setConfig } from '../link/session-parameters.ts';
 import { DatabaseUnavailable, isDatabaseError, OutcomeUnknown, writeError } from '../pg-error.ts';
 import { begin } from './failure/begin-elsewhere.ts';
 import { toCaller } from './failure/after-failure.ts';
-import type { Cancellable, Job } from './job.ts';
+import { noteTime, type Cancellable, type Job } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import type { Sharer } from './sharer.ts';
@@ -177,6 +177,7 @@ export class CallerPool {
     // Without names: what began here cannot be sent again on another connection.
     const beginning = unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]);
     const connection = await begin(this.#connections, beginning, cancellable, caller);
+    const begunAt = performance.now();
     try {
       const result = await work({
         query: async (statement) => {
@@ -192,6 +193,7 @@ export class CallerPool {
       throw error instanceof Error ? toCaller(error, true) : error;
     } finally {
       if (cancellable) cancellable.cancel = undefined;
+      noteTime(cancellable, caller, performance.now() - begunAt);
       if (!options.readOnly) this.#onWrite?.(caller, cancellable);
       this.#connections.release(connection);
     }

@@ -343,6 +343,7 @@ export class ConnectionPool {
       // What a replica did not even begin says nothing about how long it takes.
       const ms = this.#answeredAt - startedAt;
       if (!(error instanceof Unreplayed)) job.latency.record(ms, isFirst);
+      if (!job.isSettled) job.took(ms);
       if (ms >= this.#slowMs) this.#onSlow?.(job, ms, error, results);
     }
     const next =

@@ -16,17 +16,31 @@ export type Cancellable = Origin & {
   readonly traceId?: string | undefined;
   /** `performance.now()` at which the result is no longer wanted. */
   readonly endsAt?: number | undefined;
+  /** For the log: whose rights its statements had, and how long they took at the database, in milliseconds. */
+  sharer?: Sharer | undefined;
+  dbMs?: number | undefined;
 };
+
+/** Without the wait for a connection. */
+export function noteTime(cancellable: Cancellable | undefined, sharer: Sharer | undefined, ms: number): void {
+  if (!cancellable) return;
+  cancellable.sharer = sharer;
+  cancellable.dbMs = (cancellable.dbMs ?? 0) + ms;
+}
 
 export function abortOf(cancellable: Cancellable | undefined): Abort {
   return new Abort(cancellable?.aborted ?? 'client-gone');
 }
 
-type Caller = { readonly cancellable: Cancellable | undefined; readonly settle: OnSettled };
+type Caller = {
+  readonly cancellable: Cancellable | undefined;
+  readonly sharer?: Sharer | undefined;
+  readonly settle: OnSettled;
+};
 
 export type JobOptions = Pick<Job, 'statements' | 'isRead' | 'isPipelinable' | 'isRepeatable' | 'latency'> &
   Partial<Pick<Job, 'onRestart'>> &
-  Caller & { readonly sharer?: Sharer | undefined };
+  Caller;
 
 export class Job {
   readonly statements: readonly WireStatement[];
@@ -99,6 +113,11 @@ export class Job {
 
   ended(attempt: { cancel(): void }): void {
     this.#running.splice(this.#running.indexOf(attempt), 1);
+  }
+
+  /** Of an attempt whose outcome counts. */
+  took(ms: number): void {
+    for (const { cancellable, sharer } of this.#callers) noteTime(cancellable, sharer, ms);
   }
 
   /** The first outcome counts. */

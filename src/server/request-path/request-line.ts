@@ -15,20 +15,35 @@ export function refusalFields({ code, hint }: Pick<Problem, 'code' | 'hint'>): R
   return { code, hint: hint.length > LONGEST_HINT ? `${hint.slice(0, LONGEST_HINT)}…` : hint };
 }
 
-/** `ms` is rounded to tenths. */
-export function requestLine(request: FastifyRequest, { statusCode, elapsedTime }: FastifyReply): object {
-  const { refusal, functionName, traceId } = request.scope;
+/** Times are rounded to tenths. */
+export function requestLine(
+  request: FastifyRequest,
+  { statusCode, elapsedTime }: FastifyReply,
+  withUser = false,
+): object {
+  const { refusal, functionName, traceId, sharer, dbMs, writtenBefore } = request.scope;
+  const { url: route } = request.routeOptions;
+  const user = withUser ? sharer?.user?.sub : undefined;
   return {
     requestId: request.id,
     ...(traceId === undefined ? undefined : { traceId }),
     client: request.client.address,
     method: request.method,
     url: loggedUrl(request.url),
+    ...(route === undefined ? undefined : { route }),
     ...(functionName === undefined ? undefined : { function: functionName }),
+    ...(sharer === undefined ? undefined : { role: sharer.role }),
+    ...(typeof user === 'string' ? { user } : undefined),
     status: statusCode,
     ...(refusal && statusCode >= 400 ? refusalFields(refusal) : undefined),
-    ms: Math.round(elapsedTime * 10) / 10,
+    ms: tenths(elapsedTime),
+    ...(dbMs === undefined ? undefined : { dbMs: tenths(dbMs) }),
+    bytes: request.raw.socket.bytesWritten - writtenBefore,
   };
+}
+
+function tenths(ms: number): number {
+  return Math.round(ms * 10) / 10;
 }
 
 /** SVC_LOG_SAMPLE: the share of requests below 400 that get a line, 0 to 1. */
@@ -39,5 +54,15 @@ export function logSample(env: Readonly<Record<string, string | undefined>>): nu
   if (/^[\d.]+$/.test(text) && share >= 0 && share <= 1) return share;
   throw new Problem('bad_log_setting', 500, `SVC_LOG_SAMPLE is ${JSON.stringify(text)}`, {
     hint: 'It is a number from 0 to 1: 0.01 keeps one line of a hundred, and each line of 400 and above.',
+  });
+}
+
+/** SVC_LOG_USERS: whether the lines of requests name the user. An id is somebody's, so it is asked for. */
+export function logsUsers(env: Readonly<Record<string, string | undefined>>): boolean {
+  const text = env['SVC_LOG_USERS'];
+  if (!text || text === 'off') return false;
+  if (text === 'on') return true;
+  throw new Problem('bad_log_setting', 500, `SVC_LOG_USERS is ${JSON.stringify(text)}`, {
+    hint: 'It is on or off.',
   });
 }
