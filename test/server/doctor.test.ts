@@ -1,5 +1,6 @@
 // `svc doctor`: each planted fault is found under its name, with what to do, and no secret is told.
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -101,6 +102,62 @@ describe('svc doctor', () => {
       level: 'warning',
       repair: 'chmod 600 .production.env',
     });
+  });
+
+  test('what git would take, and --fix: modes and .gitignore, nothing else', async () => {
+    const git = (...args: string[]): string => execFileSync('git', args, { cwd: folder, encoding: 'utf8' });
+    const file = join(folder, '.production.env');
+    const ignore = join(folder, '.gitignore');
+    expect((await findings()).get('git')).toMatchObject({ level: 'ok', says: 'not in a git repository' });
+    git('init', '--quiet');
+    try {
+      writeFileSync(ignore, 'node_modules');
+      writeFileSync(file, 'A=1\n');
+      chmodSync(file, 0o644);
+      expect((await findings()).get('git')).toEqual({
+        id: 'git',
+        level: 'warning',
+        says: 'git would take .production.env, .svc/',
+        repair: 'add .production.env, .svc/ to .gitignore',
+      });
+      expect(readFileSync(ignore, 'utf8')).toBe('node_modules');
+      const { output } = await run(['doctor', '--fix', '--json'], {});
+      const { findings: found } = JSON.parse(output) as { findings: Finding[] };
+      const of = (id: string): Finding | undefined => found.find((one) => one.id === id);
+      expect(of('git')).toMatchObject({
+        level: 'ok',
+        says: expect.stringContaining('repaired: git would take'),
+      });
+      expect(of('secret-files')).toMatchObject({ level: 'ok', says: expect.stringContaining('repaired') });
+      expect(readFileSync(ignore, 'utf8')).toBe('node_modules\n.production.env\n.svc/\n');
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+      expect(git('status', '--porcelain').split('\n').filter(Boolean).sort()).toEqual([
+        '?? .gitignore',
+        '?? svc.yaml',
+      ]);
+    } finally {
+      rmSync(join(folder, '.git'), { recursive: true });
+      rmSync(ignore);
+    }
+  });
+
+  test('what was changed by hand', async () => {
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    try {
+      expect((await findings()).get('drift')).toMatchObject({ level: 'ok' });
+      await admin.query(
+        'alter table notes disable row level security; create policy open on notes using (true)',
+      );
+      expect((await findings()).get('drift')).toMatchObject({
+        level: 'warning',
+        says: '1 thing was changed by hand, 1 policy is in no file',
+        repair: 'svc migrate drift lists them',
+      });
+    } finally {
+      await admin.query('alter table notes enable row level security; drop policy open on notes');
+      await admin.end();
+    }
   });
 
   test('secrets in files of their own are read, and one that others can read is named', async () => {

@@ -13,7 +13,12 @@ export type Finding = {
   readonly repair?: string | undefined;
 };
 
-export type Look = () => Promise<Omit<Finding, 'id'>> | Omit<Finding, 'id'>;
+type Found = Omit<Finding, 'id'> & {
+  /** Repairs it, where that touches nothing but modes of files and what git ignores. */
+  readonly fix?: (() => void) | undefined;
+};
+
+export type Look = () => Promise<Found> | Found;
 
 export const ok = (says: string): Omit<Finding, 'id'> => ({ level: 'ok', says });
 export const warning = (says: string, repair?: string): Omit<Finding, 'id'> => ({
@@ -25,17 +30,29 @@ export const bad = (says: string, repair?: string): Omit<Finding, 'id'> => ({ le
 
 const LONGEST_MS = 10_000;
 
-/** What is thrown is a finding, too; so is a look that takes too long. */
-export async function look(id: string, work: Look): Promise<Finding> {
-  const clock = Promise.withResolvers<Omit<Finding, 'id'>>();
+/** What is thrown is a finding, too; so is a look that takes too long. `fixes`: what can be repaired here is, and looked at again. */
+export async function look(id: string, work: Look, fixes = false): Promise<Finding> {
+  const { fix, ...found } = await lookOnce(work);
+  if (!fixes || fix === undefined) return { id, ...found };
+  try {
+    fix();
+  } catch (error) {
+    return { id, ...asFinding(error), repair: found.repair };
+  }
+  const { fix: _done, ...after } = await lookOnce(work);
+  return { id, ...after, says: `${after.says}; repaired: ${found.says}` };
+}
+
+async function lookOnce(work: Look): Promise<Found> {
+  const clock = Promise.withResolvers<Found>();
   const timer = setTimeout(
     () => clock.resolve(bad(`no answer within ${LONGEST_MS / 1000} seconds`)),
     LONGEST_MS,
   );
   try {
-    return { id, ...(await Promise.race([work(), clock.promise])) };
+    return await Promise.race([work(), clock.promise]);
   } catch (error) {
-    return { id, ...asFinding(error) };
+    return asFinding(error);
   } finally {
     clearTimeout(timer);
   }

@@ -1,8 +1,9 @@
 // The database: whether it can be reached, what it is, and whether it follows the file. Nothing in it is changed.
 import type { Config } from '../../config/config.ts';
 import { silentLog } from '../../log/log.ts';
-import { checkPending } from '../../migrate/commands/plan.ts';
+import { checkPending, planModel } from '../../migrate/commands/plan.ts';
 import { readRetired } from '../../migrate/commands/prune.ts';
+import { readRun } from '../../migrate/state/history.ts';
 import type { DatabaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { openSession } from '../../postgres/connection.ts';
 import { DatabaseLink, describe } from '../../postgres/link/database-link.ts';
@@ -136,4 +137,28 @@ export const migrations =
           ? bad(`the file cannot be applied: ${pending.problems[0]?.message ?? ''}`, 'svc migrate plan')
           : warning(`${pending.words.length} changes are not applied yet${more}`, 'svc migrate apply');
     }
+  };
+
+/** What was changed by hand since the last run, and what no file declares. */
+export const drift =
+  (config: Config, owner: OwnerDatabase): Look =>
+  async () => {
+    const run = await owner.session((session) => readRun(session));
+    if (run === null) return ok('nothing was applied yet');
+    const policy = { allow: ['authz_open'], allowRollback: true };
+    const planned = await planModel(run.model, () => null, { owner, config, log: silentLog, policy });
+    if (planned.kind === 'refused')
+      return warning(
+        `the database cannot be led back to its last run: ${planned.problems[0]?.message ?? ''}`,
+        'svc migrate drift',
+      );
+    const { steps, foreign, unmanaged } = planned.plan;
+    const policies = unmanaged.filter(({ what }) => what === 'policy').length;
+    const changed = steps.length + foreign.length;
+    if (changed + policies === 0) return ok('the database is as the last run left it');
+    const parts = [
+      ...(changed === 0 ? [] : [`${changed} ${changed === 1 ? 'thing was' : 'things were'} changed by hand`]),
+      ...(policies === 0 ? [] : [`${policies} ${policies === 1 ? 'policy is' : 'policies are'} in no file`]),
+    ];
+    return warning(parts.join(', '), 'svc migrate drift lists them');
   };

@@ -1,4 +1,4 @@
-// `svc doctor`: looks at everything the service needs, and says what to do where something is amiss. It changes nothing.
+// `svc doctor`: looks at everything the service needs, and says what to do where something is amiss.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -19,15 +19,16 @@ import * as machine from './machine.ts';
 import * as project from './project.ts';
 import * as services from './services.ts';
 
-type Options = { config?: string; json?: boolean };
+type Options = { config?: string; json?: boolean; fix?: boolean };
 
 type Tell = (finding: Finding) => void;
 
 /** `mounted`: the files that variables of the environment named. */
 export function doctorCommand(terminal: Terminal, mounted: () => readonly SecretFile[]): Command {
   return new Command('doctor')
-    .description('look at everything that svc needs here, and say what to do; changes nothing')
+    .description('look at everything that svc needs here, and say what to do; changes nothing without --fix')
     .option('-c, --config <file>', 'the configuration file')
+    .option('--fix', 'repair modes of files with secrets, and .gitignore')
     .option('--json', 'print the findings as JSON')
     .action(async (options: Options) => await doctor(options, mounted(), terminal));
 }
@@ -39,6 +40,7 @@ async function doctor(options: Options, mounted: readonly SecretFile[], terminal
       if (!options.json) terminal.print(render(finding, terminal));
     },
     mounted,
+    options.fix,
   );
   if (options.json) terminal.print(JSON.stringify({ ok: !hasErrors(findings), findings }, null, 2));
   else terminal.print(summary(findings));
@@ -50,6 +52,7 @@ export async function examine(
   config: string | undefined,
   onFinding: Tell = () => {},
   mounted: readonly SecretFile[] = [],
+  fixes = false,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   let mask = (text: string): string => text;
@@ -75,8 +78,10 @@ export async function examine(
     mask = maskOf(env);
     tell(await look('file', project.file(read)));
     tell(await look('keys', project.keys(env, mode)));
-    if (source.directory !== undefined)
-      tell(await look('secret-files', project.secretFiles(source.directory, mode)));
+    if (source.directory !== undefined) {
+      tell(await look('secret-files', project.secretFiles(source.directory, mode), fixes));
+      tell(await look('git', project.ignored(source.directory), fixes));
+    }
     if (mounted.length > 0) tell(await look('mounted-secrets', project.mountedSecrets(mounted)));
     try {
       await lookAtServices(read, read.loaded.ok ? read.loaded.config : undefined, tell);
@@ -130,6 +135,7 @@ async function lookAtServices(
     try {
       if (config) {
         tell(await look('migrations', database.migrations(config, owner)));
+        tell(await look('drift', database.drift(config, owner)));
         tell(await look('realtime', database.realtime(config, owner)));
         tell(await look('storage', services.storage(config, owner)));
       }

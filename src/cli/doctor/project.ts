@@ -1,6 +1,6 @@
 // What stands in the project: the file, the environment, what functions need.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { appendFileSync, chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokenLines } from '../../config/read/env-file.ts';
 import type { SecretFile } from '../../config/read/secret-files.ts';
@@ -50,7 +50,10 @@ export const secretFiles =
       (name) => process.platform !== 'win32' && (statSync(join(directory, name)).mode & 0o077) !== 0,
     );
     if (open.length > 0)
-      return warning(`${open.join(', ')} can be read by others`, `chmod 600 ${open.join(' ')}`);
+      return {
+        ...warning(`${open.join(', ')} can be read by others`, `chmod 600 ${open.join(' ')}`),
+        fix: () => open.forEach((name) => chmodSync(join(directory, name), 0o600)),
+      };
     const committed = names.filter((name) => isCommitted(directory, name));
     if (committed.length > 0)
       return bad(
@@ -61,6 +64,46 @@ export const secretFiles =
       names.length === 0 ? 'no environment files' : `${names.join(', ')}: readable by the owner only`,
     );
   };
+
+/** What holds secrets or can be made again, if git would take it. */
+const NOT_FOR_GIT = ['.env', '.development.env', '.production.env', '.svc/'];
+
+export const ignored =
+  (directory: string): Look =>
+  () => {
+    if (!isInRepository(directory)) return ok('not in a git repository');
+    const taken = NOT_FOR_GIT.filter(
+      (name) => existsSync(join(directory, name)) && !isIgnored(directory, name),
+    );
+    if (taken.length === 0) return ok('git takes no secrets and no development database');
+    return {
+      ...warning(`git would take ${taken.join(', ')}`, `add ${taken.join(', ')} to .gitignore`),
+      fix: () => appendLines(join(directory, '.gitignore'), taken),
+    };
+  };
+
+function appendLines(path: string, lines: readonly string[]): void {
+  const before = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const end = before === '' || before.endsWith('\n') ? '' : '\n';
+  appendFileSync(path, `${end}${lines.join('\n')}\n`);
+}
+
+function isInRepository(directory: string): boolean {
+  return succeeds(directory, 'rev-parse', '--is-inside-work-tree');
+}
+
+function isIgnored(directory: string, name: string): boolean {
+  return succeeds(directory, 'check-ignore', '--quiet', name);
+}
+
+function succeeds(directory: string, ...args: readonly string[]): boolean {
+  try {
+    execFileSync('git', [...args], { cwd: directory, stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** Files that stand for variables. */
 export const mountedSecrets =
@@ -75,12 +118,7 @@ export const mountedSecrets =
   };
 
 function isCommitted(directory: string, name: string): boolean {
-  try {
-    execFileSync('git', ['ls-files', '--error-unmatch', name], { cwd: directory, stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
+  return succeeds(directory, 'ls-files', '--error-unmatch', name);
 }
 
 export const functions =
