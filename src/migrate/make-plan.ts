@@ -289,14 +289,14 @@ async function assess(
   const begunBackfills = findBegunBackfills(desired, owned);
   const mayQuiet = await readMayQuiet(session);
   const fillings = longFillings(changes, desired, live, options);
-  const swapped = swappedViews(fillings);
+  const swapped = swappedViews(fillings, changes, desired);
   const online = await renamed(() =>
     chooseOnline(session, changes, live.tables, tried.rewriting, options, mayQuiet, swapped),
   );
   const views = await checkViews(
     session,
     model,
-    { desired, live, owned, recorded, changes, fillings },
+    { desired, live, owned, recorded, changes, fillings, swapped },
     options,
   );
   const rowFacts = await readRowFacts(session, changes, prelude);

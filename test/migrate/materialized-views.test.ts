@@ -244,6 +244,17 @@ describe('what it reads', () => {
     expect(await rows('by_day')).toHaveLength(2);
   });
 
+  test('is another column from now on, whose type changes with it', async () => {
+    await world.settle(of('integer', 'select distinct day from sales'));
+    await fill();
+    expect(
+      await world.refusal(of('text', 'select day, max(amount) as most from sales group by day'), LARGE),
+    ).toEqual([expect.stringMatching(/^MIG-301 .*what the materialized view by_day reads changes under it/)]);
+    const policy = { ...LARGE, allow: ['rewrite=views.by_day'] };
+    await world.settle(of('text', 'select day, max(amount) as most from sales group by day'), policy);
+    expect(await world.sql('select most from by_day order by day')).toEqual([{ most: '4' }, { most: '3' }]);
+  });
+
   test('has row-level security, which does not bind its readers: the plan says so', async () => {
     const open = file(view('by_day', BY_DAY, `${UNIQUE}, expose: true, grants: { authenticated: [select] }`));
     const { hints, problems } = await world.plan(open);

@@ -33,6 +33,7 @@ export async function checkViews(
     recorded,
     changes,
     fillings,
+    swapped,
   }: {
     readonly recorded: ReadonlyMap<string, DeclaredRow>;
     readonly desired: Desired;
@@ -40,6 +41,7 @@ export async function checkViews(
     readonly owned: Ownership;
     readonly changes: readonly Change[];
     readonly fillings: LongFillings;
+    readonly swapped: ReadonlySet<Change>;
   },
   policy: HazardPolicy,
 ): Promise<ViewFindings> {
@@ -54,7 +56,7 @@ export async function checkViews(
     problems: [
       ...readsWhatLeft(model, desired, recorded, owned),
       ...changes.flatMap((change) => inTheWayOf(change, live, owned)),
-      ...blocksReaders(fillings, policy),
+      ...blocksReaders(fillings, swapped, policy),
       ...opened
         .filter(({ isStored }) => !isStored)
         .filter(({ key, at, isNew }) => isNew && touched.has(key) && !isAllowed(policy, 'authz_open', at))
@@ -110,9 +112,13 @@ function readsWhatLeft(
 }
 
 /** What it reads changes under it: it is filled anew in the transaction of that change. */
-function blocksReaders(fillings: LongFillings, policy: HazardPolicy): MigrationProblem[] {
+function blocksReaders(
+  fillings: LongFillings,
+  swapped: ReadonlySet<Change>,
+  policy: HazardPolicy,
+): MigrationProblem[] {
   return [...fillings].flatMap(([change, ms]) => {
-    if (change.kind !== 'recreate-view' || !change.isForced) return [];
+    if (change.kind !== 'recreate-view' || swapped.has(change)) return [];
     const { at, name } = change.view;
     if (isAllowed(policy, 'rewrite', at)) return [];
     return [

@@ -6,6 +6,7 @@ import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { describeIndex } from '../schema/sql/index-sql.ts';
+import { wordsOf } from '../schema/sql/sql-text.ts';
 import {
   besideOf,
   createMaterializedSql,
@@ -60,9 +61,34 @@ function rowsBehind(key: string, readsOf: (key: string) => readonly string[], li
   return visit(key);
 }
 
-/** Those that are filled beside what they replace. */
-export function swappedViews(long: LongFillings): ReadonlySet<Change> {
-  return new Set([...long.keys()].filter((change) => change.kind === 'recreate-view' && !change.isForced));
+/**
+ * Those that are filled beside what they replace. Where a column that the new query reads changes its type, the query is
+ * about what is there only after that change.
+ */
+export function swappedViews(
+  long: LongFillings,
+  changes: readonly Change[],
+  desired: Desired,
+): ReadonlySet<Change> {
+  const views = new Map(desired.views.map((view) => [keyOf(view), view]));
+  const retyped = new Map<string, string[]>();
+  for (const change of changes) {
+    if (change.kind !== 'change-type') continue;
+    const key = keyOf(change.table);
+    retyped.set(key, [...(retyped.get(key) ?? []), change.column.name]);
+  }
+  const readsRetyped = ({ normal }: DesiredView): boolean => {
+    const words = wordsOf(normal?.definition ?? '');
+    return (normal?.reads ?? []).some((key) => {
+      const view = views.get(key);
+      return view ? readsRetyped(view) : (retyped.get(key) ?? []).some((column) => words.has(column));
+    });
+  };
+  return new Set(
+    [...long.keys()].filter(
+      (change) => change.kind === 'recreate-view' && !change.isForced && !readsRetyped(change.view),
+    ),
+  );
 }
 
 export const MATERIALIZED = {
