@@ -30,6 +30,7 @@ import {
 import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
 import { DEEPEST, type SvcDocument } from './document.ts';
 import { interpolate, type Interpolation, type Variables } from './interpolate.ts';
+import { isBelow, layOver } from './lay-over.ts';
 import { mergeParts, type Read } from './merge-parts.ts';
 import type { Place, Span, Tree } from './tree.ts';
 import { WholeText, type PartDocument } from './whole-text.ts';
@@ -37,13 +38,23 @@ import { WholeText, type PartDocument } from './whole-text.ts';
 /** Values that aliases may add to what is written out; more than any file repeats by hand. */
 const MOST_REPEATED = 50_000;
 
-export function readTree(parts: readonly PartDocument[], variables: Variables): Tree {
-  const whole = new WholeText(parts);
-  const found = { mistakes: [], substitutions: new Map<string, string>() };
-  const [first = EMPTY, ...others] = parts.map(({ document }, index) =>
-    new TreeReader({ document, whole, base: whole.baseOf(index) }, variables, found).read(),
-  );
-  const { value, place } = mergeParts(first, others, (path, before, again) => {
+export type TreeWithOverlay = Tree & {
+  /** What the overlay sets or removes. */
+  readonly changed: readonly KeyPath[];
+};
+
+/** `overlay`: laid over all of them. */
+export function readTree(
+  parts: readonly PartDocument[],
+  variables: Variables,
+  overlay?: PartDocument | undefined,
+): TreeWithOverlay {
+  const whole = new WholeText(overlay ? [...parts, overlay] : parts);
+  const found: Found = { mistakes: [], substitutions: new Map<string, string>() };
+  const read = ({ document }: PartDocument, index: number, into: Found = found): Read =>
+    new TreeReader({ document, whole, base: whole.baseOf(index) }, variables, into).read();
+  const [first = EMPTY, ...others] = parts.map((part, index) => read(part, index));
+  const merged = mergeParts(first, others, (path, before, again) => {
     const { file = parts[0]?.name, line } = whole.positionAt((before.key ?? before.value).offset);
     addMistake(whole, found.mistakes, again.key ?? again.value, {
       code: 'duplicate',
@@ -52,7 +63,21 @@ export function readTree(parts: readonly PartDocument[], variables: Variables): 
       hint: 'Remove it from one of the two: files are put together, and none wins over another.',
     });
   });
-  // The documents are not needed any more, and have many nodes.
+  if (!overlay) return { ...toTree(whole, merged, found), changed: [] };
+  const ofOverlay = { mistakes: [], substitutions: found.substitutions };
+  const laid = layOver(merged, read(overlay, parts.length, ofOverlay), (place, mistake) =>
+    addMistake(whole, ofOverlay.mistakes, place.key ?? place.value, mistake),
+  );
+  // What the overlay replaces need not be set.
+  const left = found.mistakes.filter(
+    ({ code, path }) => !code.endsWith('-variable') || !laid.changed.some((one) => isBelow(path, one)),
+  );
+  const all = { ...found, mistakes: [...left, ...ofOverlay.mistakes] };
+  return { ...toTree(whole, laid, all), changed: laid.changed };
+}
+
+/** The documents are not needed any more, and have many nodes. */
+function toTree(whole: WholeText, { value, place }: Read, found: Found): Tree {
   return { whole, value, root: { ...place, value: FIRST_CHARACTER }, ...found };
 }
 
