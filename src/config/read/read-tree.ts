@@ -47,7 +47,7 @@ export type TreeWithOverlay = Tree & {
 export function readTree(
   parts: readonly PartDocument[],
   variables: Variables,
-  overlay?: PartDocument | undefined,
+  overlay?: PartDocument,
 ): TreeWithOverlay {
   const whole = new WholeText(overlay ? [...parts, overlay] : parts);
   const found: Found = { mistakes: [], substitutions: new Map<string, string>() };
