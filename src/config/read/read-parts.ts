@@ -1,5 +1,5 @@
-// svc.yaml, the files that its `include` and `sql` name, and the overlay of the mode, each read by itself. Paths start from the directory of svc.yaml, in
-// whichever file they stand, and stay in it.
+// svc.yaml, the files that its `include` and `sql` name, and the overlay of the mode, each read by itself. Paths start from
+// the directory of svc.yaml, in whichever file they stand, and stay in it.
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { isDynamicPattern } from 'tinyglobby';
@@ -7,7 +7,7 @@ import { isScalar, isSeq, type YAMLMap } from 'yaml';
 import { formatBytes } from '../../lib/bytes.ts';
 import { LookedAt, matching } from './looked-at.ts';
 import { isOverlay, overlayPaths } from './overlay-file.ts';
-import { makeMistake, type Mistake, type MistakeText, type Position } from '../mistakes/mistake.ts';
+import { makeMistake, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
 import { MOST_BYTES, readDocument } from './document.ts';
 import type { SqlFile } from '../sql/to-keys.ts';
 import { loadSqlParser } from '../sql/parser.ts';
@@ -15,7 +15,6 @@ import { decodeSource, type Source } from './source.ts';
 import { readSqlParts } from './sql-parts.ts';
 import type { PartDocument } from './whole-text.ts';
 
-const FIRST: Position = { line: 1, column: 1 };
 const MOST_FILES = 200;
 const DEEPEST = 5;
 
@@ -101,7 +100,12 @@ class PartReader {
     const [path, second] = paths.filter((one) => existsSync(join(directory, one)));
     if (path === undefined) return undefined;
     const refuse = (code: MistakeText['code'], message: string, hint: string): undefined => {
-      const place = { text: '', position: { ...FIRST, file: this.#nameOf(path) }, offset: 0, length: 1 };
+      const place = {
+        text: '',
+        position: { line: 1, column: 1, file: this.#nameOf(path) },
+        offset: 0,
+        length: 1,
+      };
       this.#mistakes.push(makeMistake(place, { code, path: [], message, hint }));
     };
     if (second !== undefined)
