@@ -8,15 +8,17 @@ import { makeStamp, STAMP_PATH, writeStamp } from '../deploy/build-stamp.ts';
 import { buildBundle } from '../functions/sources/bundle.ts';
 import { storeBundle } from '../functions/sources/bundle-store.ts';
 import { createLog } from '../log/log.ts';
+import { modeOption, type ModeOption } from './mode-option.ts';
 import { loadProject, requireLocal } from './project.ts';
 import type { Terminal } from './terminal.ts';
 
-type BundleCommandOptions = { config?: string; out: string; verify: boolean; write: boolean };
+type BundleCommandOptions = ModeOption & { config?: string; out: string; verify: boolean; write: boolean };
 
 export function bundleCommand(terminal: Terminal): Command {
   return new Command('bundle')
     .description('pack the code functions and their locked dependencies for `svc serve`')
     .option('-c, --config <file>', 'the configuration file')
+    .addOption(modeOption('production'))
     .option('-o, --out <place>', 'a file, or s3://bucket/key', 'dist/functions.tgz')
     .option('--no-verify', 'do not load the handlers from the bundle')
     .option('--no-write', 'print functions_bundle instead of writing it into the file')
@@ -31,7 +33,7 @@ export function bundleCommand(terminal: Terminal): Command {
 async function bundle(options: BundleCommandOptions, terminal: Terminal): Promise<void> {
   const project = await loadProject(
     // Building needs no secret: a variable that is only for running gets a value instead of an error.
-    { config: options.config, mode: 'production', standIns: /^SVC_ENV_/ },
+    { config: options.config, mode: options.mode ?? 'production', standIns: /^SVC_ENV_/ },
     terminal,
   );
   requireLocal(project, 'A bundle is made where the sources are');

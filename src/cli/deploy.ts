@@ -12,6 +12,7 @@ import { ownFile } from '../lib/own-files.ts';
 import { createLog } from '../log/log.ts';
 import { logSettings, trustedProxies, parsePort, requireDatabase, requireKeys } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
+import { modeOption, type ModeOption } from './mode-option.ts';
 import { loadProject, requireLocal } from './project.ts';
 import { untilStopped } from './signals.ts';
 import type { Terminal } from './terminal.ts';
@@ -22,19 +23,22 @@ export function deployCommand(terminal: Terminal): Command {
   return new Command('deploy')
     .description('send svc.yaml and the functions to a server and switch to them')
     .option('-c, --config <file>', 'the configuration file')
+    .addOption(modeOption('production'))
     .option('--to <url>', 'the address of the server (default: SVC_DEPLOY_URL)')
     .addHelpText(
       'after',
       `\nThe server runs \`svc receive\` and shares ${TOKEN_VARIABLE} with you. Example:\n` +
         `  ${TOKEN_VARIABLE}=… svc deploy --to https://api.example.com`,
     )
-    .action(async (options: { config?: string; to?: string }) => await deploy(options, terminal));
+    .action(async (options: DeployOptions) => await deploy(options, terminal));
 }
 
-async function deploy(options: { config?: string; to?: string }, terminal: Terminal): Promise<void> {
+type DeployOptions = ModeOption & { config?: string; to?: string };
+
+async function deploy(options: DeployOptions, terminal: Terminal): Promise<void> {
   const project = await loadProject(
     // The values of variables are the server's: here the file is only checked.
-    { config: options.config, mode: 'production', standIns: /./ },
+    { config: options.config, mode: options.mode ?? 'production', standIns: /./ },
     terminal,
   );
   requireLocal(project, 'A deployment starts where the sources are');
@@ -60,6 +64,7 @@ async function deploy(options: { config?: string; to?: string }, terminal: Termi
       writeFileSync(main, editText(readFileSync(main, 'utf8'), [{ kind: 'set', path, value: projectId }]));
       terminal.print(`project ${projectId} written to ${source}`);
     }
+    if (project.overlay !== undefined) terminal.print(`with ${project.overlay}`);
     terminal.print(`uploading ${archive.paths.length} files, ${Math.ceil(archive.bytes / 1024)} KB`);
     const id = await client.upload(projectId, archive.file, archive.sha256);
     const end = await client.follow(projectId, id, (line) => terminal.print(`  ${line}`));

@@ -5,7 +5,8 @@ import { loadOrKept } from '../config/kept/kept-config.ts';
 import { loadConfig, type Loaded } from '../config/load.ts';
 import type { Mistake } from '../config/mistakes/mistake.ts';
 import { renderMistakes } from '../config/mistakes/report.ts';
-import { brokenLines, readModeVariables, type Mode } from '../config/read/env-file.ts';
+import type { Mode } from '../config/mode.ts';
+import { brokenLines, readModeVariables } from '../config/read/env-file.ts';
 import { textsOf } from '../config/read/read-parts.ts';
 import { readSource, type Source } from '../config/read/source.ts';
 import type { ModelDigest } from '../migrate/state/applied-state.ts';
@@ -18,6 +19,8 @@ export type Project = {
   readonly config: Config;
   /** As messages name it. */
   readonly source: string;
+  /** The overlay that is laid over it, as messages name it. */
+  readonly overlay: string | undefined;
   /** Directory of the file; the working directory when the file is remote. */
   readonly directory: string;
   readonly env: Environment;
@@ -38,6 +41,7 @@ export type ProjectOptions = {
   readonly strict?: boolean | undefined;
   /** Where relative directories of data start from, if not beside the file. */
   readonly dataDirectory?: string | undefined;
+  /** Which overlay and which environment files count. */
   readonly mode: Mode;
   /** Unset variables of these names get a made-up text: where only their names matter. */
   readonly standIns?: RegExp | undefined;
@@ -82,6 +86,7 @@ export function acceptProject(
   return {
     config: loaded.config,
     source: source.name,
+    overlay: loaded.included.overlay?.name,
     directory,
     env,
     unset,
@@ -117,6 +122,7 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
   const { dataDirectory } = options;
   const source = {
     ...(options.source ?? (await readSource(options.config, process.cwd()))),
+    mode: options.mode,
     ...(dataDirectory !== undefined && { dataDirectory }),
   };
   const env = { ...readModeVariables(source.directory, options.mode, process.env) };

@@ -6,11 +6,13 @@ import { annotations } from '../config/mistakes/annotations.ts';
 import { sarif } from '../config/mistakes/sarif.ts';
 import { packageVersion } from '../lib/own-files.ts';
 import { CommandFailure, EXIT } from './exit.ts';
+import { foundIn, modesToRead, readEveryMode } from './every-mode.ts';
+import { modeOption, type ModeOption } from './mode-option.ts';
 import { acceptProject, readProject, type ProjectOptions, type ReadProject } from './project.ts';
 import { asJson, mistakeProblems } from './report/json-report.ts';
 import type { Terminal } from './terminal.ts';
 
-type Options = {
+type Options = ModeOption & {
   config?: string;
   strict?: boolean;
   secrets: boolean;
@@ -36,22 +38,25 @@ export function validateCommand(terminal: Terminal): Command {
         .default(GITHUB_ACTIONS === 'true' ? 'github' : 'text', 'text; github on GitHub Actions'),
     )
     .option('--json', 'the same as --format json')
+    .addOption(modeOption('each one that has an overlay'))
     .action(async (options: Options) => {
-      const how: ProjectOptions = {
+      const { mode } = options;
+      const how = {
         ...options,
-        mode: 'development',
         mistakesExit: EXIT.problem,
         unsetVariables: unsetVariables(options, CI),
       };
+      const readIt = async (): Promise<ReadProject> =>
+        mode ? await readProject({ ...how, mode }) : await readEveryMode(how);
       const format = options.json === true ? 'json' : options.format;
       if (format === 'json') {
         await asJson('validate', terminal, async () => {
-          const read = await readProject(how);
+          const read = await readIt();
           return { data: summary(read), problems: mistakeProblems(foundIn(read), nameOf(read)) };
         });
         return;
       }
-      const read = await readProject(how);
+      const read = await readIt();
       if (format === 'sarif') {
         terminal.print(sarif(foundIn(read), nameOf(read), packageVersion()));
         if (!read.loaded.ok) throw new CommandFailure(EXIT.problem, '');
@@ -59,12 +64,16 @@ export function validateCommand(terminal: Terminal): Command {
       }
       const found = foundIn(read);
       if (format === 'github' && found.length > 0) terminal.print(annotations(found, nameOf(read)));
-      const project = acceptProject(read, how, terminal);
+      const project = acceptProject(read, { ...how, mode: mode ?? 'development' }, terminal);
       const counts = COUNTED.map(([noun, of]) => {
         const { length } = of(project.config);
         return `${length} ${noun}${length === 1 ? '' : 's'}`;
       });
-      terminal.print(`${terminal.style('green', '✓')} ${project.source} is valid: ${counts.join(', ')}`);
+      const [, ...others] = mode ? [] : modesToRead(read.source);
+      const where = mode ? ` in ${mode}` : others.length > 0 ? `, also in ${others.join(' and ')}` : '';
+      terminal.print(
+        `${terminal.style('green', '✓')} ${project.source} is valid${where}: ${counts.join(', ')}`,
+      );
     });
 }
 
@@ -81,10 +90,6 @@ function unsetVariables(
 ): ProjectOptions['unsetVariables'] {
   if (requireEnv) return undefined;
   return secrets && (ci ?? '') === '' ? 'warning' : 'note';
-}
-
-function foundIn({ loaded, unset }: ReadProject): ReadProject['unset'] {
-  return loaded.ok ? [...unset, ...loaded.warnings] : loaded.mistakes;
 }
 
 /** As the repository has it, where it is a file. */

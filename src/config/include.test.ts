@@ -208,6 +208,16 @@ describe('what is wrong with the files is told where it stands', () => {
     ]);
   });
 
+  test('but a link within it, as a mounted ConfigMap has them, is followed', () => {
+    const directory = write({ '..2026_01/a.yaml': 'project: { name: Shop }' });
+    symlinkSync('..2026_01/a.yaml', join(directory, 'a.yaml'));
+    const loaded = loadConfig(
+      { name: 'svc.yaml', directory, text: 'version: 1\ninclude: a.yaml' },
+      { variables: {} },
+    );
+    expect(loaded.ok && loaded.config.project.name).toBe('Shop');
+  });
+
   test('a file that is read from elsewhere cannot include any, and is told how to become one', () => {
     const loaded = loadConfig(
       { name: 's3://b/svc.yaml', directory: undefined, text: 'version: 1\ninclude: a.yaml' },

@@ -1,13 +1,13 @@
 // svc.yaml → Config, or every mistake in it at once. Each stage hands on a value with a name:
-// text → parts (a document each) → tree (values and places of all) → checked file → Config.
+// text → parts (a document each) → tree (values and places of all, the overlay laid over them) → checked file → Config.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { check } from './check/check.ts';
 import type { Config } from './config.ts';
 import { LookedAt, type Seen } from './read/looked-at.ts';
 import type { Source } from './read/source.ts';
-import { mergedText } from './read/merged-text.ts';
-import { readParts } from './read/read-parts.ts';
+import { mergedText, type NamedText } from './read/merged-text.ts';
+import { readParts, type Part } from './read/read-parts.ts';
 import type { Variables } from './read/interpolate.ts';
 import { inOrder, renderPath, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
@@ -40,6 +40,8 @@ export type Loaded =
 export type Included = {
   /** The files that svc.yaml includes or takes statements from. */
   readonly parts: readonly IncludedPart[];
+  /** What is laid over all of them. */
+  readonly overlay: IncludedPart | undefined;
   /** Their texts, by their names in messages. */
   readonly texts: ReadonlyMap<string, string>;
   /** Those files, and the folders in which a new one may become one, relative to its directory. */
@@ -83,7 +85,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const bodyFiles = readBodyFiles(validated.file, directory);
   return {
     ok: true,
-    config: normalise(tree, validated.file, { source: withParts(source, included.parts), bodyFiles }),
+    config: normalise(tree, validated.file, { source: withParts(source, included), bodyFiles }),
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
     included,
@@ -91,21 +93,27 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   };
 }
 
-/** The same with the files that it includes. Its text is made when somebody asks: a start does not. */
-export function withParts(source: Source, parts: readonly IncludedPart[]): Source {
-  if (parts.length === 0) return source;
-  const texts = [source.text, ...parts.map(({ text, yaml }) => yaml ?? text)];
+/** The same with the files that it consists of. Its text is made when somebody asks: a start does not. */
+export function withParts(source: Source, { parts, overlay }: Pick<Included, 'parts' | 'overlay'>): Source {
+  if (parts.length === 0 && !overlay) return source;
   let whole: string | undefined;
   return {
     name: source.name,
     directory: source.directory,
     dataDirectory: source.dataDirectory,
     modifiedAt: source.modifiedAt,
+    mode: source.mode,
     parts: parts.map(({ path }) => path),
+    overlay: overlay?.path,
     get text() {
-      return (whole ??= mergedText(texts));
+      return (whole ??= mergedText(yamlTexts(source, { parts }), overlay));
     },
   };
+}
+
+/** As YAML, svc.yaml first. */
+export function yamlTexts(source: Source, { parts }: Pick<Included, 'parts'>): NamedText[] {
+  return [source, ...parts.map(({ name, text, yaml }) => ({ name, text: yaml ?? text }))];
 }
 
 type ReadText = {
@@ -120,22 +128,25 @@ function readText(
   variables: Variables,
   lookedAt: LookedAt,
 ): ReadText | Extract<Loaded, { ok: false }> {
-  const { parts, mistakes, watched } = readParts(source, lookedAt);
-  for (const { document, yaml } of parts)
+  const { parts, overlay, texts, mistakes, watched } = readParts(source, lookedAt);
+  const laidOver = overlay ? [overlay] : [];
+  for (const { document, yaml } of [...parts, ...laidOver])
     if (yaml === undefined) lookedAt.variables(document.text, variables);
   // Without their nodes: those of a large file are many, and not needed any more.
-  const others = parts
-    .slice(1)
-    .map(({ name, path, document, yaml }): IncludedPart => ({ name, path, text: document.text, yaml }));
+  const withoutNodes = ({ name, path, document, yaml }: Part): IncludedPart => {
+    return { name, path, text: document.text, yaml };
+  };
+  const others = parts.slice(1).map(withoutNodes);
   const included: Included = {
     parts: others,
-    texts: new Map(others.map(({ name, text }) => [name, text])),
+    overlay: overlay && withoutNodes(overlay),
+    texts,
     watched: [...others.map(({ path }) => path), ...watched],
   };
   // What an unread file declares, the others refer to.
   if (mistakes.some(({ severity }) => severity === 'error'))
     return { ok: false, mistakes: inOrder(mistakes), included };
-  const tree = readTree(parts, variables);
+  const tree = readTree(parts, variables, overlay);
   // With the structure in doubt, every other check would be guessing.
   const isInDoubt = tree.mistakes.some((mistake) => mistake.code === 'yaml');
   return isInDoubt

@@ -26,8 +26,8 @@ export async function readConfigFile(source: Source): Promise<ReadFile> {
 }
 
 /** `bytes`: of svc.yaml itself. */
-function withVersion({ name, directory, dataDirectory }: Source, bytes: Uint8Array): ReadFile {
-  const source: Source = { name, directory, dataDirectory, text: decodeSource(name, bytes) };
+function withVersion({ name, directory, dataDirectory, mode }: Source, bytes: Uint8Array): ReadFile {
+  const source: Source = { name, directory, dataDirectory, mode, text: decodeSource(name, bytes) };
   const texts = textsOfParts(source);
   if (texts.size === 1) return { source, version: versionOf(bytes) };
   return { source, version: versionOf(Buffer.from(JSON.stringify([...texts]))) };

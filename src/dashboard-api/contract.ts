@@ -358,6 +358,8 @@ export type ConfigFile = {
   text: string;
   /** Files that it includes, relative to its directory. Forms change them, the text of the page does not. */
   includes: string[];
+  /** What is laid over all of them in the mode that is served, relative as well. Nothing here changes it. */
+  overlay: string | null;
   version: string;
   /** False for a remote or read-only file, and if there are other instances with files of their own. */
   editable: boolean;

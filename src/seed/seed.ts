@@ -2,6 +2,7 @@
 //
 //   entry → sources (rows, files, hash) → passwords and bytes, ahead → transaction: users, rows, files, SQL, record
 import type { Config, SeedEntry } from '../config/config.ts';
+import type { Mode } from '../config/mode.ts';
 import { must } from '../lib/assert.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
@@ -15,12 +16,10 @@ import { failedAt, parentsFirst, writeRows } from './rows.ts';
 import { readSources, type SeedSources } from './seed-sources.ts';
 import { hashPasswords, readIds, writeUsers } from './users.ts';
 
-export type SeedMode = SeedEntry['modes'][number];
-
 export type SeedOptions = {
   readonly owner: OwnerDatabase;
   readonly config: Config;
-  readonly mode: SeedMode;
+  readonly mode: Mode;
   /** All entries of the mode when absent. */
   readonly names?: readonly string[] | undefined;
   /** Also what has run already with the same content. */

@@ -15,6 +15,7 @@ tables:
       - { name: id, type: bigint, primary_key: true }
       - { name: title, type: text }   # in one line
 `;
+const OVERLAY = 'server: { port: 9090 }\n';
 const ADD_FIELD = {
   kind: 'append',
   path: ['tables', 'todos', 'fields'],
@@ -26,7 +27,7 @@ let world: RoutesWorld;
 beforeAll(async () => {
   world = await startRoutesWorld({
     yaml: MAIN,
-    files: { 'tables/todos.yaml': TODOS },
+    files: { 'tables/todos.yaml': TODOS, 'svc.development.yaml': OVERLAY },
     routes: [configRoutes],
     dev: true,
   });
@@ -38,6 +39,7 @@ const read = async (): Promise<ConfigFile> => (await world.call('GET', '/config'
 
 test('the page shows svc.yaml and names what it includes', async () => {
   expect(await read()).toMatchObject({ text: MAIN, includes: ['tables/todos.yaml'], editable: true });
+  expect(await read()).toMatchObject({ overlay: 'svc.development.yaml' });
 });
 
 test('an edit of an included table is planned and written in its file, comments kept; svc.yaml stays', async () => {
@@ -76,4 +78,19 @@ test('a change against an included file that somebody else has changed meanwhile
   const answer = await world.call('POST', '/config/apply', { version, edits: [ADD_FIELD] });
   expect([answer.status, answer.json.code]).toEqual([409, 'file_changed']);
   expect(readFileSync(part(), 'utf8')).toBe(now);
+});
+
+test('an overlay is never written: a change that it hides goes into svc.yaml and says so', async () => {
+  const { version } = await read();
+  const edits = [
+    { kind: 'set', path: ['server', 'port'], value: 7070 },
+    { kind: 'set', path: ['server', 'max_limit'], value: 50 },
+  ];
+  const { hints } = (await world.call('POST', '/config/plan', { version, edits })).json as ConfigPlan;
+  expect(hints.filter(({ code }) => code === 'overlay')).toMatchObject([
+    { at: 'server.port', message: expect.stringContaining('svc.development.yaml says it otherwise') },
+  ]);
+  await world.call('POST', '/config/apply', { version, edits });
+  expect(readFileSync(world.file, 'utf8')).toContain('port: 7070');
+  expect(readFileSync(join(dirname(world.file), 'svc.development.yaml'), 'utf8')).toBe(OVERLAY);
 });

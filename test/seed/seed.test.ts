@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
+import type { Mode } from '../../src/config/mode.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { seed, type SeedMode, type SeedResult } from '../../src/seed/seed.ts';
+import { seed, type SeedResult } from '../../src/seed/seed.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 
 const SCHEMA = `
@@ -69,7 +70,7 @@ afterEach(async () => {
 });
 
 type Options = {
-  readonly mode?: SeedMode;
+  readonly mode?: Mode;
   readonly names?: string[];
   readonly again?: boolean;
   readonly files?: Record<string, string>;

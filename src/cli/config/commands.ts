@@ -3,7 +3,11 @@ import { hostname, userInfo } from 'node:os';
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import type { Config } from '../../config/config.ts';
-import { readSource } from '../../config/read/source.ts';
+import { yamlTexts } from '../../config/load.ts';
+import { renderPath } from '../../config/mistakes/mistake.ts';
+import type { Mode } from '../../config/mode.ts';
+import { printedText, type PrintOptions } from '../../config/read/printed-text.ts';
+import type { Source } from '../../config/read/source.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { silentLog } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
@@ -15,10 +19,13 @@ import { assertShareable, sourceOf } from '../../shared-config/shared-source.ts'
 import { CommandFailure, EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { refusal } from '../migrate/exit.ts';
-import { loadProject, type Project } from '../project.ts';
+import { modeOption, type ModeOption } from '../mode-option.ts';
+import { acceptProject, loadProject, readProject, type Project } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
 
-type PushOptions = {
+type PrintCommandOptions = ModeOption & PrintOptions;
+
+type PushOptions = ModeOption & {
   note?: string;
   author?: string;
   base?: string;
@@ -33,11 +40,15 @@ export function configCommand(terminal: Terminal): Command {
   config
     .command('print')
     .argument('[file]', 'the configuration file')
-    .description('the file and all that it includes as one, as written: ${VAR} stays')
-    .action((file: string | undefined) => print(file, terminal));
+    .description('the file, all that it includes and the overlay as one: what is served. ${VAR} stays')
+    .addOption(modeOption('production'))
+    .option('--origins', 'behind each value the file and line that it comes from')
+    .option('--show-secrets', 'also secrets that are written into the file')
+    .action((file: string | undefined, options: PrintCommandOptions) => print(file, options, terminal));
   pushOptions(config.command('push'))
     .argument('[file]', 'the configuration file')
     .description('check a file, apply it to the database and have every instance serve it')
+    .addOption(modeOption('production'))
     .action((file: string | undefined, options: PushOptions) => push(file, options, terminal));
   config
     .command('pull')
@@ -49,7 +60,8 @@ export function configCommand(terminal: Terminal): Command {
     .command('diff')
     .argument('[file]', 'the configuration file')
     .description('what a push of the file would change in the applied configuration')
-    .action((file: string | undefined) => diff(file, terminal));
+    .addOption(modeOption('production'))
+    .action((file: string | undefined, { mode }: ModeOption) => diff(file, mode, terminal));
   config
     .command('history')
     .option('--limit <n>', 'how many', Number, 20)
@@ -75,21 +87,47 @@ function pushOptions(command: Command): Command {
     .option('--allow <hazard...>', 'accept a hazard: authz_open=<name>, data_loss=<name>, rewrite=<name>');
 }
 
-async function print(file: string | undefined, terminal: Terminal): Promise<void> {
-  const { config } = await loadProject(
-    { config: file, mode: 'production', unsetVariables: 'warning' },
-    terminal,
-  );
-  terminal.print(config.source.text.trimEnd());
+async function print(
+  file: string | undefined,
+  { mode = 'production', ...options }: PrintCommandOptions,
+  terminal: Terminal,
+): Promise<void> {
+  const read = await readProject({ config: file, mode, unsetVariables: 'warning' });
+  acceptProject(read, { mode }, terminal);
+  const { included } = read.loaded;
+  const { text, masked } = printedText(yamlTexts(read.source, included), included.overlay, options);
+  terminal.print(text.trimEnd());
+  if (masked.length > 0)
+    terminal.printError(
+      `note: written into the file and masked here: ${masked.map(renderPath).join(', ')}\n  → A \${VAR} keeps a secret out of the file; --show-secrets prints it.`,
+    );
 }
 
 async function push(file: string | undefined, options: PushOptions, terminal: Terminal): Promise<void> {
-  // Without its directory: nothing in a shared file is relative to one.
-  const source = { ...(await readSource(file, process.cwd())), directory: undefined };
-  const project = await checked({ source, strict: options.strict }, terminal);
+  const { source, isTold } = await oneFile(file, options.mode, terminal);
+  const heard = isTold ? { ...terminal, printError: () => {} } : terminal;
+  const project = await checked({ source, strict: options.strict }, heard);
   await withRows(project.env, async (owner) => {
     await submit(owner, project, options, terminal);
   });
+}
+
+/**
+ * The file with all that it includes and its overlay as one, and without a directory: nothing in a shared file is relative
+ * to one. `isTold`: its warnings were shown already, where they stand.
+ */
+async function oneFile(
+  file: string | undefined,
+  mode: Mode = 'production',
+  terminal: Terminal,
+): Promise<{ readonly source: Source; readonly isTold: boolean }> {
+  const read = await readProject({ config: file, mode, unsetVariables: 'warning' });
+  const { parts, overlay } = read.loaded.included;
+  const isTold = parts.length > 0 || overlay !== undefined;
+  const { text } = isTold
+    ? acceptProject(read, { mode, mistakesExit: EXIT.problem }, terminal).config.source
+    : read.source;
+  return { source: { name: read.source.name, directory: undefined, text }, isTold };
 }
 
 async function rollback(id: string, options: PushOptions, terminal: Terminal): Promise<void> {
@@ -180,8 +218,8 @@ async function pull(file: string, id: string | undefined, terminal: Terminal): P
   });
 }
 
-async function diff(file: string | undefined, terminal: Terminal): Promise<void> {
-  const { text } = await readSource(file, process.cwd());
+async function diff(file: string | undefined, mode: Mode | undefined, terminal: Terminal): Promise<void> {
+  const { text } = (await oneFile(file, mode, terminal)).source;
   await withRows(process.env, async (owner) => {
     const row = await requireApplied(owner);
     const lines = diffLines(row.text, text);

@@ -1,5 +1,6 @@
 // `svc serve --config database`: the file is the applied row, and this process follows it.
 import { readModeVariables } from '../../config/read/env-file.ts';
+import type { Mode } from '../../config/mode.ts';
 import type { Config } from '../../config/config.ts';
 import type { Log } from '../../log/log.ts';
 import { silentLog } from '../../log/log.ts';
@@ -26,6 +27,8 @@ export type RowsOptions = {
   readonly signal: AbortSignal;
   /** File for the first row, if there is none. */
   readonly initialConfig: string | undefined;
+  /** Whose overlay that file takes. */
+  readonly mode: Mode;
   readonly strict: boolean | undefined;
   readonly instance: string;
 };
@@ -170,11 +173,11 @@ export class FollowedRows {
 /** Several instances may start with a file of their own: the first one counts. */
 async function applyInitial(
   owner: OwnerDatabase,
-  { initialConfig: file, strict, instance }: RowsOptions,
+  { initialConfig: file, strict, instance, mode }: RowsOptions,
   terminal: Terminal,
 ): Promise<ConfigRow | undefined> {
   if (file === undefined) return undefined;
-  const { config } = await loadProject({ config: file, strict, mode: 'production' }, terminal);
+  const { config } = await loadProject({ config: file, strict, mode }, terminal);
   assertShareable(config);
   const proposal = { text: config.source.text, author: 'svc serve', note: 'the first one', base: null };
   try {

@@ -1,15 +1,15 @@
 // `svc seed`: users, rows and files that the database begins with. `svc dev` does the same for its own database.
 import { Command, Option } from 'commander';
 import { isLoopback } from '../../lib/ip-address.ts';
-import { MODES } from '../../config/schema/seed.ts';
-import { seed, type SeedMode, type SeedResult } from '../../seed/seed.ts';
+import { MODES, type Mode } from '../../config/mode.ts';
+import { seed, type SeedResult } from '../../seed/seed.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { loadProject, requireLocal, type Project } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
 
-type SeedOptions = { config?: string; mode?: SeedMode; again?: boolean };
+type SeedOptions = { config?: string; mode?: Mode; again?: boolean };
 
 export function seedCommand(terminal: Terminal): Command {
   return new Command('seed')
@@ -24,10 +24,7 @@ export function seedCommand(terminal: Terminal): Command {
     )
     .option('--again', 'also what has run already')
     .action(async (names: string[], options: SeedOptions) => {
-      const project = await loadProject(
-        { ...options, mode: options.mode === 'production' ? 'production' : 'development' },
-        terminal,
-      );
+      const project = await loadProject({ ...options, mode: options.mode ?? 'development' }, terminal);
       requireLocal(project, 'svc seed needs the files beside svc.yaml');
       const mode = options.mode ?? defaultMode(project);
       const results = await seedDatabase(project, { names, mode, again: options.again });
@@ -37,7 +34,7 @@ export function seedCommand(terminal: Terminal): Command {
 
 type Choice = {
   readonly names?: readonly string[];
-  readonly mode: SeedMode;
+  readonly mode: Mode;
   readonly again?: boolean | undefined;
 };
 
@@ -51,7 +48,7 @@ export async function seedDatabase(
 }
 
 /** Test users must not come into a database by oversight. */
-function defaultMode({ env }: Project): SeedMode {
+function defaultMode({ env }: Project): Mode {
   const targets = databaseAddresses(env)?.direct.targets ?? [];
   const isHere = targets.every(
     ({ host }) => host.startsWith('/') || host === 'localhost' || isLoopback(host),
@@ -76,7 +73,7 @@ export function describe({ name, users, rows, objects }: SeedResult): string {
 const count = (number: number, one: string, many: string): string =>
   number === 0 ? '' : `${number} ${number === 1 ? one : many}`;
 
-function nothing({ config, source }: Project, mode: SeedMode): string {
+function nothing({ config, source }: Project, mode: Mode): string {
   if (!config.seed.some(({ modes }) => modes.includes(mode))) return `${source} has no seed for ${mode}`;
   return 'nothing to do: everything has been seeded, and nothing was edited since (--again repeats it)';
 }

@@ -39,7 +39,10 @@ export function banner({
     '  Try it:',
     `    curl '${url}${samplePath(project)}' -H 'apikey: ${keys.publishable}'`,
     '',
-    style('dim', `  ${project.source} is watched; stop with Ctrl-C`),
+    style(
+      'dim',
+      `  ${project.source}${project.overlay === undefined ? '' : ` with ${project.overlay}`} is watched; stop with Ctrl-C`,
+    ),
     '',
   ];
   return lines.join('\n');

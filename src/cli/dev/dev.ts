@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import type { Mode } from '../../config/mode.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
 import { freeStartupMemory } from '../../lib/free-startup-memory.ts';
@@ -26,6 +27,7 @@ import {
 import { explain } from '../exit.ts';
 import { ensureKeys } from './keys-file.ts';
 import { migrator } from '../migrator.ts';
+import { modeOption, type ModeOption } from '../mode-option.ts';
 import { loadProject, type Project } from '../project.ts';
 import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from '../signals.ts';
@@ -34,7 +36,13 @@ import type { Terminal } from '../terminal.ts';
 import { writeTypes } from '../database/types.ts';
 import { assertPortFree } from '../../server/port.ts';
 
-type DevOptions = { config?: string; port?: number; host: string; strict?: boolean; types?: string };
+type DevOptions = ModeOption & {
+  config?: string;
+  port?: number;
+  host: string;
+  strict?: boolean;
+  types?: string;
+};
 
 export function devCommand(terminal: Terminal): Command {
   return new Command('dev')
@@ -44,13 +52,15 @@ export function devCommand(terminal: Terminal): Command {
     .option('--host <address>', 'listen address', 'localhost')
     .option('--types <file>', 'write TypeScript types there, now and after every change')
     .option('--strict', 'an open table (no rls key) is an error, not a warning')
+    .addOption(modeOption('development'))
     .action(async (options: DevOptions) => await dev(options, terminal));
 }
 
 async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   const stopped = untilStopped();
   const startedAt = performance.now();
-  const load = (): Promise<Project> => loadProject({ ...options, mode: 'development' }, terminal);
+  const { mode = 'development' } = options;
+  const load = (): Promise<Project> => loadProject({ ...options, mode }, terminal);
   const project = await load();
   const { env } = project;
   const port = listenPort(options.port, env, project.config);
@@ -95,7 +105,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
         recentLines,
         // No `reload`: the watcher below picks up what the dashboard writes.
         following: {
-          variables: () => readModeVariables(project.config.source.directory, 'development', process.env),
+          variables: () => readModeVariables(project.config.source.directory, mode, process.env),
           strict: options.strict,
           policy: () => DEV_POLICY,
         },
@@ -116,7 +126,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
     freeStartupMemory();
     const onLoaded = async ({ snapshot }: Backend, loaded: Project): Promise<void> => {
       if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
-      if (!own) await seedOwnDatabase(loaded, terminal);
+      if (!own) await seedOwnDatabase(loaded, mode, terminal);
     };
     await onLoaded(backend, project);
     followChanges(changes, backend, { load, onLoaded }, terminal);
@@ -130,11 +140,10 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
 }
 
 /** The service is up whatever becomes of it. */
-async function seedOwnDatabase(project: Project, terminal: Terminal): Promise<void> {
+async function seedOwnDatabase(project: Project, mode: Mode, terminal: Terminal): Promise<void> {
   if (project.config.seed.length === 0) return;
   try {
-    for (const result of await seedDatabase(project, { mode: 'development' }))
-      terminal.print(describe(result));
+    for (const result of await seedDatabase(project, { mode })) terminal.print(describe(result));
   } catch (error) {
     terminal.printError(explain(error).report);
   }

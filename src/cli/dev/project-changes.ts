@@ -14,8 +14,9 @@ export type ProjectChanges = {
   close(): Promise<void>;
 };
 
-export function watchProject({ watched, directory }: Project): ProjectChanges {
-  const named = new Set([...watched, join(directory, '.env'), join(directory, '.development.env')]);
+export function watchProject({ watched, directory, config }: Project): ProjectChanges {
+  const { mode = 'development' } = config.source;
+  const named = new Set([...watched, join(directory, '.env'), join(directory, `.${mode}.env`)]);
   const watcher = watch([...named], {
     ignoreInitial: true,
     // In folders only what `include` may take up: a folder may be that of the project, with all its packages.

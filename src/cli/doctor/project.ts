@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { MODES } from '../../config/mode.ts';
 import { brokenLines } from '../../config/read/env-file.ts';
 import type { SecretFile } from '../../config/read/secret-files.ts';
 import type { Config } from '../../config/config.ts';
@@ -37,13 +38,13 @@ export const keys =
     return ok('both API keys are set');
   };
 
+const ENVIRONMENT_FILES = ['.env', ...MODES.map((mode) => `.${mode}.env`)];
+
 /** Files with secrets are their owner's only, and are not committed. */
 export const secretFiles =
   (directory: string, mode: 'development' | 'production'): Look =>
   () => {
-    const names = ['.env', '.development.env', '.production.env'].filter((name) =>
-      existsSync(join(directory, name)),
-    );
+    const names = ENVIRONMENT_FILES.filter((name) => existsSync(join(directory, name)));
     const broken = brokenLines(directory, mode);
     if (broken.length > 0) return warning(`${broken[0]} sets nothing`, 'a line is NAME=value');
     const open = names.filter(
@@ -66,7 +67,7 @@ export const secretFiles =
   };
 
 /** What holds secrets or can be made again, if git would take it. */
-const NOT_FOR_GIT = ['.env', '.development.env', '.production.env', '.svc/'];
+const NOT_FOR_GIT = [...ENVIRONMENT_FILES, '.svc/'];
 
 export const ignored =
   (directory: string): Look =>

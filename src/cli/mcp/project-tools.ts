@@ -26,6 +26,7 @@ export function describeMistakes({ loaded, unset }: ReadProject): object {
       severity,
       code,
       path: path.join('.'),
+      file: position.file,
       line: position.line,
       message,
       hint,

@@ -1,6 +1,7 @@
 // `svc migrate`: see what a change of the file would do, do it, and look after what was done.
 import { Command } from 'commander';
 import { asJson } from '../report/json-report.ts';
+import { modeOption } from '../mode-option.ts';
 import type { Terminal } from '../terminal.ts';
 import { apply, down, plan, type PlanOptions } from './change.ts';
 import { drift, driftFindings, history, status } from './inspect.ts';
@@ -16,7 +17,8 @@ export function migrateCommand(terminal: Terminal): Command {
     command
       .command(name, { isDefault })
       .description(description)
-      .option('-c, --config <location>', 'the configuration file');
+      .option('-c, --config <location>', 'the configuration file')
+      .addOption(modeOption('development'));
   addChangeOptions(
     add('plan', 'show what would be done; changes nothing', true)
       .option('--check', 'exit 2 when something is pending')

@@ -3,9 +3,10 @@ import { Option, type Command } from 'commander';
 import { fencePolicy } from '../../deploy/deploy-number.ts';
 import type { MigrationPolicy } from '../../migrate/apply/policy.ts';
 import { parseDeploySeq } from '../environment.ts';
+import type { ModeOption } from '../mode-option.ts';
 import type { Project } from '../project.ts';
 
-export type CommonOptions = { config?: string };
+export type CommonOptions = ModeOption & { config?: string };
 
 export type ChangeOptions = CommonOptions & {
   allow?: string[];

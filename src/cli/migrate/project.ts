@@ -23,7 +23,12 @@ export type Opened = {
 };
 
 export async function openProject(options: CommonOptions, terminal: Terminal): Promise<Project> {
-  return await loadProject({ ...options, mode: 'development', mistakesExit: MIGRATE_EXIT.invalid }, terminal);
+  const { mode = 'development' } = options;
+  const project = await loadProject({ ...options, mode, mistakesExit: MIGRATE_EXIT.invalid }, terminal);
+  // A pipeline that does not name its mode would take the limits of somebody's laptop.
+  if (options.mode === undefined && project.overlay !== undefined)
+    terminal.printError(`note: with ${project.overlay}; --mode names another mode`);
+  return project;
 }
 
 export async function withDatabase<T>(

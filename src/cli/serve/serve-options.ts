@@ -1,7 +1,9 @@
 // What `svc serve` was started with.
+import type { Mode } from '../../config/mode.ts';
 import type { DashboardMode } from '../../dashboard-api/contract.ts';
+import type { ModeOption } from '../mode-option.ts';
 
-export type ServeOptions = {
+export type ServeOptions = ModeOption & {
   config?: string;
   initialConfig?: string;
   port?: number;
@@ -17,3 +19,7 @@ export type ServeOptions = {
   dataDirectory?: string;
   processes?: number | 'auto';
 };
+
+export function modeOf({ mode = 'production' }: ServeOptions): Mode {
+  return mode;
+}

@@ -30,7 +30,7 @@ import { FollowedRows } from '../config/rows.ts';
 import { migrator } from '../migrator.ts';
 import { acceptProject, loadProject, type Project, type ReadProject } from '../project.ts';
 import { untilStopped } from '../signals.ts';
-import type { ServeOptions } from './serve-options.ts';
+import { modeOf, type ServeOptions } from './serve-options.ts';
 import type { Terminal } from '../terminal.ts';
 
 export type ServeStart = {
@@ -56,15 +56,14 @@ export async function serveProcess(
   const givenUp = new AbortController();
   void stopped.then(() => givenUp.abort());
   const name = instanceName();
+  const mode = modeOf(options);
   const rows =
     options.config === IN_DATABASE ? await openRows(options, name, givenUp.signal, terminal) : undefined;
   const load = (quiet = false): Promise<Project> => {
     const heard = quiet ? { ...terminal, printError: () => {} } : terminal;
-    return rows
-      ? rows.project(heard)
-      : loadProject({ ...options, mode: 'production', mayBeKept: true }, heard);
+    return rows ? rows.project(heard) : loadProject({ ...options, mode, mayBeKept: true }, heard);
   };
-  const project = read ? acceptProject(read, { mode: 'production' }, terminal) : await load(parent?.quiet);
+  const project = read ? acceptProject(read, { mode }, terminal) : await load(parent?.quiet);
   const { env, config } = project;
   const keys = requireKeys(env);
   const database = requireDatabase(env);
@@ -84,7 +83,7 @@ export async function serveProcess(
       if (rows) return await rows.takeNewest();
       const next = await load(quiet);
       await running?.reload(next.config);
-      log.info({ config: next.source }, 'reloaded');
+      log.info({ config: next.source, overlay: next.overlay }, 'reloaded');
       next.keep();
     });
   const recentLines = parent ?? new RecentLines();
@@ -97,7 +96,7 @@ export async function serveProcess(
           processes: parent && (() => parent.figures()),
           superseded: () => watch.report,
           following: {
-            variables: () => readModeVariables(config.source.directory, 'production', process.env),
+            variables: () => readModeVariables(config.source.directory, mode, process.env),
             strict: options.strict,
             policy: fence,
             reload: async () => {
@@ -145,7 +144,10 @@ export async function serveProcess(
     importPreview: options.importPreview,
     alsoListen: rows && { [CONFIG_CHANNEL]: () => rows.ask() },
   });
-  log.info({ url: backend.url, config: project.source, dashboard: options.dashboard }, 'serving');
+  log.info(
+    { url: backend.url, config: project.source, overlay: project.overlay, dashboard: options.dashboard },
+    'serving',
+  );
   // Of several processes, one.
   if (parent?.first !== false) project.keep();
   freeStartupMemory();
@@ -204,15 +206,24 @@ export async function serveProcess(
 }
 
 async function openRows(
-  { initialConfig, strict }: ServeOptions,
+  options: ServeOptions,
   instance: string,
   signal: AbortSignal,
   terminal: Terminal,
 ): Promise<FollowedRows> {
+  const { initialConfig, strict } = options;
   const env = readModeVariables(undefined, 'production', process.env);
   const waitMs = databaseWait(env, SERVE_WAIT_MS);
   return await FollowedRows.open(
-    { database: requireDatabase(env), waitMs, signal, initialConfig, strict, instance },
+    {
+      database: requireDatabase(env),
+      waitMs,
+      signal,
+      initialConfig,
+      strict,
+      instance,
+      mode: modeOf(options),
+    },
     terminal,
   );
 }

@@ -13,9 +13,10 @@ import {
   processCount,
   type Environment,
 } from '../environment.ts';
+import { modeOption } from '../mode-option.ts';
 import { readProject, type ReadProject } from '../project.ts';
 import type { Terminal } from '../terminal.ts';
-import type { ServeOptions } from './serve-options.ts';
+import { modeOf, type ServeOptions } from './serve-options.ts';
 
 /** `database.pool.max` where nobody has written it. */
 const DEFAULT_POOL = 20;
@@ -32,6 +33,7 @@ export function serveCommand(terminal: Terminal): Command {
         '--initial-config <file>',
         'with --config database: the first configuration, while there is none',
       )
+      .addOption(modeOption('production'))
       .option('-p, --port <port>', 'listen port', parsePort)
       .option('--host <address>', 'listen address', '0.0.0.0')
       .option('--processes <n>', 'processes that share the port: a number, or auto', parseProcesses)
@@ -97,7 +99,7 @@ async function howToStart(
     const processes = processCount(options.processes, env, NOTHING_WRITTEN);
     return processes === 1 ? {} : { supervised: toSupervise(options, env, processes, terminal) };
   }
-  const read = await readProject({ ...options, mode: 'production', mayBeKept: true });
+  const read = await readProject({ ...options, mode: modeOf(options), mayBeKept: true });
   const { env, loaded } = read;
   const processes = loaded.ok ? processCount(options.processes, env, loaded.config) : 1;
   return processes === 1 ? { read } : { supervised: toSupervise(options, env, processes, terminal) };

@@ -38,9 +38,14 @@ export function editConfig(source: Source, edits: readonly ConfigEdit[], options
 
 /** The same with texts that are written already. */
 export function replaceTexts(source: Source, texts: Texts, options: LoadOptions): Edited {
-  const drafts = new Map([...texts].filter(([path]) => path !== ''));
-  const loaded = loadConfig({ ...source, text: texts.get('') ?? source.text, drafts }, options);
+  const loaded = loadConfig(withTexts(source, texts), options);
   return loaded.ok ? { ...loaded, texts } : loaded;
+}
+
+/** What is to be read with these texts in its files. */
+export function withTexts(source: Source, texts: Texts): Source {
+  const drafts = new Map([...texts].filter(([path]) => path !== ''));
+  return { ...source, text: texts.get('') ?? source.text, drafts };
 }
 
 /** Not of SQL files: what they say is changed in them. */

@@ -17,6 +17,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { EXAMPLES } from '../docs/reference-examples.ts';
 import { loadConfig } from '../load.ts';
+import type { Mode } from '../mode.ts';
 import { LEAST_KEPT_BYTES, loadOrKept, type KeepOptions, type MaybeKept } from './kept-config.ts';
 
 const SECRET = 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbb';
@@ -67,7 +68,9 @@ const FILES: Readonly<Record<string, string>> = {
 type Project = {
   readonly directory: string;
   readonly write: (path: string, text: string) => void;
-  readonly load: (given?: Partial<KeepOptions> & { readonly name?: string }) => Promise<MaybeKept<string>>;
+  readonly load: (
+    given?: Partial<KeepOptions> & { readonly name?: string; readonly mode?: Mode },
+  ) => Promise<MaybeKept<string>>;
 };
 
 function project(files = FILES): Project {
@@ -81,9 +84,9 @@ function project(files = FILES): Project {
   return {
     directory,
     write,
-    load: async ({ name = 'svc.yaml', ...given } = {}) =>
+    load: async ({ name = 'svc.yaml', mode, ...given } = {}) =>
       await loadOrKept<string>(
-        { name, directory, text: readFileSync(join(directory, 'svc.yaml'), 'utf8') },
+        { name, directory, mode, text: readFileSync(join(directory, 'svc.yaml'), 'utf8') },
         { variables: { PASSWORD }, secret: SECRET, ...given },
       ),
   };
@@ -199,6 +202,25 @@ describe('it counts for nothing', () => {
     expect(await isKept(made, { variables: { PASSWORD, OTHER: 'x' } })).toBe(true);
     expect(await isKept(made, { variables: { PASSWORD: 'another' } })).toBe(false);
     expect(await isKept(made, { variables: { PASSWORD, NAME: 'Shop' } })).toBe(false);
+  });
+
+  test('an overlay that comes, changes or goes; another mode', async () => {
+    const made = project();
+    const mode = 'production';
+    const keep = async (): Promise<void> => (await made.load({ mode })).keep?.('what follows');
+    await keep();
+    expect(await isKept(made, { mode })).toBe(true);
+    expect(await isKept(made, { mode: 'staging' })).toBe(false);
+    for (const text of ['server: { port: 1 }', 'server: { port: 2 }']) {
+      made.write('svc.production.yaml', text);
+      expect(await isKept(made, { mode })).toBe(false);
+      await keep();
+      expect(await isKept(made, { mode })).toBe(true);
+      const { loaded } = await made.load({ mode });
+      expect(loaded.ok && loaded.config.source.text).toContain(text.slice(9, -1).trim());
+    }
+    unlinkSync(join(made.directory, 'svc.production.yaml'));
+    expect(await isKept(made, { mode })).toBe(false);
   });
 
   test('other options, another name, another secret', async () => {

@@ -40,6 +40,7 @@ type Kept<Extra> = {
   readonly files: readonly string[];
   readonly watched: readonly string[];
   readonly parts: readonly IncludedPart[];
+  readonly overlay: IncludedPart | undefined;
   readonly seen: Seen;
   readonly extra: Extra;
 };
@@ -80,17 +81,18 @@ export async function loadOrKept<Extra>(
 }
 
 /** Written anew for every text: what was kept for another one is of no use any more. */
-function placeOf(directory: string, { name }: Source, { strict }: LoadOptions): string {
+function placeOf(directory: string, { name, mode }: Source, { strict }: LoadOptions): string {
   const which = createHash('sha256')
-    .update(`${basename(name)}\0${strict === true}`)
+    .update(`${basename(name)}\0${strict === true}\0${mode}`)
     .digest('hex');
   return join(directory, '.svc', 'kept', which.slice(0, 16));
 }
 
 /** Everything that is known before the file is read. */
-function contextOf({ name, directory = '', text }: Source, { strict }: LoadOptions): string {
+function contextOf({ name, directory = '', mode, text }: Source, { strict }: LoadOptions): string {
   const hash = createHash('sha256');
-  for (const part of [programFingerprint(), name, directory, String(strict === true), text]) add(hash, part);
+  for (const part of [programFingerprint(), name, directory, String(mode), String(strict === true), text])
+    add(hash, part);
   return hash.digest('base64');
 }
 
@@ -137,16 +139,19 @@ function toKept({
   seen,
 }: Extract<Loaded, { ok: true }>): Omit<Kept<unknown>, 'extra'> {
   const { source: _source, ...rest } = config;
-  return { config: rest, warnings, files, watched: included.watched, parts: included.parts, seen };
+  const { watched, parts, overlay } = included;
+  return { config: rest, warnings, files, watched, parts, overlay, seen };
 }
 
-function toLoaded(source: Source, { config, warnings, files, watched, parts, seen }: Kept<unknown>): Loaded {
+function toLoaded(source: Source, kept: Kept<unknown>): Loaded {
+  const { config, warnings, files, watched, parts, overlay, seen } = kept;
+  const texts = [...parts, ...(overlay ? [overlay] : [])];
   return {
     ok: true,
-    config: { ...config, source: withParts(source, parts) },
+    config: { ...config, source: withParts(source, { parts, overlay }) },
     warnings,
     files,
-    included: { parts, texts: new Map(parts.map(({ name, text }) => [name, text])), watched },
+    included: { parts, overlay, texts: new Map(texts.map(({ name, text }) => [name, text])), watched },
     seen,
   };
 }

@@ -145,19 +145,15 @@ function firstTooDeep(text: string): number | undefined {
   const dashes = new RegExp(`(?:[-?][ \\t]+){${spared}}`).exec(text);
   if (dashes) return dashes.index;
   let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const letter = text.charCodeAt(at);
-    if (letter === OPEN_LIST || letter === OPEN_MAP) depth += 1;
-    else if ((letter === CLOSE_LIST || letter === CLOSE_MAP) && depth > 0) depth -= 1;
+  const bracket = /[[\]{}]/g;
+  while (bracket.test(text)) {
+    const at = bracket.lastIndex - 1;
+    if (text[at] === '[' || text[at] === '{') depth += 1;
+    else if (depth > 0) depth -= 1;
     if (depth > spared) return at;
   }
   return undefined;
 }
-
-const OPEN_LIST = 0x5b;
-const CLOSE_LIST = 0x5d;
-const OPEN_MAP = 0x7b;
-const CLOSE_MAP = 0x7d;
 
 function plain(message: string): string {
   const [line = message] = message.split('\n');

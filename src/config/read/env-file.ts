@@ -2,20 +2,20 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
+import type { Mode } from '../mode.ts';
 import type { Variables } from './interpolate.ts';
 import { takeSecretFiles } from './secret-files.ts';
 
-export type Mode = 'development' | 'production';
-
-/** Variables for code functions; the only ones of `.env` that production reads. */
+/** Variables for code functions; the only ones of `.env` that a server reads. */
 const FUNCTION_VARIABLE = /^SVC_ENV_/;
 
 /**
- * `.env`, then `.<mode>.env` over it, then the shell over both. In production only the functions' variables of
- * `.env` count: `svc dev` keeps its keys there, and a server must not start with those.
+ * `.env`, then `.<mode>.env` over it, then the shell over both. In staging and production only the functions' variables
+ * of `.env` count: `svc dev` keeps its keys there, and a server must not start with those.
  */
 export function readModeVariables(directory: string | undefined, mode: Mode, shell: Variables): Variables {
-  const counts = (name: string): boolean => mode === 'development' || FUNCTION_VARIABLE.test(name);
+  const isServer = mode === 'staging' || mode === 'production';
+  const counts = (name: string): boolean => !isServer || FUNCTION_VARIABLE.test(name);
   const general = directory === undefined ? {} : variablesIn(directory, '.env', counts);
   return { ...general, ...readVariables(directory, [`.${mode}.env`], shell) };
 }

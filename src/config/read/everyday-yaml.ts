@@ -8,14 +8,15 @@ import {
   isNode,
   isPair,
   isScalar,
-  Pair,
   parseAllDocuments,
-  Scalar,
   visit,
-  YAMLMap,
-  YAMLSeq,
+  type Node,
+  type Pair,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
 } from 'yaml';
-import type { Node } from 'yaml';
+import { listOf, mapOf, pairOf, scalarOf } from './light-nodes.ts';
 
 /** Thrown inside of this file: this entry is for the library. */
 const UNUSUAL = Symbol('unusual');
@@ -34,7 +35,9 @@ export function readEverydayYaml(text: string): YAMLMap | undefined {
   }
 }
 
-const KEY = /(?:([A-Za-z_][\w.-]*)|"([^"\\\n\t]*)"|'([^'\n\t]*)')(?=: |:\n|:$)/y;
+const KEY = /(?:[A-Za-z_][\w.-]*|"[^"\\\n\t]*"|'[^'\n\t]*')(?=: |:\n|:$)/y;
+const PLAIN_KEY = /[A-Za-z_][\w.-]*(?=: |:\n|:$)/y;
+const QUOTED_KEY = /(?:"([^"\\\n\t]*)"|'([^'\n\t]*)')(?=: |:\n|:$)/y;
 /** Up to the end of the line; what may not stand in it is looked for afterwards. */
 const PLAIN = /(?:[^\s\-?:,[\]{}#&*!|>'"%@`]|-[\d.])[^\n\t]*/y;
 const PLAIN_IN_FLOW = /(?:[^\s\-?:,[\]{}#&*!|>'"%@`]|-[\d.])[^\n\t,[\]{}]*/y;
@@ -71,7 +74,7 @@ class EverydayReader {
   /** From its first key, which stands in column `indent`, to the start of the first line that is not its own. */
   #readBlockMap(indent: number): YAMLMap {
     if (!this.#isKey(this.#at)) throw UNUSUAL;
-    const map = new YAMLMap();
+    const map = mapOf();
     const start = this.#at;
     for (;;) {
       map.items.push(this.#readEntry(indent));
@@ -89,7 +92,7 @@ class EverydayReader {
       const key = this.#readKey();
       if (key === undefined) throw UNUSUAL;
       this.#at += 1;
-      return new Pair<Scalar, Node>(key, this.#readBlockValue(indent));
+      return pairOf(key, this.#readBlockValue(indent));
     } catch (thrown) {
       if (thrown !== UNUSUAL) throw thrown;
       this.#at = start;
@@ -121,7 +124,7 @@ class EverydayReader {
 
   /** From its first dash, in column `indent`. */
   #readBlockList(indent: number): YAMLSeq {
-    const list = new YAMLSeq();
+    const list = listOf();
     const start = this.#at;
     for (;;) {
       list.items.push(this.#readItem(indent));
@@ -166,9 +169,11 @@ class EverydayReader {
 
   #readPlain(pattern: RegExp): Scalar {
     const start = this.#at;
-    const comment = this.#match(pattern)?.[0] ?? '';
-    const cut = comment.indexOf(' #');
-    const written = (cut < 0 ? comment : comment.slice(0, cut)).replace(/ +$/, '');
+    this.#skip(pattern);
+    const rest = this.#text.slice(start, this.#at);
+    const cut = rest.indexOf(' #');
+    const said = cut < 0 ? rest : rest.slice(0, cut);
+    const written = said.endsWith(' ') ? said.replace(/ +$/, '') : said;
     if (written === '' || /:(?: |$)/.test(written)) throw UNUSUAL;
     this.#at = start + written.length;
     return scalarOf(written, 'PLAIN', start, this.#at);
@@ -182,21 +187,19 @@ class EverydayReader {
   }
 
   #readFlowMap(depth: number): YAMLMap {
-    const map = new YAMLMap();
-    map.flow = true;
+    const map = mapOf(true);
     this.#readFlow('}', depth, map, () => {
       const key = this.#readKey();
       if (key === undefined || this.#text[this.#at + 1] !== ' ') throw UNUSUAL;
       this.#at += 1;
       this.#skip(INDENTATION);
-      map.items.push(new Pair<Scalar, Node>(key, this.#readInline(PLAIN_IN_FLOW, depth)));
+      map.items.push(pairOf(key, this.#readInline(PLAIN_IN_FLOW, depth)));
     });
     return map;
   }
 
   #readFlowList(depth: number): YAMLSeq {
-    const list = new YAMLSeq();
-    list.flow = true;
+    const list = listOf(true);
     this.#readFlow(']', depth, list, () => list.items.push(this.#readInline(PLAIN_IN_FLOW, depth)));
     return list;
   }
@@ -222,12 +225,17 @@ class EverydayReader {
   /** Up to its colon, which a space or the end of the line follows. */
   #readKey(): Scalar | undefined {
     const start = this.#at;
-    const found = this.#match(KEY);
+    this.#skip(PLAIN_KEY);
+    if (this.#at > start) {
+      if (this.#at - start > LONGEST_KEY) throw UNUSUAL;
+      return scalarOf(this.#text.slice(start, this.#at), 'PLAIN', start, this.#at);
+    }
+    const found = this.#match(QUOTED_KEY);
     if (!found) return undefined;
-    const [whole, plain, double, single] = found;
-    const type = plain !== undefined ? 'PLAIN' : double !== undefined ? 'QUOTE_DOUBLE' : 'QUOTE_SINGLE';
+    const [whole, double, single] = found;
+    const type = double !== undefined ? 'QUOTE_DOUBLE' : 'QUOTE_SINGLE';
     if (whole.length > LONGEST_KEY) throw UNUSUAL;
-    return scalarOf(plain ?? double ?? single ?? '', type, start, this.#at);
+    return scalarOf(double ?? single ?? '', type, start, this.#at);
   }
 
   /** The entry in column `indent`, with all lines that are further in, as a document. */
@@ -263,7 +271,7 @@ class EverydayReader {
       const by = start - indent;
       node.range = [from + by, to + by, after + by];
     });
-    return new Pair<Scalar, Node>(pair.key, pair.value);
+    return pairOf(pair.key, pair.value);
   }
 
   /** To the next line that says something, from anywhere in a line. */
@@ -322,12 +330,3 @@ class EverydayReader {
 
 /** YAML's limit for a key is 1,024 characters. */
 const LONGEST_KEY = 1000;
-
-/** Values are texts here: read-tree.ts reads numbers from them. */
-function scalarOf(text: string, type: Scalar.Type, start: number, end: number): Scalar {
-  const scalar = new Scalar(text);
-  scalar.source = text;
-  scalar.type = type;
-  scalar.range = [start, end, end];
-  return scalar;
-}

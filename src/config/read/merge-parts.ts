@@ -79,11 +79,11 @@ function isEmpty({ scalar }: Place): boolean {
   return scalar?.kind === 'null';
 }
 
-function isMap({ value, place }: Read): boolean {
+export function isMap({ value, place }: Read): boolean {
   return typeof value === 'object' && value !== null && !place.isList && place.scalar === undefined;
 }
 
-function toRecord(value: unknown): Readonly<Record<string, unknown>> {
+export function toRecord(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Record<string, unknown>)
     : {};

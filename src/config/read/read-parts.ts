@@ -1,11 +1,12 @@
-// svc.yaml and the files that its `include` and `sql` name, each read by itself. Paths start from the directory of svc.yaml, in
-// whichever file they stand, and stay in it.
-import { readFileSync, realpathSync, statSync } from 'node:fs';
+// svc.yaml, the files that its `include` and `sql` name, and the overlay of the mode, each read by itself. Paths start from
+// the directory of svc.yaml, in whichever file they stand, and stay in it.
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { isDynamicPattern } from 'tinyglobby';
 import { isScalar, isSeq, type YAMLMap } from 'yaml';
 import { formatBytes } from '../../lib/bytes.ts';
 import { LookedAt, matching } from './looked-at.ts';
+import { isOverlay, overlayPaths } from './overlay-file.ts';
 import { makeMistake, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
 import { MOST_BYTES, readDocument } from './document.ts';
 import type { SqlFile } from '../sql/to-keys.ts';
@@ -27,6 +28,10 @@ export type Part = PartDocument & {
 export type ReadParts = {
   /** In the order in which they are put together. */
   readonly parts: readonly Part[];
+  /** Laid over them. */
+  readonly overlay: Part | undefined;
+  /** Of all files but svc.yaml, by their names in messages; also of those that could not be read as YAML. */
+  readonly texts: ReadonlyMap<string, string>;
   readonly mistakes: readonly Mistake[];
   /** Relative paths beside those of the parts: files that say nothing yet, folders in which a new one may become a part. */
   readonly watched: readonly string[];
@@ -37,16 +42,15 @@ export function readParts(source: Source, lookedAt = new LookedAt(undefined)): R
   return new PartReader(source, lookedAt).read(true);
 }
 
-/** Without SQL files. */
+/** Without SQL files and overlay. */
 export function readYamlParts(source: Source): readonly Part[] {
   return new PartReader(source, new LookedAt(undefined)).read(false).parts;
 }
 
 /** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
 export function textsOf(source: Source): string {
-  return readYamlParts(source)
-    .map(({ document }) => document.text)
-    .join('\n');
+  const { parts, overlay } = new PartReader(source, new LookedAt(undefined)).read(false);
+  return [...parts, ...(overlay ? [overlay] : [])].map(({ document }) => document.text).join('\n');
 }
 
 type Wanted = { readonly key: 'include' | 'sql'; readonly pattern: string; readonly node: unknown };
@@ -61,6 +65,7 @@ class PartReader {
   readonly #lookedAt: LookedAt;
   readonly #parts: Part[] = [];
   readonly #mistakes: Mistake[] = [];
+  readonly #texts = new Map<string, string>();
   readonly #watched = new Set<string>();
   #bytes = 0;
 
@@ -73,7 +78,51 @@ class PartReader {
     this.#add('', this.#source.text, []);
     const [main] = this.#parts;
     if (main && withSql) this.#addSql(main);
-    return { parts: this.#parts, mistakes: this.#mistakes, watched: [...this.#watched] };
+    const overlay = this.#readOverlay();
+    return {
+      parts: this.#parts,
+      overlay,
+      texts: this.#texts,
+      mistakes: this.#mistakes,
+      watched: [...this.#watched],
+    };
+  }
+
+  /** One may be written or removed while its file is served. */
+  #readOverlay(): Part | undefined {
+    const { name, directory, mode } = this.#source;
+    if (directory === undefined || mode === undefined) return undefined;
+    const paths = overlayPaths(name, mode);
+    for (const path of paths) {
+      this.#watched.add(path);
+      this.#lookedAt.path(path);
+    }
+    const [path, second] = paths.filter((one) => existsSync(join(directory, one)));
+    if (path === undefined) return undefined;
+    const refuse = (code: MistakeText['code'], message: string, hint: string): undefined => {
+      const place = {
+        text: '',
+        position: { line: 1, column: 1, file: this.#nameOf(path) },
+        offset: 0,
+        length: 1,
+      };
+      this.#mistakes.push(makeMistake(place, { code, path: [], message, hint }));
+    };
+    if (second !== undefined)
+      return refuse('conflict', `${second} is there, too`, 'Keep one of the two overlays.');
+    const text = this.#read(directory, path, {
+      ofFolder: 'An overlay is a file.',
+      refuse: (message, hint) => refuse('missing-file', message, hint),
+    });
+    if (text === undefined || isBlank(text)) return undefined;
+    this.#bytes += Buffer.byteLength(text);
+    if (this.#bytes > MOST_BYTES)
+      return refuse(
+        'too-large',
+        `with ${path} the files are larger than ${formatBytes(MOST_BYTES)} together`,
+        'Is this the right file?',
+      );
+    return this.#parse(path, text);
   }
 
   /** `around`: the files on the way to this one. */
@@ -82,19 +131,13 @@ class PartReader {
       this.#watched.add(path);
       return;
     }
-    const name = this.#nameOf(path);
-    const read = readDocument(text);
-    if (!read.ok) {
-      for (const { position, ...mistake } of read.mistakes)
-        this.#mistakes.push({ ...mistake, position: path === '' ? position : { ...position, file: name } });
-      return;
-    }
-    const part: Part = { path, name, document: read.document };
+    const part = this.#parse(path, text);
+    if (!part) return;
     this.#parts.push(part);
     this.#bytes += Buffer.byteLength(text);
-    for (const wanted of namedIn(read.document.contents, 'include'))
+    for (const wanted of namedIn(part.document.contents, 'include'))
       this.#include(part, wanted, [...around, path]);
-    const [sql] = path === '' ? [] : namedIn(read.document.contents, 'sql');
+    const [sql] = path === '' ? [] : namedIn(part.document.contents, 'sql');
     if (sql)
       this.#report(
         part,
@@ -103,6 +146,16 @@ class PartReader {
         'sql stands in an included file',
         'Name SQL files in svc.yaml itself.',
       );
+  }
+
+  #parse(path: string, text: string): Part | undefined {
+    const name = this.#nameOf(path);
+    if (path !== '') this.#texts.set(name, text);
+    const read = readDocument(text);
+    if (read.ok) return { path, name, document: read.document };
+    for (const { position, ...mistake } of read.mistakes)
+      this.#mistakes.push({ ...mistake, position: path === '' ? position : { ...position, file: name } });
+    return undefined;
   }
 
   #addSql(main: Part): void {
@@ -123,7 +176,9 @@ class PartReader {
             `with ${path} these are too many files, or too large`,
           );
         paths.push(path);
-        files.push({ name: this.#nameOf(path), text });
+        const name = this.#nameOf(path);
+        this.#texts.set(name, text);
+        files.push({ name, text });
       }
     }
     if (files.length === 0) return;
@@ -184,11 +239,19 @@ class PartReader {
       const found = matching(path, directory);
       this.#lookedAt.pattern(path, found);
       this.#watched.add(stemOf(path));
-      const others = found.filter((one) => !this.#isAround(one, around));
+      const others = found.filter(
+        (one) => !this.#isAround(one, around) && !isOverlay(one, this.#source.name),
+      );
       if (others.length > 0) return others;
       this.#report(from, wanted, 'missing-file', `no file is called like ${pattern}`, undefined, 'warning');
       return [];
     }
+    if (isOverlay(path, this.#source.name))
+      return refuse(
+        'conflict',
+        `${path} is the overlay of a mode`,
+        'It is laid over the file by itself, in its mode. Call a file that belongs to all modes otherwise.',
+      );
     if (this.#isAround(path, around)) {
       const way = [...around.slice(1), path].join(' → ');
       return refuse('conflict', `${path} includes itself: ${way}`, 'Remove one of the lines.');
@@ -205,23 +268,31 @@ class PartReader {
     const draft = drafts?.get(path);
     if (draft !== undefined) return draft;
     this.#lookedAt.path(path);
+    return this.#read(directory, path, {
+      ofFolder: `For all files of a folder: ${path}/*.${wanted.key === 'sql' ? 'sql' : 'yaml'}`,
+      refuse: (message, hint) => {
+        this.#report(from, wanted, 'missing-file', message, hint);
+      },
+    });
+  }
+
+  /** `ofFolder`: the hint where a folder has that name. */
+  #read(
+    directory: string,
+    path: string,
+    { ofFolder, refuse }: { ofFolder: string; refuse: (message: string, hint: string) => undefined },
+  ): string | undefined {
     const whole = join(directory, path);
-    const refuse = (message: string, hint: string): undefined => {
-      this.#report(from, wanted, 'missing-file', message, hint);
-    };
     const stats = statSync(whole, { throwIfNoEntry: false });
     if (!stats)
       return refuse(
         `there is no file ${path}`,
         `Create it, or correct the path: it starts from ${directory}.`,
       );
-    if (!stats.isFile())
-      return refuse(
-        `${path} is not a file`,
-        `For all files of a folder: ${path}/*.${wanted.key === 'sql' ? 'sql' : 'yaml'}`,
-      );
+    if (!stats.isFile()) return refuse(`${path} is not a file`, ofFolder);
     const inside = relative(realpathSync(directory), realpathSync(whole));
-    if (isAbsolute(inside) || inside.startsWith('..'))
+    // Names may begin with dots: those in a mounted ConfigMap of Kubernetes do.
+    if (isAbsolute(inside) || inside.split(sep)[0] === '..')
       return refuse(
         `${path} leads outside the directory of svc.yaml`,
         'Replace the link by the file itself.',

@@ -30,6 +30,7 @@ import {
 import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
 import { DEEPEST, type SvcDocument } from './document.ts';
 import { interpolate, type Interpolation, type Variables } from './interpolate.ts';
+import { isBelow, layOver } from './lay-over.ts';
 import { mergeParts, type Read } from './merge-parts.ts';
 import type { Place, Span, Tree } from './tree.ts';
 import { WholeText, type PartDocument } from './whole-text.ts';
@@ -37,13 +38,23 @@ import { WholeText, type PartDocument } from './whole-text.ts';
 /** Values that aliases may add to what is written out; more than any file repeats by hand. */
 const MOST_REPEATED = 50_000;
 
-export function readTree(parts: readonly PartDocument[], variables: Variables): Tree {
-  const whole = new WholeText(parts);
-  const found = { mistakes: [], substitutions: new Map<string, string>() };
-  const [first = EMPTY, ...others] = parts.map(({ document }, index) =>
-    new TreeReader({ document, whole, base: whole.baseOf(index) }, variables, found).read(),
-  );
-  const { value, place } = mergeParts(first, others, (path, before, again) => {
+export type TreeWithOverlay = Tree & {
+  /** What the overlay sets or removes. */
+  readonly changed: readonly KeyPath[];
+};
+
+/** `overlay`: laid over all of them. */
+export function readTree(
+  parts: readonly PartDocument[],
+  variables: Variables,
+  overlay?: PartDocument,
+): TreeWithOverlay {
+  const whole = new WholeText(overlay ? [...parts, overlay] : parts);
+  const found: Found = { mistakes: [], substitutions: new Map<string, string>() };
+  const read = ({ document }: PartDocument, index: number, into: Found = found): Read =>
+    new TreeReader({ document, whole, base: whole.baseOf(index) }, variables, into).read();
+  const [first = EMPTY, ...others] = parts.map((part, index) => read(part, index));
+  const merged = mergeParts(first, others, (path, before, again) => {
     const { file = parts[0]?.name, line } = whole.positionAt((before.key ?? before.value).offset);
     addMistake(whole, found.mistakes, again.key ?? again.value, {
       code: 'duplicate',
@@ -52,7 +63,21 @@ export function readTree(parts: readonly PartDocument[], variables: Variables): 
       hint: 'Remove it from one of the two: files are put together, and none wins over another.',
     });
   });
-  // The documents are not needed any more, and have many nodes.
+  if (!overlay) return { ...toTree(whole, merged, found), changed: [] };
+  const ofOverlay = { mistakes: [], substitutions: found.substitutions };
+  const laid = layOver(merged, read(overlay, parts.length, ofOverlay), (place, mistake) =>
+    addMistake(whole, ofOverlay.mistakes, place.key ?? place.value, mistake),
+  );
+  // What the overlay replaces need not be set.
+  const left = found.mistakes.filter(
+    ({ code, path }) => !code.endsWith('-variable') || !laid.changed.some((one) => isBelow(path, one)),
+  );
+  const all = { ...found, mistakes: [...left, ...ofOverlay.mistakes] };
+  return { ...toTree(whole, laid, all), changed: laid.changed };
+}
+
+/** The documents are not needed any more, and have many nodes. */
+function toTree(whole: WholeText, { value, place }: Read, found: Found): Tree {
   return { whole, value, root: { ...place, value: FIRST_CHARACTER }, ...found };
 }
 
@@ -63,14 +88,29 @@ function addMistake(whole: WholeText, mistakes: Mistake[], span: Span, mistake: 
   mistakes.push(makeMistake({ text: whole.text, position: whole.positionAt(span.offset), ...span }, mistake));
 }
 
+type PlainPair = { readonly key: Scalar<string>; readonly value: unknown };
+
+/** Nearly every map: each key a word of its own, nothing merged in. So it needs no second look at its keys. */
+function hasPlainKeys(node: YAMLMap): node is YAMLMap & { items: PlainPair[] } {
+  const seen = new Set<unknown>();
+  for (const { key } of node.items) {
+    if (!isScalar(key) || typeof key.value !== 'string') return false;
+    if (key.value === '<<' || key.value === '__proto__') return false;
+    seen.add(key.value);
+  }
+  return seen.size === node.items.length;
+}
+
 type Entry = { readonly key: Scalar; readonly node: unknown };
-type Context = { readonly schema: SchemaNode; readonly path: KeyPath; readonly key: Span | undefined };
+type Context = { readonly schema: SchemaNode; readonly key: Span | undefined };
 
 class TreeReader {
   readonly #text: Text;
   readonly #variables: Variables;
   readonly #found: Found;
   readonly #targets = new Map<Alias, Node>();
+  /** Of the node being read. */
+  readonly #path: (string | number)[] = [];
   /** Collections around the node being read: one that comes again inside of itself has no end. */
   readonly #around = new Set<unknown>();
   /** How many aliases are being expanded inside of each other. */
@@ -86,7 +126,7 @@ class TreeReader {
   read(): Read {
     const { contents, mayHaveAliases } = this.#text.document;
     if (mayHaveAliases) this.#resolveAliases(contents);
-    return this.#read(contents, { schema: rootSchema(), path: [], key: undefined });
+    return this.#read(contents, { schema: rootSchema(), key: undefined });
   }
 
   /** An alias means the last anchor of its name before it. One walk, because asking each alias is a walk each. */
@@ -104,13 +144,13 @@ class TreeReader {
 
   #read(node: unknown, context: Context): Read {
     if (isAlias(node)) return this.#readAlias(node, context);
-    if (this.#expanding > 0 && !this.#mayRepeat(node, context.path)) return absent(context);
+    if (this.#expanding > 0 && !this.#mayRepeat(node)) return absent(context);
     if (isScalar(node)) return this.#readScalar(node, context);
     if (!isMap(node) && !isSeq(node)) return absent(context);
     if (this.#around.size >= DEEPEST) {
       this.#report(node, {
         code: 'yaml',
-        path: context.path.slice(0, DEEPEST / 10),
+        path: this.#path.slice(0, DEEPEST / 10),
         message: `values are nested more than ${DEEPEST} levels deep`,
         hint: 'Is a bracket left open?',
       });
@@ -123,12 +163,12 @@ class TreeReader {
   }
 
   /** Reports once when aliases become too much, and says no from then on. */
-  #mayRepeat(node: unknown, path: KeyPath): boolean {
+  #mayRepeat(node: unknown): boolean {
     this.#repeated += 1;
     if (this.#repeated === MOST_REPEATED + 1) {
       this.#report(node, {
         code: 'yaml',
-        path,
+        path: [...this.#path],
         message: `aliases (*name) expand to more than ${MOST_REPEATED} values`,
         hint: 'Write the repeated parts out, or use fewer aliases.',
       });
@@ -141,7 +181,7 @@ class TreeReader {
     if (!target || this.#around.has(target)) {
       this.#report(alias, {
         code: 'yaml',
-        path: context.path,
+        path: [...this.#path],
         message: target
           ? 'this alias stands inside of what it stands for'
           : `there is no anchor &${alias.source} before this`,
@@ -157,38 +197,39 @@ class TreeReader {
     return read;
   }
 
-  #readMap(node: YAMLMap, { schema, path, key }: Context): Read {
+  #readMap(node: YAMLMap, { schema, key }: Context): Read {
     const value: Record<string, unknown> = {};
     const children = new Map<string, Place>();
-    for (const [name, entry] of this.#entries(node, path)) {
-      const child: Context = {
-        schema: childSchema(schema, name),
-        path: [...path, name],
-        key: this.#spanOf(entry.key),
-      };
-      const read = this.#read(entry.node, child);
+    const readChild = (name: string, written: Scalar, item: unknown): void => {
+      const child = { schema: childSchema(schema, name), key: this.#spanOf(written) };
+      this.#path.push(name);
+      const read = this.#read(item, child);
+      this.#path.pop();
       children.set(name, read.place);
       const isAbsent = read.value === undefined || (read.value === null && isOptionalContainer(child.schema));
       if (!isAbsent) value[name] = read.value;
-    }
+    };
+    if (hasPlainKeys(node)) {
+      for (const pair of node.items) readChild(pair.key.value, pair.key, pair.value);
+    } else for (const [name, entry] of this.#entries(node)) readChild(name, entry.key, entry.node);
     return {
       value,
       place: { key, value: this.#valueSpan(node, key), scalar: undefined, isList: false, children },
     };
   }
 
-  #readList(items: readonly unknown[], node: Node, { schema, path, key }: Context): Read {
+  #readList(items: readonly unknown[], node: Node, { schema, key }: Context): Read {
     const value: unknown[] = [];
     const children = new Map<string, Place>();
-    items.forEach((item, index) => {
-      const read = this.#read(item, {
-        schema: childSchema(schema, index),
-        path: [...path, index],
-        key: undefined,
-      });
+    // All items have one schema.
+    const item = { schema: childSchema(schema, 0), key: undefined };
+    for (const [index, one] of items.entries()) {
+      this.#path.push(index);
+      const read = this.#read(one, item);
+      this.#path.pop();
       children.set(String(index), read.place);
       value.push(read.value);
-    });
+    }
     return {
       value,
       place: { key, value: this.#valueSpan(node, key), scalar: undefined, isList: true, children },
@@ -196,7 +237,7 @@ class TreeReader {
   }
 
   /** The pairs of a map by their key as written; merged ones stand behind its own. */
-  #entries(node: YAMLMap, path: KeyPath, merging?: Set<YAMLMap>): Map<string, Entry> {
+  #entries(node: YAMLMap, merging?: Set<YAMLMap>): Map<string, Entry> {
     const entries = new Map<string, Entry>();
     const merged: unknown[] = [];
     for (const pair of node.items) {
@@ -204,7 +245,7 @@ class TreeReader {
       if (!isScalar(key)) {
         this.#report(pair.key, {
           code: 'bad-value',
-          path,
+          path: [...this.#path],
           message: 'a key is a plain word here',
           hint: 'A key that starts with { or [ or ? needs quotes.',
         });
@@ -219,7 +260,7 @@ class TreeReader {
       if (name === '__proto__') {
         this.#report(key, {
           code: 'reserved-name',
-          path: [...path, name],
+          path: [...this.#path, name],
           message: 'nothing can be called __proto__',
           hint: 'Choose another name.',
         });
@@ -227,64 +268,53 @@ class TreeReader {
         const { line } = this.#text.whole.positionAt(this.#spanOf(first.key).offset);
         this.#report(key, {
           code: 'duplicate',
-          path: [...path, name],
+          path: [...this.#path, name],
           message: `the key ${JSON.stringify(name)} is here twice; line ${line} has it first`,
           hint: 'Merge the two, or rename one.',
         });
       } else entries.set(name, { key, node: pair.value });
     }
-    for (const source of merged) this.#merge(entries, source, path, merging ?? new Set());
+    for (const source of merged) this.#merge(entries, source, merging ?? new Set());
     return entries;
   }
 
-  #merge(entries: Map<string, Entry>, source: unknown, path: KeyPath, merging: Set<YAMLMap>): void {
+  #merge(entries: Map<string, Entry>, source: unknown, merging: Set<YAMLMap>): void {
     const node = isAlias(source) ? this.#targets.get(source) : source;
     if (isSeq(node)) {
-      for (const item of node.items) if (!isSeq(item)) this.#merge(entries, item, path, merging);
+      for (const item of node.items) if (!isSeq(item)) this.#merge(entries, item, merging);
       return;
     }
-    if (isMap(node) && !this.#mayRepeat(source, path)) return;
+    if (isMap(node) && !this.#mayRepeat(source)) return;
     if (!isMap(node) || merging.has(node) || this.#around.size + merging.size > DEEPEST) {
       this.#report(source, {
         code: 'yaml',
-        path: [...path, '<<'],
+        path: [...this.#path, '<<'],
         message: '<< takes a map, or a list of maps, that does not contain this one',
         hint: 'For example <<: *name.',
       });
       return;
     }
     merging.add(node);
-    for (const [name, entry] of this.#entries(node, path, merging))
+    for (const [name, entry] of this.#entries(node, merging))
       if (!entries.has(name)) entries.set(name, entry);
     merging.delete(node);
   }
 
-  #readScalar(node: Scalar, { schema, path, key }: Context): Read {
+  #readScalar(node: Scalar, { schema, key }: Context): Read {
     const source = typeof node.value === 'string' ? node.value : (node.source ?? '');
     const quoted = node.type !== undefined && node.type !== 'PLAIN';
     const expected = expectsScalar(schema);
     if (node.tag !== undefined && node.tag !== 'tag:yaml.org,2002:str') {
       this.#report(node, {
         code: 'yaml',
-        path,
+        path: [...this.#path],
         message: `tags such as ${node.tag.replace('tag:yaml.org,2002:', '!!')} mean nothing here`,
         hint: 'Remove it.',
       });
-      return absent({ schema, path, key }, this.#spanOf(node));
+      return absent({ schema, key }, this.#spanOf(node));
     }
-    const interpolated = source.includes('${')
-      ? interpolate(source, this.#variables, {
-          sql: isSql(schema),
-          functionEnv: path[0] === 'functions' && path[2] === 'env',
-        })
-      : { ...AS_WRITTEN, text: source };
-    for (const { reference, ...failure } of interpolated.failures) {
-      const { offset, length } = this.#spanOf(node);
-      const within = Math.max(0, this.#text.whole.text.slice(offset, offset + length).indexOf(reference));
-      this.#add({ offset: offset + within, length: reference.length }, { ...failure, path });
-    }
-    const { text, substituted } = interpolated;
-    for (const [value, reference] of interpolated.used) this.#found.substitutions.set(value, reference);
+    const interpolated = source.includes('${') ? this.#interpolate(node, source, schema) : undefined;
+    const { text, substituted } = interpolated ?? { text: source, substituted: false };
     // Inside { } YAML demands quotes around a reference, so a quoted one may still stand for a number.
     const reread = substituted
       ? expected === 'number' || expected === 'boolean' || (expected === 'any' && !quoted)
@@ -307,7 +337,22 @@ class TreeReader {
       isList: false,
       children: NO_CHILDREN,
     };
-    return { value: interpolated.failures.length > 0 ? undefined : toValue(scalar), place };
+    const isLeftOut = interpolated !== undefined && interpolated.failures.length > 0;
+    return { value: isLeftOut ? undefined : toValue(scalar), place };
+  }
+
+  #interpolate(node: Scalar, source: string, schema: SchemaNode): Interpolation {
+    const interpolated = interpolate(source, this.#variables, {
+      sql: isSql(schema),
+      functionEnv: this.#path[0] === 'functions' && this.#path[2] === 'env',
+    });
+    for (const { reference, ...failure } of interpolated.failures) {
+      const { offset, length } = this.#spanOf(node);
+      const within = Math.max(0, this.#text.whole.text.slice(offset, offset + length).indexOf(reference));
+      this.#add({ offset: offset + within, length: reference.length }, { ...failure, path: [...this.#path] });
+    }
+    for (const [value, reference] of interpolated.used) this.#found.substitutions.set(value, reference);
+    return interpolated;
   }
 
   #report(node: unknown, mistake: MistakeText): void {
@@ -330,7 +375,6 @@ class TreeReader {
   }
 }
 
-const AS_WRITTEN: Omit<Interpolation, 'text'> = { substituted: false, used: new Map(), failures: [] };
 const FIRST_CHARACTER: Span = { offset: 0, length: 1 };
 const EMPTY: Read = {
   value: undefined,

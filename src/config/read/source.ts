@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import type { Mode } from '../mode.ts';
 import { Problem } from '../../problem/problem.ts';
 import { closest } from '../../lib/closest-word.ts';
 
@@ -15,9 +16,13 @@ export type Source = {
   readonly dataDirectory?: string | undefined;
   /**
    * The file as written, `${VAR}` references unsubstituted. Of a configuration that was loaded from several files: all
-   * of them as one. This is what the migration history keeps.
+   * of them as one, the overlay included. This is what the migration history keeps.
    */
   readonly text: string;
+  /** Which overlay is laid over it, where there is one beside it; none when absent. */
+  readonly mode?: Mode | undefined;
+  /** Once loaded: the overlay that was, relative to `directory`. */
+  readonly overlay?: string | undefined;
   /** Once loaded: the files that it includes, relative to `directory`. */
   readonly parts?: readonly string[] | undefined;
   /** Texts that are to stand in the files that it includes, by their paths: edits that are judged before they are written. */

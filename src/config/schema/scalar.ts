@@ -14,8 +14,12 @@ export type ScalarText = {
   readonly substituted: boolean;
 };
 
+/** Nothing but text begins like this; most of a file does. */
+const ONLY_TEXT = /^[a-eg-mo-su-zA-EG-MO-SU-Z_]/;
+
 /** The YAML 1.2 core schema's reading of a plain scalar, whatever a `%YAML` line says. */
 export function readPlain(text: string): { readonly kind: ScalarKind; readonly text: string } {
+  if (ONLY_TEXT.test(text)) return { kind: 'string', text };
   if (/^(?:null|Null|NULL|~)?$/.test(text)) return { kind: 'null', text: 'null' };
   if (/^(?:true|True|TRUE|false|False|FALSE)$/.test(text))
     return { kind: 'boolean', text: text.toLowerCase() };

@@ -1,8 +1,7 @@
 // `seed`: users, rows and files that a database begins with, for development, tests and first installations.
 import { z } from 'zod';
+import { MODES } from '../mode.ts';
 import { asWritten, choice, flag, list, secret, text } from './kinds.ts';
-
-export const MODES = ['development', 'test', 'staging', 'production'] as const;
 
 const user = z.strictObject({
   as: text('What rows of seeds call this user: `{ user: ann }`', 'ann'),

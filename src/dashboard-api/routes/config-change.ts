@@ -6,7 +6,14 @@ import type { Config } from '../../config/config.ts';
 import type { Source } from '../../config/read/source.ts';
 import { loadSqlParser } from '../../config/sql/parser.ts';
 import type { ConfigEdit } from '../../config/edit/edit.ts';
-import { editConfig, replaceTexts, textsOfParts, type Texts } from '../../config/edit/edit-parts.ts';
+import {
+  editConfig,
+  replaceTexts,
+  textsOfParts,
+  withTexts,
+  type Texts,
+} from '../../config/edit/edit-parts.ts';
+import { overlaidChanges } from '../../config/edit/overlaid.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import type { LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
@@ -87,7 +94,9 @@ async function showFile(context: DashboardContext): Promise<ConfigFile> {
   const editable = shared !== undefined || (instances === 1 && (await isWritable(source)));
   const states = shared ? await shared.status(version) : null;
   const includes = [...textsOfParts(source).keys()].filter((path) => path !== '');
-  return { name: source.name, text: source.text, includes, version, editable, instances, shared: states };
+  const { overlay = null } = context.snapshot().config.source;
+  const { name, text } = source;
+  return { name, text, includes, overlay, version, editable, instances, shared: states };
 }
 
 async function planChange(
@@ -100,11 +109,13 @@ async function planChange(
   const checked = await checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
   const { texts, warnings } = checked;
+  const plan = await planOf(context, checked);
   return {
     text: mainText(source, checked),
     diff: diffOf(source, texts),
     warnings: warnings.map(toFileMistake),
-    ...(await planOf(context, checked)),
+    ...plan,
+    hints: [...overlaidHints(context, source, texts), ...plan.hints],
   };
 }
 
@@ -209,9 +220,9 @@ async function checkChange(
   return edited.ok ? edited : { ok: false, refusal: configRefused(edited.mistakes) };
 }
 
-function loadOptions({ following, dev, env }: DashboardContext, { directory }: Source): LoadOptions {
-  const variables =
-    following?.variables?.() ?? readModeVariables(directory, dev ? 'development' : 'production', env);
+function loadOptions({ following, dev, env }: DashboardContext, source: Source): LoadOptions {
+  const { directory, mode = dev ? 'development' : 'production' } = source;
+  const variables = following?.variables?.() ?? readModeVariables(directory, mode, env);
   return { variables, strict: following?.strict };
 }
 
@@ -239,6 +250,17 @@ async function planOf(
     ],
     hints: [...hints.map(toMasked), ...restartHints(context, config)],
   };
+}
+
+/** Forms and the text of the page change svc.yaml and what it includes, never an overlay. */
+function overlaidHints(context: DashboardContext, source: Source, texts: Texts): PlanProblem[] {
+  const found = overlaidChanges(source, withTexts(source, texts), loadOptions(context, source));
+  return (found?.paths ?? []).map((at) => ({
+    code: 'overlay',
+    at,
+    message: `has no effect in this mode: ${found?.overlay} says it otherwise, and is not changed from here`,
+    hint: `Change it in ${found?.overlay} by hand.`,
+  }));
 }
 
 /** Changed settings that a reload does not apply. */

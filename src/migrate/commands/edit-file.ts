@@ -8,8 +8,10 @@ import { Problem } from '../../problem/problem.ts';
 
 /** `todos.title` → `headline`, or `todos` → `tasks`. The texts that change. */
 export function renameInFiles(texts: Texts, path: string, name: string): Texts {
-  const written = [...texts.values()];
-  const tables = parseDocument(written.length === 1 ? (written[0] ?? '') : mergedText(written)).get('tables');
+  const written = [...texts].map(([file, text]) => ({ name: file, text }));
+  const [only, another] = written;
+  const whole = only && !another ? only.text : mergedText(written, undefined);
+  const tables = parseDocument(whole).get('tables');
   if (!isMap(tables)) throw notFound(path);
   const [table, column] = splitPath(tables, path);
   return editParts(

@@ -76,7 +76,8 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
   }
   const env = options.env ?? {};
   const read = async (): Promise<Loaded> => {
-    return loadConfig(await readSource('svc.yaml', directory), { variables: env });
+    const source = await readSource('svc.yaml', directory);
+    return loadConfig({ ...source, mode: 'development' }, { variables: env });
   };
   const loaded = await read();
   if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));

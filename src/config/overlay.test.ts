@@ -1,0 +1,243 @@
+// Overlays: what a mode changes in a configuration, what none may change, and that the whole as one text says the same.
+import fc from 'fast-check';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { loadConfig, type Loaded } from './load.ts';
+import { renderMistakes } from './mistakes/report.ts';
+import type { Mode } from './mode.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const directories: string[] = [];
+afterEach(() => {
+  for (const directory of directories.splice(0)) rmSync(directory, { recursive: true });
+});
+
+type Files = Readonly<Record<string, string>>;
+
+function write(files: Files): string {
+  const directory = mkdtempSync(join(tmpdir(), 'svc-overlay-'));
+  directories.push(directory);
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(directory, path), text);
+  return directory;
+}
+
+function load(files: Files, mode: Mode | undefined = 'production'): Loaded {
+  const text = files['svc.yaml'] ?? '';
+  const source = { name: 'svc.yaml', directory: write(files), text, mode };
+  return loadConfig(source, { variables: { NAME: 'Shop' } });
+}
+
+function loadOk(files: Files, mode?: Mode): Extract<Loaded, { ok: true }> {
+  const loaded = load(files, mode);
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));
+  return loaded;
+}
+
+/** What is told of the file, without colours. */
+function told(files: Files, mode?: Mode): string {
+  const { included, ...loaded } = load(files, mode);
+  const mistakes = loaded.ok ? loaded.warnings : loaded.mistakes;
+  const text = files['svc.yaml'] ?? '';
+  return renderMistakes(mistakes, { file: 'svc.yaml', text, included: included.texts });
+}
+
+/** Everything that is loaded, without where it stands. */
+function modelOf({
+  config: { source: _source, ...config },
+}: {
+  config: object & { source: unknown };
+}): unknown {
+  return JSON.parse(
+    JSON.stringify(config, (key, value: unknown) => (key === 'position' ? undefined : value)),
+  );
+}
+
+const BASE = `version: 1
+project: { name: "\${NAME}", description: A shop }
+server: { port: 8080, cors: { origins: [https://a.example, https://b.example] } }
+auth:
+  jwt_expiry: 1h
+  allow_anonymous: true
+tables:
+  notes:
+    fields: [{ name: id, type: bigint, primary_key: true }]
+    rls: []
+`;
+
+describe('an overlay changes what its mode needs', () => {
+  test('only in its mode', () => {
+    const files = { 'svc.yaml': BASE, 'svc.production.yaml': 'auth: { jwt_expiry: 5m }' };
+    expect(loadOk(files).config.auth.jwtExpirySeconds).toBe(300);
+    expect(loadOk(files, 'staging').config.auth.jwtExpirySeconds).toBe(3600);
+    const { config, included } = loadOk(files);
+    expect(config.auth.allowAnonymous).toBe(true);
+    expect(config.source.overlay).toBe('svc.production.yaml');
+    expect(included.overlay?.name).toBe('svc.production.yaml');
+  });
+
+  test('maps by their keys, lists and values replaced, null removes, nothing behind a key says nothing', () => {
+    const overlay = `version: 1
+project: { description: null }
+server:
+  port: 9090
+  cors: { origins: ["https://c.example"] }
+  timeouts: { request: 5s }
+auth:
+providers: { email: null }
+realtime: { limits: { channels: 7 } }
+migrations: { lock_budget: 2m }
+`;
+    const { config } = loadOk({ 'svc.yaml': BASE, 'svc.production.yaml': overlay });
+    expect(config.project).toMatchObject({ name: 'Shop', description: undefined });
+    expect(config.server).toMatchObject({ port: 9090, cors: { origins: ['https://c.example'] } });
+    expect(config.server.timeouts.requestMs).toBe(5_000);
+    expect(config.auth.jwtExpirySeconds).toBe(3600);
+    expect(config.realtime.limits.channels).toBe(7);
+    expect(config.migrations.lockBudgetMs).toBe(120_000);
+  });
+
+  test('what it replaces or removes needs no variable in this mode', () => {
+    const mail = `${BASE}providers: { email: { type: resend, api_key: "\${UNSET}", default_from_email: a@b.example } }\n`;
+    expect(told({ 'svc.yaml': mail })).toContain('no variable UNSET');
+    for (const overlay of ['providers: { email: null }', 'providers: { email: { api_key: re_x } }'])
+      expect(loadOk({ 'svc.yaml': mail, 'svc.production.yaml': overlay })).toBeDefined();
+    expect(
+      told({ 'svc.yaml': mail, 'svc.production.yaml': 'providers: { email: { api_key: "${MISSING}" } }' }),
+    ).toMatch(/^svc\.production\.yaml:1:\d+ error providers\.email\.api_key[\s\S]*no variable MISSING/);
+  });
+
+  test('env and timeout of a code function that svc.yaml declares', () => {
+    const base = `${BASE}functions: { hook: { runtime: node, file: hook.js, env: { LEVEL: low, MODE: x } } }\n`;
+    const files = {
+      'svc.yaml': base,
+      'hook.js': 'export default () => {}',
+      'svc.production.yaml': 'functions: { hook: { env: { LEVEL: high, MODE: null }, timeout: 3s } }',
+    };
+    expect(loadOk(files).config.functions[0]).toMatchObject({ env: { LEVEL: 'high' }, timeoutMs: 3_000 });
+    const other = { ...files, 'svc.production.yaml': 'functions: { hok: { timeout: 3s } }' };
+    expect(told(other)).toContain('there is no code function "hok"');
+  });
+
+  test('a file of another name has overlays of its name; a pattern of include takes none up', () => {
+    const text = `version: 1\ninclude: "*.yaml"\n`;
+    const files = { 'svc.yaml': text, 'svc.staging.yaml': 'server: { port: 1 }' };
+    expect(loadOk(files).config.server.port).toBe(8080);
+    expect(loadOk(files, 'staging').config.server.port).toBe(1);
+    const directory = write({ 'shop.yml': BASE, 'shop.test.yml': 'server: { port: 2 }' });
+    const loaded = loadConfig(
+      { name: 'shop.yml', directory, text: BASE, mode: 'test' },
+      { variables: { NAME: 'x' } },
+    );
+    expect(loaded.ok && loaded.config.server.port).toBe(2);
+  });
+});
+
+describe('what is the same in all modes is refused with its place', () => {
+  test.each([
+    ['tables: { notes: { rls: false } }', 'tables'],
+    ['types: {}', 'types'],
+    ['views: {}', 'views'],
+    ['rpc: {}', 'rpc'],
+    ['storage: {}', 'storage'],
+    ['extensions: [citext]', 'extensions'],
+    ['expose: {}', 'expose'],
+    ['sequences: {}', 'sequences'],
+    ['sql: x.sql', 'sql'],
+    ['include: x.yaml', 'include'],
+    ['functions_bundle: s3://b/x', 'functions_bundle'],
+    ['functions: { hook: { file: other.js } }', 'functions.hook.file'],
+    ['functions: null', 'functions'],
+    ['auth: { triggers: [] }', 'auth.triggers'],
+    ['realtime: { rls: [] }', 'realtime.rls'],
+    ['realtime: { source: triggers }', 'realtime.source'],
+    ['migrations: { steps: [] }', 'migrations.steps'],
+    ['migrations: { drop: drop }', 'migrations.drop'],
+  ])('%s', (line, path) => {
+    const base = `${BASE}functions: { hook: { runtime: node, file: hook.js } }\n`;
+    const files = { 'svc.yaml': base, 'hook.js': '', 'svc.production.yaml': `# here\n${line}\n` };
+    const { included: _included, ...loaded } = load(files);
+    expect(loaded.ok ? [] : loaded.mistakes.map(({ code, position }) => [code, position.file])).toEqual([
+      ['overlay', 'svc.production.yaml'],
+    ]);
+    expect(told(files)).toContain(`svc.production.yaml:2:`);
+    expect(told(files)).toContain(`an overlay cannot change ${path}:`);
+    expect(load(files, 'staging').ok).toBe(true);
+  });
+
+  test('misspelt keys and wrong values are told where they stand in the overlay', () => {
+    const report = told({
+      'svc.yaml': BASE,
+      'svc.production.yaml': 'servr: { port: 1 }\nserver:\n  prot: 1\n  port: x\nauht: null\n',
+    });
+    expect(report).toMatch(/svc\.production\.yaml:1:1 error servr[\s\S]*Did you mean server/);
+    expect(report).toMatch(/svc\.production\.yaml:3:3 error server\.prot[\s\S]*Did you mean port/);
+    expect(report).toMatch(/svc\.production\.yaml:4:9 error server\.port/);
+    expect(report).toMatch(/svc\.production\.yaml:5:1 error auht/);
+  });
+
+  test('text that is no YAML, two overlays of a mode, one that is included', () => {
+    expect(told({ 'svc.yaml': BASE, 'svc.production.yaml': 'server: { port: 1' })).toMatch(
+      /^svc\.production\.yaml:1:\d+ error[^]*1 \| server: \{ port: 1/,
+    );
+    expect(told({ 'svc.yaml': BASE, 'svc.production.yaml': '', 'svc.production.yml': '' })).toContain(
+      'svc.production.yml is there, too',
+    );
+    expect(
+      told({ 'svc.yaml': `${BASE}include: svc.test.yaml\n`, 'svc.test.yaml': 'server: { port: 1 }' }),
+    ).toContain('svc.test.yaml is the overlay of a mode');
+  });
+});
+
+describe('the whole as one text', () => {
+  test('keeps references, and says what anchors and merge keys stand for', () => {
+    const base = `${BASE}database: { <<: &pool { failover_wait: 1s }, pool: { max: 9 } }\n`;
+    const overlay = `server: { timeouts: { <<: { request: 7s, upload: 1m }, upload: 2m } }\ndatabase: { failover_wait: null }\nproject: { description: "of \${NAME}" }\n`;
+    const loaded = loadOk({ 'svc.yaml': base, 'svc.production.yaml': overlay });
+    const { text } = loaded.config.source;
+    expect(text).toContain('of ${NAME}');
+    expect(loaded.config.server.timeouts).toMatchObject({ requestMs: 7_000, uploadMs: 120_000 });
+    expect(loaded.config.database.failoverWaitMs).toBe(5_000);
+    expect(modelOf(loadOk({ 'svc.yaml': text }))).toEqual(modelOf(loaded));
+  });
+
+  test('any overlay gives the same by its tree and by its text', () => {
+    const value = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: null });
+    const record = (keys: Record<string, fc.Arbitrary<unknown>>) => fc.record(keys, { requiredKeys: [] });
+    const settings = record({
+      project: value(record({ name: value(fc.constantFrom('A', '${NAME}', '1.10')) })),
+      server: value(
+        record({
+          port: value(fc.nat(65_535)),
+          cors: value(record({ origins: value(fc.array(fc.constantFrom('https://x.example', '*'))) })),
+          timeouts: value(record({ request: value(fc.constantFrom('1s', '2s')) })),
+        }),
+      ),
+      auth: value(
+        record({ jwt_expiry: value(fc.constantFrom('2h', '3h')), redirect_urls: value(fc.constant([])) }),
+      ),
+      seed: value(fc.array(fc.record({ name: fc.constantFrom('a') }), { maxLength: 1 })),
+    });
+    fc.assert(
+      fc.property(settings, settings, (base, overlay) => {
+        const { seed = null, auth = null, ...rest } = base;
+        const whole = { version: 1, ...dropNulls({ ...rest, auth, seed }) };
+        const files = {
+          'svc.yaml': stringify(whole),
+          'svc.production.yaml': stringify(overlay, { nullStr: '~' }),
+        };
+        const loaded = loadOk(files);
+        expect(modelOf(loadOk({ 'svc.yaml': loaded.config.source.text }))).toEqual(modelOf(loaded));
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+/** Of svc.yaml itself a null is no way to leave a key out. */
+function dropNulls(value: unknown): object {
+  return JSON.parse(JSON.stringify(value, (_key, one: unknown) => one ?? undefined));
+}
