@@ -212,6 +212,8 @@ async function client(name: string): Promise<SupabaseClient> {
 async function signUp(address: string, name: string): Promise<Page> {
   const context = await chromium.browser.newContext();
   const page = await context.newPage();
+  // Vite makes its pages when they are asked for, beside a server that starts.
+  page.setDefaultTimeout(120_000);
   await page.goto(address);
   await page.getByLabel('E-mail').fill(`${name}@example.com`);
   await page.getByLabel('Password').fill(PASSWORD);

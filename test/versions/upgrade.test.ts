@@ -72,71 +72,87 @@ async function usedFormerly(more?: (url: string) => Promise<void>): Promise<void
   }
 }
 
-test('users, rows and files are there afterwards, and the former database is put aside', async (context) => {
-  context.skip(reason !== undefined, reason);
-  await usedFormerly();
-  const refused = await runSvc(['dev', '--config', config], {});
-  expect(refused).toMatchObject({ code: 78, output: expect.stringContaining('run svc db upgrade') });
-  const done = await upgrade();
-  expect([done.code, done.output]).toEqual([0, expect.stringContaining('upgraded to PostgreSQL 18')]);
-  const { major } = await readNativePackage(given ?? '');
-  expect(readFileSync(join(folder, `.svc/postgres-${major}/PG_VERSION`), 'utf8').trim()).toBe(major);
-  expect(existsSync(join(folder, '.svc/upgrade'))).toBe(false);
+test(
+  'users, rows and files are there afterwards, and the former database is put aside',
+  { timeout: 240_000 },
+  async (context) => {
+    context.skip(reason !== undefined, reason);
+    await usedFormerly();
+    const refused = await runSvc(['dev', '--config', config], {});
+    expect(refused).toMatchObject({ code: 78, output: expect.stringContaining('run svc db upgrade') });
+    const done = await upgrade();
+    expect([done.code, done.output]).toEqual([0, expect.stringContaining('upgraded to PostgreSQL 18')]);
+    const { major } = await readNativePackage(given ?? '');
+    expect(readFileSync(join(folder, `.svc/postgres-${major}/PG_VERSION`), 'utf8').trim()).toBe(major);
+    expect(existsSync(join(folder, '.svc/upgrade'))).toBe(false);
 
-  const svc = await startSvc({ command: 'dev', config });
-  try {
-    const client = createClient(svc.url, svc.publishableKey);
-    expect((await client.auth.signInWithPassword(ANN)).error).toBeNull();
-    await client.from('notes').insert({ text: 'three' }).throwOnError();
-    const { data } = await client.from('notes').select('text').order('id').throwOnError();
-    expect(data).toEqual([{ text: 'one' }, { text: 'two' }, { text: 'three' }]);
-    const file = await client.storage.from('files').download('a.txt');
-    expect(await file.data?.text()).toBe('of before');
-  } finally {
-    await svc.stop();
-  }
-  expect((await upgrade()).output).toContain('as svc brings it');
-});
+    const svc = await startSvc({ command: 'dev', config });
+    try {
+      const client = createClient(svc.url, svc.publishableKey);
+      expect((await client.auth.signInWithPassword(ANN)).error).toBeNull();
+      await client.from('notes').insert({ text: 'three' }).throwOnError();
+      const { data } = await client.from('notes').select('text').order('id').throwOnError();
+      expect(data).toEqual([{ text: 'one' }, { text: 'two' }, { text: 'three' }]);
+      const file = await client.storage.from('files').download('a.txt');
+      expect(await file.data?.text()).toBe('of before');
+    } finally {
+      await svc.stop();
+    }
+    expect((await upgrade()).output).toContain('as svc brings it');
+  },
+);
 
-test('what svc.yaml does not declare ends it by name, and nothing is changed', async (context) => {
-  context.skip(reason !== undefined, reason);
-  await usedFormerly(async (url) => {
-    await runSvc(['sql', '--write', '--yes', 'create table by_hand (id int)', '--config', config], {
-      env: { ...KEYS, SVC_DATABASE_URL: url },
+test(
+  'what svc.yaml does not declare ends it by name, and nothing is changed',
+  { timeout: 240_000 },
+  async (context) => {
+    context.skip(reason !== undefined, reason);
+    await usedFormerly(async (url) => {
+      await runSvc(['sql', '--write', '--yes', 'create table by_hand (id int)', '--config', config], {
+        env: { ...KEYS, SVC_DATABASE_URL: url },
+      });
     });
-  });
-  const { major } = await readNativePackage(given ?? '');
-  const former = ['--former', given ?? ''];
-  const refused = await upgrade(...former);
-  expect([refused.code, refused.output]).toEqual([1, expect.stringContaining('by_hand')]);
-  expect(readFileSync(join(folder, '.svc/postgres/PG_VERSION'), 'utf8').trim()).toBe(major);
-  expect(existsSync(join(folder, '.svc/upgrade'))).toBe(false);
-  expect(await upgrade(...former, '--allow-missing')).toMatchObject({ code: 0 });
-});
+    const { major } = await readNativePackage(given ?? '');
+    const former = ['--former', given ?? ''];
+    const refused = await upgrade(...former);
+    expect([refused.code, refused.output]).toEqual([1, expect.stringContaining('by_hand')]);
+    expect(readFileSync(join(folder, '.svc/postgres/PG_VERSION'), 'utf8').trim()).toBe(major);
+    expect(existsSync(join(folder, '.svc/upgrade'))).toBe(false);
+    expect(await upgrade(...former, '--allow-missing')).toMatchObject({ code: 0 });
+  },
+);
 
-test('killed in the middle it has changed nothing, and the next one does it all', async (context) => {
-  context.skip(reason !== undefined, reason);
-  await usedFormerly();
-  const args = [LAUNCHER, 'db', 'upgrade', '--config', config, '--former', given ?? ''];
-  const child = spawn(NODE, args, { stdio: 'ignore' });
-  const ended = once(child, 'exit');
-  await expect
-    .poll(() => existsSync(join(folder, '.svc/upgrade/postgres/postmaster.pid')), { timeout: 60_000 })
-    .toBe(true);
-  child.kill('SIGKILL');
-  await ended;
-  const { major } = await readNativePackage(given ?? '');
-  expect(readFileSync(join(folder, '.svc/postgres/PG_VERSION'), 'utf8').trim()).toBe(major);
-  const done = await upgrade('--former', given ?? '');
-  expect([done.code, done.output]).toEqual([0, expect.stringContaining('upgraded to PostgreSQL 18')]);
-});
+test(
+  'killed in the middle it has changed nothing, and the next one does it all',
+  { timeout: 240_000 },
+  async (context) => {
+    context.skip(reason !== undefined, reason);
+    await usedFormerly();
+    const args = [LAUNCHER, 'db', 'upgrade', '--config', config, '--former', given ?? ''];
+    const child = spawn(NODE, args, { stdio: 'ignore' });
+    const ended = once(child, 'exit');
+    await expect
+      .poll(() => existsSync(join(folder, '.svc/upgrade/postgres/postmaster.pid')), { timeout: 60_000 })
+      .toBe(true);
+    child.kill('SIGKILL');
+    await ended;
+    const { major } = await readNativePackage(given ?? '');
+    expect(readFileSync(join(folder, '.svc/postgres/PG_VERSION'), 'utf8').trim()).toBe(major);
+    const done = await upgrade('--former', given ?? '');
+    expect([done.code, done.output]).toEqual([0, expect.stringContaining('upgraded to PostgreSQL 18')]);
+  },
+);
 
-test('a folder of another version is refused, and without a database there is nothing to do', async (context) => {
-  context.skip(reason !== undefined, reason);
-  expect((await upgrade()).output).toContain('there is no development database here');
-  await usedFormerly();
-  expect(await upgrade('--former', folder)).toMatchObject({
-    code: 2,
-    output: expect.stringContaining('is not PostgreSQL'),
-  });
-});
+test(
+  'a folder of another version is refused, and without a database there is nothing to do',
+  { timeout: 240_000 },
+  async (context) => {
+    context.skip(reason !== undefined, reason);
+    expect((await upgrade()).output).toContain('there is no development database here');
+    await usedFormerly();
+    expect(await upgrade('--former', folder)).toMatchObject({
+      code: 2,
+      output: expect.stringContaining('is not PostgreSQL'),
+    });
+  },
+);
