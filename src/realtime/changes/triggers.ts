@@ -1,6 +1,7 @@
 // Row triggers on the tables that tell of their changes, and on `realtime.messages`: there while changes are read by them,
 // and at no other time.
 import type { FeatureContext } from '../../http/feature.ts';
+import { IS_TOLD } from '../../postgres/replication/untold.ts';
 import { ident, raw, sql } from '../../postgres/sql.ts';
 
 /** Names that begin so are svc's: no migration touches them. It is the last to fire. */
@@ -48,7 +49,7 @@ export async function recordMembers({ owner }: FeatureContext): Promise<Recordin
     const which =
       schema === 'realtime'
         ? raw(`after insert on realtime.messages for each row when (new.inserted_at < '9000-01-01')`)
-        : sql`after insert or update or delete on ${table} for each row`;
+        : sql`after insert or update or delete on ${table} for each row when (${IS_TOLD})`;
     try {
       await owner.transaction(async (db) => {
         await db.query(raw(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`));
