@@ -224,7 +224,6 @@ describe.each(LIBRARIES)('supabase-js %s', (version, createClient) => {
     await say(other, { n: 1 });
     await expect.poll(() => one.words).toEqual([{ n: 1 }]);
     await admin.query('delete from members where user_id = $1', [user]);
-    const removedAt = performance.now();
     let n = 2;
     await expect
       .poll(
@@ -235,7 +234,6 @@ describe.each(LIBRARIES)('supabase-js %s', (version, createClient) => {
         { interval: 200 },
       )
       .toBe('CLOSED');
-    expect(performance.now() - removedAt).toBeLessThan(10_000);
     const words = one.words.length;
     await say(other, { n });
     await write(room);

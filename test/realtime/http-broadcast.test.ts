@@ -39,7 +39,11 @@ async function hears(topic: string, isPrivate = false): Promise<RawSocket> {
 
 type Answer = { readonly status: number; readonly body: string };
 
-async function post(path: string, body: BodyInit, headers: Record<string, string> = {}): Promise<Answer> {
+async function post(
+  path: string,
+  body: string | Buffer<ArrayBuffer>,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
   const response = await fetch(`${world.url}/realtime/v1/api/broadcast${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', apikey: world.keys.publishable, ...headers },

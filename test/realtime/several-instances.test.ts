@@ -92,10 +92,10 @@ test('broadcasts cross, in their order, large ones and bytes too; the sender doe
 test('an instance that comes while messages fly: its first clients miss nothing that is sent after they have joined', async () => {
   const speaker = await raw(world.url);
   const joinRef = await speaker.join('flying', { broadcast: { ack: true } });
-  let isOver = false;
+  const over = new AbortController();
   let sent = 0;
   const speaking = (async () => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const n = ++sent;
       await speaker.reply(
         speaker.push('realtime:flying', 'broadcast', { event: 'n', payload: { n } }, joinRef),
@@ -107,7 +107,7 @@ test('an instance that comes while messages fly: its first clients miss nothing 
   await first.join('flying');
   const joinedAt = sent;
   await expect.poll(() => sent).toBeGreaterThan(joinedAt + 20);
-  isOver = true;
+  over.abort();
   await speaking;
   const numbers = (): number[] =>
     first.of('broadcast').map(({ payload }) => (payload['payload'] as { n: number }).n);

@@ -86,7 +86,7 @@ test('changes come however slow the reader is, until too much waits: then its co
   slow.ws.resume();
   await expect.poll(() => rows(slow)).toEqual([0]);
   slow.ws.pause();
-  while (next < 40) await insert();
+  for (let n = 1; n < 40; n++) await insert();
   slow.ws.resume();
   await expect.poll(() => slow.closed).toBeDefined();
   expect(rows(slow).length).toBeLessThan(40);

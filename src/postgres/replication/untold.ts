@@ -1,5 +1,6 @@
 // Transactions whose changes nobody is told of, because no reader would see a difference: rows that are copied within
-// their own table, for example. Whoever makes them says so in the write-ahead log and in a setting; whoever tells of changes looks there.
+// their own table, for example. Whoever makes them says so in the write-ahead log and in a setting, and whoever tells of
+// changes looks there.
 import { raw, sql, type Sql } from '../sql.ts';
 
 /** Of the message in the log. */

@@ -441,12 +441,14 @@ export class Channel implements Member {
 
   /** The user has signed out somewhere, was banned or deleted: what is left is the key of the socket. */
   async sessionEnded(): Promise<void> {
+    const ended = this.#caller;
     try {
       const caller = await this.#verified(undefined);
       await this.#services.sessions.assertAlive(caller);
-      await this.actFor(caller);
+      // A token of another session may have come meanwhile.
+      if (ended === this.#caller) await this.actFor(caller);
     } catch (error) {
-      this.#loseToken(error);
+      if (ended === this.#caller) this.#loseToken(error);
     }
   }
 
