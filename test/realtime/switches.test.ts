@@ -1,9 +1,13 @@
 // What the file switches off, and a server that goes while very many are connected.
+import { createClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import { WebSocket } from 'ws';
 import { afterEach, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
+import { freePort } from '../../src/lib/free-port.ts';
+import { startBackend } from '../../src/server/backend.ts';
+import { collectLog } from '../support/collect-log.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket } from './raw-socket.ts';
 
@@ -35,8 +39,8 @@ function configOf(text: string): Config {
 }
 
 /** The HTTP answer in place of a socket. */
-async function refusal(): Promise<[number | undefined, unknown]> {
-  const address = `${world.url.replace(/^http/, 'ws')}/realtime/v1/websocket?apikey=${world.keys.publishable}`;
+async function refusal(url = world.url): Promise<[number | undefined, unknown]> {
+  const address = `${url.replace(/^http/, 'ws')}/realtime/v1/websocket?apikey=${world.keys.publishable}`;
   const ws = new WebSocket(address);
   ws.on('error', () => {});
   return await new Promise((resolve) => {
@@ -110,4 +114,35 @@ test('a server that stops tells all of its clients, and closes one after the oth
   }
   // Not all at once: they come back somewhere.
   expect((closedAt.at(-1) ?? 0) - (closedAt[0] ?? 0)).toBeGreaterThan(500);
+});
+
+test('a server that starts says so to sockets, lets them in when it serves, and logs no key', async () => {
+  const { log, lines } = collectLog();
+  world = await startBackendWorld(file('enabled: true'));
+  const migrated = Promise.withResolvers<void>();
+  const port = await freePort();
+  const starting = startBackend({ ...world.options, log, port, migrate: async () => await migrated.promise });
+  const url = `http://127.0.0.1:${port}`;
+  const statuses: string[] = [];
+  const client = createClient(url, world.keys.publishable);
+  try {
+    const isThere = async (): Promise<boolean> =>
+      await fetch(`${url}/live`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await expect.poll(isThere).toBe(true);
+    expect(await refusal(url)).toEqual([503, 'The service is starting']);
+    client.channel('early').subscribe((status) => statuses.push(status));
+    await expect.poll(() => statuses).toContain('CHANNEL_ERROR');
+    migrated.resolve();
+    await expect.poll(() => statuses.at(-1)).toBe('SUBSCRIBED');
+  } finally {
+    migrated.resolve();
+    await client.realtime.disconnect();
+    await (await starting).stop();
+  }
+  const said = JSON.stringify(lines());
+  expect(said).toContain('socket refused');
+  expect(said).not.toContain(world.keys.publishable);
 });
