@@ -332,7 +332,7 @@ async function assess(
       ...renames.notes,
       ...rows.notes,
       ...(await noteUsersWithoutRow(session, changes)),
-      ...notePublished(changes, online),
+      ...notePublished(changes),
     ],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),

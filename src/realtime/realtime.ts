@@ -133,6 +133,11 @@ export class Realtime {
     void this.#parts?.services.sessions.sweep();
   }
 
+  /** Keys that sign tokens came or went. */
+  signingKeysChanged(): void {
+    this.#parts?.verifyAgain();
+  }
+
   /** Closes all sockets within that time. */
   async drain(withinMs: number): Promise<void> {
     await this.#parts?.gateway.drain(withinMs);
@@ -159,6 +164,7 @@ type Parts = {
   readonly gauges: () => RealtimeGauges;
   readonly report: () => Promise<RealtimeReport>;
   readonly watch: Realtime['watch'];
+  readonly verifyAgain: () => void;
   readonly start: () => Promise<void>;
   readonly close: () => Promise<void>;
 };
@@ -247,6 +253,9 @@ function createParts(context: FeatureContext, { direct, processes }: RealtimeOpt
       watches.add(watched);
       void watched.join();
       return { renew: (token) => watched.renew(token), leave: () => watched.channel.end() };
+    },
+    verifyAgain() {
+      for (const channel of allChannels()) void channel.verifyAgain();
     },
     async start() {
       ({ version } = context.snapshot());

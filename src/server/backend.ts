@@ -150,6 +150,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const { clock, keyring, signingKeys, keyAliases, verifier, keysReload } = await openIdentity(
     databases,
     options,
+    () => realtime.signingKeysChanged(),
   );
 
   let phase: 'starting' | 'serving' | 'draining' = 'starting';
@@ -397,13 +398,18 @@ type Identity = {
 };
 
 /** What tells who calls. The keys are not loaded yet. */
-async function openIdentity(databases: Databases, options: BackendOptions): Promise<Identity> {
+async function openIdentity(
+  databases: Databases,
+  options: BackendOptions,
+  onSigningKeys: () => void,
+): Promise<Identity> {
   const { log } = options;
   const keyring = await openKeyring(databases, options);
   const clock = new DatabaseClock(databases.owner, log);
-  const signingKeys: SigningKeys = new SigningKeys(databases.owner, keyring.box('signing keys'), () =>
-    verifier.forget(),
-  );
+  const signingKeys: SigningKeys = new SigningKeys(databases.owner, keyring.box('signing keys'), () => {
+    verifier.forget();
+    onSigningKeys();
+  });
   const verifier: TokenVerifier = new TokenVerifier(signingKeys, () =>
     Math.floor(clock.now().getTime() / 1000),
   );

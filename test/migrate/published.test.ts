@@ -246,13 +246,11 @@ describe('a published table goes on taking updates', () => {
   });
 });
 
-test('a change of type of a large published table says who hears of the copy', async () => {
+test('a change of type of a large published table leaves it published', async () => {
   await world.settle(file('true'));
   await world.sql(`insert into t select n, n from generate_series(1, 20) n`);
   await world.sql('analyze t');
   const retyped = file('true').replace('note, type: text', 'note, type: integer, using: "note::integer"');
-  const { notes } = await world.plan(retyped, { maxWriteBlockMs: 0 });
-  expect(notes).toContainEqual(expect.stringContaining('whoever subscribes to t is told of each row'));
   await world.settle(retyped, { maxWriteBlockMs: 0 });
   expect(await members()).toEqual(['public.t']);
 });

@@ -4,7 +4,7 @@ import { createHmac, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket, userBroadcast } from './raw-socket.ts';
 
@@ -422,4 +422,90 @@ test('a session that ends during a join takes the right with it', async () => {
   await blocker.end();
   const { status } = await socket.reply(ref);
   expect(status).toBe('error');
+});
+
+test('a token that ends during a join opens nothing', async () => {
+  await admin.query(`insert into members values ('ending', $1)`, [eve.id]);
+  const seconds = Math.floor(Date.now() / 1000);
+  // Clocks may differ by half a minute.
+  const token = await world.token({ role: 'authenticated', sub: eve.id, exp: seconds - 27 });
+  const blocker = new pg.Client({ connectionString: world.databaseUrl });
+  await blocker.connect();
+  await blocker.query('begin; lock table members in access exclusive mode');
+  const socket = await open();
+  const ref = socket.push('realtime:room:ending', 'phx_join', {
+    config: { private: true },
+    access_token: token,
+  });
+  await expect.poll(() => Date.now()).toBeGreaterThan((seconds + 4) * 1000);
+  expect(socket.of('phx_reply')).toEqual([]);
+  await blocker.query('rollback');
+  await blocker.end();
+  const { status, response } = await socket.reply(ref);
+  expect([status, response['reason']]).toEqual([
+    'error',
+    expect.stringMatching(/^InvalidJWTToken: Token has expired/),
+  ]);
+});
+
+test('a flood of presence, of tokens or of what nobody asked for costs its own channel', async () => {
+  const [tracks, renews, talks] = [await open(), await open(), await open()];
+  const tracked = await tracks.join('many-tracks');
+  const renewed = await renews.join('room:red', { private: true }, ann.token);
+  const talked = await talks.join('many-words');
+  const second = await world.token({ role: 'authenticated', sub: ann.id, n: 2 });
+  for (let at = 0; at < 2_000; at++) {
+    tracks.push('realtime:many-tracks', 'presence', { event: 'track', payload: { at } }, tracked);
+    const token = at % 2 === 0 ? second : ann.token;
+    renews.push('realtime:room:red', 'access_token', { access_token: token }, renewed);
+    talks.push('realtime:many-words', 'postgres_changes', { at }, talked);
+  }
+  const told = async (socket: RawSocket): Promise<unknown> =>
+    (await socket.frame(({ event }) => event === 'system')).payload['message'];
+  expect(await told(tracks)).toBe('Too many presence messages per second');
+  expect(await told(renews)).toBe('Too many messages per second');
+  await talks.settle();
+  expect(talks.of('phx_close')).toEqual([]);
+  await expectService();
+});
+
+test.each([
+  ['pings', (socket: RawSocket) => socket.ws.ping('x'.repeat(125))],
+  ['messages of no channel', (socket: RawSocket) => socket.push(`realtime:${'x'.repeat(200)}`, 'broadcast')],
+])('whoever sends %s and reads no answers loses the connection', async (_what, send) => {
+  const socket = await open();
+  socket.ws.pause();
+  for (let sent = 0; sent < 600_000 && !socket.closed; sent++) {
+    send(socket);
+    if (sent % 2_000 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  socket.ws.resume();
+  // Nothing more can be said to it.
+  await expect.poll(() => socket.closed?.code).toBe(1006);
+  await expectService();
+});
+
+test('a message in very many pieces ends its socket', async () => {
+  const socket = await open();
+  for (let at = 0; at < 20_000; at++) socket.ws.send('x', { fin: false });
+  await expect.poll(() => socket.closed?.code).toBe(1008);
+});
+
+test('a frame that never ends does not keep its socket', async () => {
+  const socket = await open();
+  const raw = (socket.ws as unknown as { _socket: NodeJS.WritableStream })._socket;
+  // FIN and text, four million bytes, masked with zeros; two of them come.
+  raw.write(Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0, 0x3d, 9, 0, 0, 0, 0, 0, 0x5b, 0x5b]));
+  const quiet = await open();
+  // A minute later, as far as the server can tell.
+  const now = performance.now.bind(performance);
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 61_000);
+  try {
+    await quiet.settle();
+    await expect.poll(() => socket.closed?.code).toBe(1000);
+  } finally {
+    clock.mockRestore();
+  }
+  await quiet.settle();
+  expect(quiet.closed).toBeUndefined();
 });

@@ -240,6 +240,29 @@ test('every payload is an object', async () => {
   }
 });
 
+test('who tracks without having asked for presence gets the state first, then what changes', async () => {
+  const [early, late] = await Promise.all([open(), open()]);
+  const earlyRef = await early.join('trackers', { presence: { key: 'early', enabled: true } });
+  const track = (socket: RawSocket, joinRef: string): string =>
+    socket.push('realtime:trackers', 'presence', { event: 'track', payload: { a: 1 } }, joinRef);
+  await early.reply(track(early, earlyRef));
+  const lateRef = await late.join('trackers', { presence: { key: 'late', enabled: false } });
+  await late.reply(track(late, lateRef));
+  const { payload } = await late.frame(({ event }) => event === 'presence_state');
+  expect(Object.keys(payload)).toEqual(['early']);
+  const { payload: diff } = await late.frame(({ event }) => event === 'presence_diff');
+  expect(diff).toMatchObject({ joins: { late: { metas: [{ a: 1 }] } }, leaves: {} });
+  const order = late.frames.map(({ event }) => event).filter((event) => event.startsWith('p'));
+  expect(order).toEqual(['phx_reply', 'phx_reply', 'presence_state', 'presence_diff']);
+});
+
+test('who asks is told when messages of statements will come', async () => {
+  const socket = await open();
+  await socket.join('ready', { broadcast: { replication_ready: true } });
+  const { payload } = await socket.frame(({ event }) => event === 'system');
+  expect(payload).toMatchObject({ status: 'ok', message: 'Replication connection established' });
+});
+
 test('with the 101st channel a socket is full', async () => {
   const socket = await open();
   for (let at = 0; at < 100; at++) socket.push(`realtime:many-${at}`, 'phx_join', { config: {} });

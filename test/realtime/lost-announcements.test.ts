@@ -56,6 +56,22 @@ test('what was lost between instances shows once as an error of the channel, and
   for (const socket of [here, there]) expect(socket.of('phx_error')).toHaveLength(1);
 });
 
+test('a session that ends while nobody listens has ended once somebody does', async () => {
+  const signedUp = await fetch(`${world.url}/auth/v1/signup`, {
+    method: 'POST',
+    headers: { apikey: world.keys.publishable, 'content-type': 'application/json' },
+    body: JSON.stringify({ email: 'cut@example.com', password: 'cut-password-1' }),
+  });
+  const { access_token: token } = (await signedUp.json()) as { access_token: string };
+  const there = await raw(other.url);
+  const joined = await there.join('cut off', { private: true }, token);
+  // Not announced, as if the announcement had been lost with the connection.
+  await admin.query(`delete from auth.sessions`);
+  await admin.query(`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name like 'svc/%/listen'`);
+  await there.frame(({ event, joinRef }) => event === 'phx_close' && joinRef === joined);
+});
+
 test('a ban ends what the user may hear at every instance, and what is public goes on', async () => {
   const signedUp = await fetch(`${world.url}/auth/v1/signup`, {
     method: 'POST',

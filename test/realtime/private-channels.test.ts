@@ -139,6 +139,23 @@ test('presence needs its rights too', async () => {
   expect(await socket.reply(track)).toEqual({ status: 'error', response: { reason: 'Unauthorized' } });
 });
 
+test('who may hear broadcasts and not see who is there is told of nobody', async () => {
+  await admin.query(`create policy words on realtime.messages for select to authenticated
+    using (realtime.topic() = 'words only' and extension = 'broadcast')`);
+  const config = { private: true, presence: { enabled: true }, broadcast: { ack: true } };
+  const socket = await open();
+  await socket.join('words only', config, ben.token);
+  const service = await RawSocket.open(world.url, world.keys.secret);
+  sockets.push(service);
+  const joinRef = await service.join('words only', config);
+  const track = service.push('realtime:words only', 'presence', { event: 'track', payload: {} }, joinRef);
+  expect(await service.reply(track)).toMatchObject({ status: 'ok' });
+  service.push('realtime:words only', 'broadcast', { event: 'x', payload: {} }, joinRef);
+  await socket.frame(({ event }) => event === 'broadcast');
+  expect(socket.frames.filter(({ event }) => event.startsWith('presence'))).toEqual([]);
+  expect(service.of('presence_diff')).toHaveLength(1);
+});
+
 test('a token of somebody else changes what may be heard; losing the right ends the channel', async () => {
   const socket = await open();
   const joinRef = await socket.join('room:left', { private: true }, ann.token);

@@ -83,6 +83,64 @@ test('broadcasts cross, in their order, large ones and bytes too; the sender doe
   expect(answer.status).toBe(202);
   await expect.poll(() => there.binary.length).toBe(1);
   expect(here.of('broadcast')).toHaveLength(0);
+  // The row that the large one went through is not kept.
+  const rows = await admin.query(`update realtime.overflow set at = at - interval '2 minutes'`);
+  expect(rows.rowCount).toBe(1);
+  await expect.poll(async () => (await admin.query('select from realtime.overflow')).rowCount).toBe(0);
+});
+
+test('an instance that comes while messages fly: its first clients miss nothing that is sent after they have joined', async () => {
+  const speaker = await raw(world.url);
+  const joinRef = await speaker.join('flying', { broadcast: { ack: true } });
+  const over = new AbortController();
+  let sent = 0;
+  const speaking = (async () => {
+    while (!over.signal.aborted) {
+      const n = ++sent;
+      await speaker.reply(
+        speaker.push('realtime:flying', 'broadcast', { event: 'n', payload: { n } }, joinRef),
+      );
+    }
+  })();
+  const comer = await startBackend({ ...world.options, port: 0 });
+  const first = await raw(comer.url);
+  await first.join('flying');
+  const joinedAt = sent;
+  await expect.poll(() => sent).toBeGreaterThan(joinedAt + 20);
+  over.abort();
+  await speaking;
+  const numbers = (): number[] =>
+    first.of('broadcast').map(({ payload }) => (payload['payload'] as { n: number }).n);
+  await expect.poll(() => numbers().at(-1)).toBe(sent);
+  const heard = numbers();
+  expect(heard[0]).toBeLessThanOrEqual(joinedAt + 1);
+  expect(heard).toEqual(Array.from({ length: heard.length }, (_, at) => (heard[0] ?? 0) + at));
+  await comer.stop();
+});
+
+test('an instance that starts beside a long transaction serves what it can, and changes once that has ended', async () => {
+  const writer = new pg.Client({ connectionString: world.databaseUrl });
+  await writer.connect();
+  await writer.query('begin; insert into rows values (-1)');
+  const comer = await startBackend({ ...world.options, port: 0 });
+  const socket = await raw(comer.url);
+  const self = await socket.join('meanwhile', { broadcast: { self: true } });
+  socket.push('realtime:meanwhile', 'broadcast', { event: 'x', payload: {} }, self);
+  await socket.frame(({ event }) => event === 'broadcast');
+  const asked = { postgres_changes: [{ event: 'INSERT', schema: 'public', table: 'rows' }] };
+  const refused = await socket.reply(socket.push('realtime:changes', 'phx_join', { config: asked }));
+  expect(refused.response['reason']).toMatch(/^InitializingProjectConnection/);
+  await writer.query('commit');
+  await writer.end();
+  await expect
+    .poll(
+      async () => (await socket.reply(socket.push('realtime:changes', 'phx_join', { config: asked }))).status,
+    )
+    .toBe('ok');
+  await admin.query('insert into rows values (-2)');
+  const { payload } = await socket.frame(({ event }) => event === 'postgres_changes');
+  expect(payload['data']).toMatchObject({ record: { id: -2 } });
+  await comer.stop();
 });
 
 test('presence is one for all: who is elsewhere, who comes later, who leaves', async () => {

@@ -1,6 +1,8 @@
 // Clients that read slowly, and a server that is full: what waits stays bounded, and others notice nothing.
+import pg from 'pg';
 import { WebSocket } from 'ws';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket } from './raw-socket.ts';
 
@@ -8,7 +10,13 @@ const YAML = `
 version: 1
 project: { name: slow }
 realtime: { limits: { messages: 1000, connections: 4 } }
-tables: {}
+tables:
+  rows:
+    realtime: true
+    rls: false
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: text, type: text }
 `;
 
 let world: BackendWorld;
@@ -48,6 +56,68 @@ test('a reader that stops loses broadcasts, is told, and gets what comes after i
   await slow.frame((frame) => frame.payload['event'] === 'last');
 });
 
+test('changes come however slow the reader is, until too much waits: then its connection ends, and no other', async () => {
+  const [sender, quick] = [sockets[0]!, sockets[2]!];
+  const admin = new pg.Client({ connectionString: world.databaseUrl });
+  await admin.connect();
+  sockets[1]!.close();
+  const slow = await open();
+  const asked = { postgres_changes: [{ event: 'INSERT', schema: 'public', table: 'rows' }] };
+  for (const socket of [slow, quick]) await socket.join('rows', asked);
+  const joinRef = await sender.join('rows', { broadcast: { ack: true } });
+  const rows = (socket: RawSocket): unknown[] =>
+    socket
+      .of('postgres_changes')
+      .map(({ payload }) => (payload['data'] as { record: { id: number } }).record.id);
+  const insert = async (from: number, to: number): Promise<void> => {
+    await admin.query(
+      `insert into rows select n, repeat('x', 900000) from generate_series($1::int, $2::int) n`,
+      [from, to],
+    );
+    await expect.poll(() => rows(quick).at(-1), { interval: 10 }).toBe(to);
+  };
+  slow.ws.pause();
+  const text = 'x'.repeat(200_000);
+  // More than the system takes, so that broadcasts are left out.
+  for (let n = 0; n < 30; n++) {
+    await sender.reply(
+      sender.push('realtime:rows', 'broadcast', { event: 'n', payload: { n, text } }, joinRef),
+    );
+  }
+  await insert(0, 0);
+  slow.ws.resume();
+  await expect.poll(() => rows(slow)).toEqual([0]);
+  slow.ws.pause();
+  for (let from = 1; from < 28; from += 3) await insert(from, from + 2);
+  slow.ws.resume();
+  await expect.poll(() => slow.closed).toBeDefined();
+  expect(rows(slow).length).toBeLessThan(28);
+  expect(rows(quick)).toEqual(Array.from({ length: 28 }, (_, id) => id));
+  sockets[1] = await open();
+  await admin.end();
+});
+
+test('an instance that is alone tells nobody of its broadcasts, small or large', async () => {
+  const other = new pg.Client({ connectionString: world.databaseUrl });
+  await other.connect();
+  const heard: string[] = [];
+  other.on('notification', ({ channel }) => heard.push(channel));
+  for (let at = 0; at < 16; at++) await other.query(`listen svc_rt_${at}`);
+  const [sender, reader] = [sockets[0]!, sockets[2]!];
+  const joinRef = await sender.join('alone');
+  await reader.join('alone');
+  for (const size of [10, 2_500_000]) {
+    const payload = { x: 'x'.repeat(size) };
+    sender.push('realtime:alone', 'broadcast', { event: 'x', payload }, joinRef);
+  }
+  await expect
+    .poll(() => reader.of('broadcast').filter(({ topic }) => topic === 'realtime:alone').length)
+    .toBe(2);
+  const { rowCount } = await other.query('select from realtime.overflow');
+  expect([heard, rowCount]).toEqual([[], 0]);
+  await other.end();
+});
+
 test('one large broadcast makes nobody slow: what follows arrives', async () => {
   const [sender, reader] = [sockets[0]!, sockets[2]!];
   const joinRef = await sender.join('large');
@@ -77,4 +147,20 @@ test('beyond the limit of connections an upgrade is answered 429; a place that i
   expect(await status()).toBe(429);
   fourth.close();
   await expect.poll(status).toBe(101);
+});
+
+test('limits of another file hold at once, for sockets that stay open', async () => {
+  const socket = sockets[0]!;
+  const joinRef = await socket.join('limits');
+  const text = YAML.replace('messages: 1000', 'messages: 1');
+  const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables: {} });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  await world.backend.reload(loaded.config);
+  for (let n = 0; n < 50; n++) {
+    socket.push('realtime:limits', 'broadcast', { event: 'n', payload: { n } }, joinRef);
+  }
+  await socket.frame(({ event, joinRef: of }) => event === 'phx_close' && of === joinRef);
+  expect(socket.of('system').at(-1)?.payload['message']).toBe('Too many messages per second');
+  await socket.settle();
+  expect(socket.closed).toBeUndefined();
 });

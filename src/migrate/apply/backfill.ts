@@ -1,5 +1,6 @@
 // Fills a column in batches, each a short transaction, so that writers wait for no more than one of them.
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
+import { UNTOLD } from '../../postgres/replication/untold.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
 import { withLockRetries } from '../locks.ts';
 import type { Action } from '../plan/step.ts';
@@ -34,7 +35,10 @@ export async function backfill(
   };
   const run = (statement: string): Promise<unknown> =>
     withLockRetries(session, [`${action.schema}.${action.table}`], settings, () =>
-      inTransaction(session, local, () => session.query(raw(statement))),
+      inTransaction(session, local, async () => {
+        if (action.isCopy === true) await session.query(UNTOLD);
+        return await session.query(raw(statement));
+      }),
     );
   // A partitioned table has no pages of its own.
   if (size?.isPartitioned) return void (await run(update));

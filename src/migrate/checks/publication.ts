@@ -1,7 +1,6 @@
 // Tables whose changes PostgreSQL could not tell, or whose updates it would refuse once they are told; and what a person
 // should know before they are.
 import type { Change } from '../diff/change.ts';
-import type { OnlineTypeChanges } from '../plan/types/online-type-change.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
@@ -53,21 +52,12 @@ function refusalsOf(
   return refusals;
 }
 
-export function notePublished(
-  changes: readonly Change[],
-  { columns: retyped }: Pick<OnlineTypeChanges, 'columns'>,
-): string[] {
-  const full = changes.flatMap((change) =>
+export function notePublished(changes: readonly Change[]): string[] {
+  return changes.flatMap((change) =>
     change.kind === 'set-replica-identity' && change.identity === 'full'
       ? [
           `${change.table.at}.realtime: with old: full each update and delete writes the whole row to the write-ahead log`,
         ]
       : [],
   );
-  const copied = [...retyped.values()].flatMap(({ change }) =>
-    change.live.published !== 'no' && change.table.model.realtime !== undefined
-      ? [`${change.column.at}: whoever subscribes to ${change.table.name} is told of each row that is copied`]
-      : [],
-  );
-  return [...full, ...copied];
 }

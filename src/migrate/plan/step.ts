@@ -83,6 +83,8 @@ export type Action =
       readonly where?: string | undefined;
       /** Triggers of the database do not fire: a backfill is no update that anybody made. */
       readonly quiet: boolean;
+      /** No reader of the table sees a difference, so that nobody who listens to its changes is told. */
+      readonly isCopy?: boolean | undefined;
     };
 
 /** The order inside a lane; steps of one stage keep the order in which they were planned. */

@@ -40,7 +40,9 @@ export type Message =
   | RowChange
   | { readonly kind: 'commit'; readonly lsn: bigint }
   | { readonly kind: 'relation'; readonly relation: Relation }
-  /** What nobody here needs: TRUNCATE, types, origins, messages. */
+  /** Of whoever called `pg_logical_emit_message`. Unless it is a part of its transaction, it comes at any time. */
+  | { readonly kind: 'message'; readonly prefix: string; readonly isOfTransaction: boolean }
+  /** What nobody here needs: TRUNCATE, types, origins. */
   | { readonly kind: 'other' };
 
 const EPOCH_2000_MS = 946_684_800_000;
@@ -77,6 +79,11 @@ export function readMessage(bytes: Buffer, start: number, end: number): Message 
       const relation = reader.uint32();
       const isWholeOld = reader.char() === 'O';
       return change('delete', relation, undefined, reader.tuple(), isWholeOld, end - start);
+    }
+    case 'M': {
+      const isOfTransaction = (reader.uint8() & 1) === 1;
+      reader.skip(8);
+      return { kind: 'message', prefix: reader.text(), isOfTransaction };
     }
     default:
       return OTHER;

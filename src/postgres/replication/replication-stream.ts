@@ -78,7 +78,7 @@ export class ReplicationStream {
     this.#send(
       0x51,
       Buffer.from(
-        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}')\0`,
+        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}', messages 'true')\0`,
       ),
     );
     this.#status = setInterval(() => this.#tick(), STATUS_EVERY_MS).unref();

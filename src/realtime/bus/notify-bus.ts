@@ -24,6 +24,9 @@ const SILENT_AFTER_MS = 15_000;
 const SETTLE_MS = 100;
 const BYE_MS = 1_000;
 const HELLO_EVERY_MS = 1_000;
+/** Rows of large messages are read within milliseconds. */
+const KEEP_ROWS = '1 minute';
+const LOOK_FOR_ROWS_MS = 120_000;
 /** What waits while the database does not answer. */
 const MOST_WAITING = 10_000;
 
@@ -58,6 +61,8 @@ export class NotifyBus implements Bus {
   readonly #numbers = new Map<string, number>();
   #waiting: Waiting[] = [];
   #isSending = false;
+  /** When the last row for a large message was written, by `performance.now()`. */
+  #wroteRowAt = Number.NEGATIVE_INFINITY;
   #listener: Listener | undefined;
   #beat: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -181,6 +186,17 @@ export class NotifyBus implements Bus {
     this.#post({ kind: 'beat' });
     const silentSince = performance.now() - (this.#options.silentAfterMs ?? SILENT_AFTER_MS);
     for (const [name, { heardAt }] of this.#peers) if (heardAt < silentSince) this.#drop(name);
+    if (performance.now() - this.#wroteRowAt < LOOK_FOR_ROWS_MS) void this.#removeRows();
+  }
+
+  async #removeRows(): Promise<void> {
+    try {
+      await this.#context.owner.query(
+        sql`delete from realtime.overflow where at < now() - ${KEEP_ROWS}::interval`,
+      );
+    } catch (error) {
+      this.#context.log.debug({ err: error }, 'rows of large broadcasts could not be removed');
+    }
   }
 
   #drop(name: string): void {
@@ -224,6 +240,7 @@ export class NotifyBus implements Bus {
       bus.add('overflow', rows.length);
       try {
         if (rows.length > 0) {
+          this.#wroteRowAt = performance.now();
           await this.#context.owner.query(sql`
             insert into realtime.overflow (id, body)
             select * from unnest(${rows.map(({ id }) => id)}::uuid[], ${rows.map(({ body }) => body)}::text[])`);

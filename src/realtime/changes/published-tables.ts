@@ -1,7 +1,6 @@
 // What is known of the tables that tell of their changes, from the catalog and from the file. Read again when either has
 // changed.
-import type { Config } from '../../config/config.ts';
-import type { FeatureContext } from '../../http/feature.ts';
+import type { FeatureContext, Snapshot } from '../../http/feature.ts';
 import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
 import { ident, raw, type Sql } from '../../postgres/sql.ts';
 
@@ -22,7 +21,7 @@ export type PublishedTable = {
   /** Of the primary key, in its order. Empty when there is none. */
   readonly key: readonly string[];
   readonly hasRowSecurity: boolean;
-  /** Columns that the role may select. */
+  /** Columns that the role may select, as far as the file shows them. */
   readonly selectable: Readonly<Record<DatabaseRole, ReadonlySet<string>>>;
   /** Roles that some policy lets see rows. */
   readonly seenBy: ReadonlySet<string>;
@@ -84,29 +83,30 @@ export class PublishedTables {
 
   /** True when it was read: something may be different. */
   async refresh(isForced = false): Promise<boolean> {
-    const { version, config } = this.#context.snapshot();
-    if (version === this.version && !isForced) return false;
-    this.#reading ??= this.#read(config, version).finally(() => {
+    const snapshot = this.#context.snapshot();
+    if (snapshot.version === this.version && !isForced) return false;
+    this.#reading ??= this.#read(snapshot).finally(() => {
       this.#reading = undefined;
     });
     await this.#reading;
     return true;
   }
 
-  async #read(config: Config, version: number): Promise<void> {
+  async #read({ config, catalog, version }: Snapshot): Promise<void> {
     const rows = await this.#context.owner.query<Row>(QUERY);
-    const declared = new Map(config.tables.map((table) => [`${table.schema}.${table.name}`, table.realtime]));
+    const declared = new Map(config.tables.map((table) => [`${table.schema}.${table.name}`, table]));
     this.#tables = new Map(
       rows.map(({ selectable, seen_by, identity, ...same }) => {
         const key = `${same.schema}.${same.name}`;
         // A member that somebody added by hand is served as if the file said `true`.
-        const file = declared.get(key);
+        const file = declared.get(key)?.realtime;
+        const shown = shownColumns({ config, catalog }, same);
         const table: PublishedTable = {
           ...same,
           selectable: {
-            anon: new Set(selectable.anon),
-            authenticated: new Set(selectable.authenticated),
-            service_role: new Set(selectable.service_role),
+            anon: shown(selectable.anon),
+            authenticated: shown(selectable.authenticated),
+            service_role: shown(selectable.service_role),
           },
           seenBy: new Set([...seen_by, 'service_role']),
           events: file ? new Set(file.events) : ALL,
@@ -118,6 +118,35 @@ export class PublishedTables {
     );
     this.version = version;
   }
+}
+
+type Columns = (ofRole: readonly string[] | null) => ReadonlySet<string>;
+
+/**
+ * What no API shows: columns that have left the file and are kept, and the one that is filled while the type of another is
+ * changed. Of a table that the file does not declare everything is shown, unless it says which columns are.
+ */
+function shownColumns(
+  { config, catalog }: Pick<Snapshot, 'config' | 'catalog'>,
+  { schema, name }: Pick<PublishedTable, 'schema' | 'name'>,
+): Columns {
+  const isIt = (one: { readonly schema: string; readonly name: string }): boolean =>
+    one.schema === schema && one.name === name;
+  const fields = config.tables.find(isIt)?.fields;
+  const exposed = config.expose.relations.find(isIt)?.columns;
+  if (!fields && !exposed) return (ofRole) => new Set(ofRole);
+  // While a rename is rolled out, the database has one name or the other.
+  const renamed = (catalog.renames ?? []).filter(
+    (one) => one.schema === schema && one.of === name && one.kind === 'relation',
+  );
+  const shown = new Set(
+    fields?.flatMap((field) => [
+      field.name,
+      field.renamedFrom,
+      ...renamed.filter(({ from }) => from === field.name).map(({ to }) => to),
+    ]) ?? exposed,
+  );
+  return (ofRole) => new Set(ofRole?.filter((column) => shown.has(column)));
 }
 
 export function tableIdent({ schema, name }: PublishedTable): Sql {

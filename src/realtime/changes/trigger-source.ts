@@ -41,6 +41,8 @@ export class TriggerSource implements ChangeSource {
   readonly #closing = new AbortController();
   readonly #relations = new Map<string, Relation>();
   #tables: ReadonlyMap<string, Recorded> = new Map();
+  /** By oid of the table. */
+  #triggers: ReadonlyMap<string, string> = new Map();
   #state: SourceState = 'connecting';
   #since = performance.now();
   #wasLive: boolean;
@@ -150,7 +152,7 @@ export class TriggerSource implements ChangeSource {
       try {
         // Somebody who joins wants to hear of all members.
         const isDue = performance.now() - this.#lookedAt > LOOK_EVERY_MS;
-        if ((askers.length > 0 || isDue) && (await this.#record()) > 0) onGap();
+        if ((askers.length > 0 || isDue) && (await this.#record())) onGap();
         if (isDue) await this.#lookAfter();
         if (performance.now() - polledAt > MOST_BETWEEN_MS) throw new Error('nothing was read for too long');
         polledAt = performance.now();
@@ -176,15 +178,17 @@ export class TriggerSource implements ChangeSource {
     await this.#record();
   }
 
-  /** Returns how many tables are told of from now on only. */
-  async #record(): Promise<number> {
-    const { tables, added, failed } = await recordMembers(this.#options.context);
+  /** True when some tables are told of only since the last time, whichever instance saw to it. */
+  async #record(): Promise<boolean> {
+    const before = this.#triggers;
+    const { tables, triggers, failed } = await recordMembers(this.#options.context);
     this.#tables = tables;
+    this.#triggers = triggers;
     this.#relations.clear();
     for (const [table, error] of failed) {
       this.#say(`the table ${table} could not get a trigger, so its changes are not sent to clients`, error);
     }
-    return added;
+    return [...triggers].some(([table, trigger]) => before.get(table) !== trigger);
   }
 
   /** A sign of life, and what is there no longer. */

@@ -1,6 +1,7 @@
 // Row triggers on the tables that tell of their changes, and on `realtime.messages`: there while changes are read by them,
 // and at no other time.
 import type { FeatureContext } from '../../http/feature.ts';
+import { IS_TOLD } from '../../postgres/replication/untold.ts';
 import { ident, raw, sql } from '../../postgres/sql.ts';
 
 /** Names that begin so are svc's: no migration touches them. It is the last to fire. */
@@ -17,13 +18,14 @@ export type Recorded = {
   readonly key: readonly string[];
 };
 
-type Member = Recorded & { readonly isRecorded: boolean };
+/** `trigger`: its oid. */
+type Member = Recorded & { readonly trigger: string | null };
 
 export type Recording = {
   /** By oid. */
   readonly tables: ReadonlyMap<string, Recorded>;
-  /** How many triggers were missing. */
-  readonly added: number;
+  /** By oid of the table, that of its trigger. Another one than before: in between nothing was told. */
+  readonly triggers: ReadonlyMap<string, string>;
   /** Tables that could not get theirs, and why. */
   readonly failed: ReadonlyMap<string, unknown>;
 };
@@ -32,23 +34,22 @@ const MEMBERS = sql`
 select c.oid::text as oid, n.nspname as schema, c.relname as name, c.relreplident::text as identity,
   (select coalesce(json_agg(a.attname), '[]') from pg_index i join pg_attribute a
     on a.attrelid = c.oid and a.attnum = any (i.indkey::int2[]) where i.indrelid = c.oid and i.indisprimary) as key,
-  exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = ${TRIGGER}) as "isRecorded"
+  (select t.oid::text from pg_trigger t where t.tgrelid = c.oid and t.tgname = ${TRIGGER}) as trigger
 from pg_publication p join pg_publication_rel m on m.prpubid = p.oid join pg_class c on c.oid = m.prrelid
   join pg_namespace n on n.oid = c.relnamespace where p.pubname = 'svc_realtime'`;
 
-/** Makes what is missing. */
+/** Makes what is missing, unless another instance does. */
 export async function recordMembers({ owner }: FeatureContext): Promise<Recording> {
-  const members = await owner.query<Member>(MEMBERS);
-  const failed = new Map<string, unknown>();
-  let added = 0;
-  for (const { schema, name, isRecorded } of members) {
-    if (isRecorded) continue;
+  let members = await owner.query<Member>(MEMBERS);
+  const faults = new Map<string, unknown>();
+  const missing = members.filter(({ trigger }) => trigger === null);
+  for (const { oid, schema, name } of missing) {
     const table = ident(schema, name);
     // Rows by which rights are found out are never kept.
     const which =
       schema === 'realtime'
         ? raw(`after insert on realtime.messages for each row when (new.inserted_at < '9000-01-01')`)
-        : sql`after insert or update or delete on ${table} for each row`;
+        : sql`after insert or update or delete on ${table} for each row when (${IS_TOLD})`;
     try {
       await owner.transaction(async (db) => {
         await db.query(raw(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`));
@@ -56,12 +57,20 @@ export async function recordMembers({ owner }: FeatureContext): Promise<Recordin
           sql`create or replace trigger ${ident(TRIGGER)} ${which} execute function realtime.record_change()`,
         );
       });
-      added += 1;
     } catch (error) {
-      failed.set(`${schema}.${name}`, error);
+      faults.set(oid, error);
     }
   }
-  return { tables: new Map(members.map((member) => [member.oid, member])), added, failed };
+  if (missing.length > 0) members = await owner.query<Member>(MEMBERS);
+  return {
+    tables: new Map(members.map((member) => [member.oid, member])),
+    triggers: new Map(members.flatMap(({ oid, trigger }) => (trigger === null ? [] : [[oid, trigger]]))),
+    failed: new Map(
+      members.flatMap(({ oid, schema, name, trigger }) =>
+        trigger === null && faults.has(oid) ? [[`${schema}.${name}`, faults.get(oid)]] : [],
+      ),
+    ),
+  };
 }
 
 /** Removes those of tables that are no members any more, or all of them. Returns whether none is left. */

@@ -3,6 +3,7 @@
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import type { Begin, Message, Relation } from '../../postgres/replication/pgoutput.ts';
 import { openReplication, type ReplicationStream } from '../../postgres/replication/replication-stream.ts';
+import { UNTOLD_PREFIX } from '../../postgres/replication/untold.ts';
 import { raw } from '../../postgres/sql.ts';
 import { wait, type ChangeSource, type SourceOptions, type SourceState } from './change-source.ts';
 
@@ -24,6 +25,8 @@ export class WalSource implements ChangeSource {
   readonly #relations = new Map<number, Relation>();
   #stream: ReplicationStream | undefined;
   #transaction: Begin | undefined;
+  /** Nobody is to be told of the rest of the transaction. */
+  #isUntold = false;
   #state: SourceState = 'connecting';
   #wasLive: boolean;
   #isRefused = false;
@@ -143,6 +146,10 @@ export class WalSource implements ChangeSource {
     switch (message.kind) {
       case 'begin':
         this.#transaction = message;
+        this.#isUntold = false;
+        break;
+      case 'message':
+        if (message.isOfTransaction && message.prefix === UNTOLD_PREFIX) this.#isUntold = true;
         break;
       case 'relation':
         this.#relations.set(message.relation.oid, message.relation);
@@ -151,7 +158,7 @@ export class WalSource implements ChangeSource {
       case 'update':
       case 'delete': {
         const relation = this.#relations.get(message.relation);
-        if (relation && this.#transaction) {
+        if (relation && this.#transaction && !this.#isUntold) {
           this.#options.onChange({ transaction: this.#transaction, relation, change: message });
         }
         break;

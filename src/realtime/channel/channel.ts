@@ -1,6 +1,6 @@
 // One channel of one socket: joining → joined → closed. What it receives is worked on one after another, so that
 // broadcasts leave in the order in which they came, also where the first has to ask the database for its right.
-import type { Caller } from '../../identity/caller.ts';
+import { ANON, type Caller } from '../../identity/caller.ts';
 import { ReadLease } from '../access/read-lease.ts';
 import type { ChangesSubscription } from '../changes/changes.ts';
 import {
@@ -161,10 +161,12 @@ export class Channel implements Member {
     if (replay && !isPrivate) throw cannotReplay('Only private channels keep messages');
     if (!isPrivate && this.#services.settings().privateOnly) throw privateOnly();
     if (this.#request.changes.length > MOST_BINDINGS) throw tooManyBindings(MOST_BINDINGS);
-    this.#caller = await callerOf(this.#request.token, this.#host.caller, this.#services.context.credentials);
-    await this.#services.sessions.assertAlive(this.#caller);
+    const caller = await this.#verified(this.#request.token);
+    // From here on it hears of it when the session or the signing key ends.
+    this.#caller = caller;
+    await this.#services.sessions.assertAlive(caller);
+    this.#assertStill(caller);
     if (isPrivate) {
-      const caller = this.#caller;
       this.#rights = await this.#services.rights.mayRead(topic, caller, this.#host.headers);
       this.#assertStill(caller);
       if (!this.#rights.broadcast && !this.#rights.presence) throw mayNotRead(topic);
@@ -176,9 +178,21 @@ export class Channel implements Member {
     }
   }
 
-  /** Throws `JoinRefused` when the session ended while something was asked in its name. */
+  /**
+   * Whom a token stands for now; without one whoever opened the socket, which may have been done with a token as well.
+   * Throws `JoinRefused`.
+   */
+  async #verified(token: string | undefined): Promise<Caller> {
+    const { caller } = this.#host;
+    return await callerOf(token ?? caller.token ?? undefined, caller, this.#services.context.credentials);
+  }
+
+  /** Throws `JoinRefused` when the session or the token ended while something was asked in its name. */
   #assertStill(caller: Caller): void {
     if (caller !== this.#caller) throw badToken('Session has ended');
+    const end = endOf(caller);
+    const late = end === undefined ? 0 : this.#services.context.now().getTime() - end;
+    if (late >= GRACE_MS) throw badToken(SYSTEM.expired(Math.round(late / 1000)));
   }
 
   async #enter(ref: string | null): Promise<void> {
@@ -401,7 +415,7 @@ export class Channel implements Member {
     if (typeof token !== 'string' || token === '' || token === this.#caller.token) return;
     let caller: Caller;
     try {
-      caller = await callerOf(token, this.#host.caller, this.#services.context.credentials);
+      caller = await this.#verified(token);
       // A key says nothing about a user: clients send theirs when they have no session yet.
       if (caller.token === null) return;
       await this.#services.sessions.assertAlive(caller);
@@ -427,7 +441,33 @@ export class Channel implements Member {
 
   /** The user has signed out somewhere, was banned or deleted: what is left is the key of the socket. */
   async sessionEnded(): Promise<void> {
-    await this.actFor(this.#host.caller).catch(() => this.fail());
+    const ended = this.#caller;
+    try {
+      const caller = await this.#verified(undefined);
+      await this.#services.sessions.assertAlive(caller);
+      // A token of another session may have come meanwhile.
+      if (ended === this.#caller) await this.actFor(caller);
+    } catch (error) {
+      if (ended === this.#caller) this.#loseToken(error);
+    }
+  }
+
+  /** Keys that sign tokens have changed: a token that does not verify any more has ended. */
+  async verifyAgain(): Promise<void> {
+    const caller = this.#caller;
+    if (caller.token === null) return;
+    try {
+      await this.#verified(caller.token);
+    } catch (error) {
+      if (caller === this.#caller) this.#loseToken(error);
+    }
+  }
+
+  #loseToken(error: unknown): void {
+    if (!(error instanceof JoinRefused)) this.fail();
+    // The join notices it, and is refused.
+    else if (this.#state === 'joining') this.#caller = ANON;
+    else this.close('error', error.reason);
   }
 
   /** Asks again what policies say. False when the channel had to be closed. */

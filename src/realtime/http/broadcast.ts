@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { readBody } from '../../http/body.ts';
 import { resolveDataCaller, type Caller } from '../../identity/caller.ts';
-import { fitsBinaryHead, isObject } from '../gateway/message.ts';
+import { fitsBinaryHead, isObject, jsonText, UnreadableFrame } from '../gateway/message.ts';
 import type { Broadcast, RoomName } from '../hub/room.ts';
 import {
   badBody,
@@ -61,7 +61,7 @@ export function registerBroadcast(app: FastifyInstance, services: Services): voi
       if (type !== 'application/json' && type !== 'application/octet-stream') throw unsupportedType(type);
       const content =
         type === 'application/json'
-          ? { json: JSON.stringify(await readJson(services, request)) }
+          ? { json: payloadText(await readJson(services, request)) }
           : { bytes: await read(services, request) };
       if (!(await mayWrite(caller, name))) throw mayNotSend(name.topic);
       send(name, { event, content });
@@ -102,6 +102,16 @@ async function readJson(services: Services, request: FastifyRequest): Promise<un
   }
 }
 
+/** Throws a Problem. */
+function payloadText(payload: unknown): string {
+  try {
+    return jsonText(payload);
+  } catch (error) {
+    if (!(error instanceof UnreadableFrame)) throw error;
+    throw badMessages(`the payload is ${error.message}`);
+  }
+}
+
 type Message = { readonly name: RoomName; readonly broadcast: Broadcast };
 
 /** Throws a Problem that names the entries. */
@@ -118,7 +128,7 @@ function readMessages(body: unknown): Message[] {
     }
     return {
       name: { topic: withoutPrefix(topic), isPrivate: isPrivate === true },
-      broadcast: { event, content: { json: JSON.stringify(payload ?? {}) } },
+      broadcast: { event, content: { json: payloadText(payload ?? {}) } },
     };
   });
 }

@@ -190,6 +190,7 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
       value: name,
       where,
       quiet: steps.facts.mayQuiet,
+      isCopy: true,
     },
   });
   steps.add({

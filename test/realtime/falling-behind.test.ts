@@ -1,0 +1,129 @@
+// Changes that cannot be told in time: who is too far behind is told of a gap instead, and so is everybody while nothing can
+// be read for long. By both sources; the clock of the server is put forward, so that nobody waits half a minute.
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { RawSocket } from './raw-socket.ts';
+
+const YAML = `
+version: 1
+project: { name: behind }
+tables:
+  members:
+    rls: [{ operations: [select], using: "true" }]
+    fields: [{ name: id, type: uuid, primary_key: true }]
+  notes:
+    realtime: true
+    rls: [{ operations: [select], to: authenticated, using: exists (select from members m where m.id = auth.uid()) }]
+    fields: [{ name: id, type: integer, primary_key: true }]
+`;
+const ANN = '00000000-0000-4000-8000-00000000000a';
+/** More than wait in the process before the rest is held back. */
+const MANY = 6_000;
+const LATER_MS = 31_000;
+
+/** Never back again: clocks that count from a start do not go back. */
+let aheadMs = 0;
+const putForward = (): void => void (aheadMs += LATER_MS);
+
+beforeAll(() => {
+  const now = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs);
+});
+
+afterAll(() => {
+  vi.restoreAllMocks();
+});
+
+describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
+  let world: BackendWorld;
+  let admin: pg.Client;
+  let token: string;
+  const sockets: RawSocket[] = [];
+
+  beforeAll(async () => {
+    world = await startBackendWorld(`${YAML}realtime: { source: ${source} }\n`);
+    admin = new pg.Client({ connectionString: world.databaseUrl });
+    await admin.connect();
+    await admin.query('insert into members values ($1)', [ANN]);
+    token = await world.token({ role: 'authenticated', sub: ANN });
+  });
+
+  afterEach(() => {
+    for (const socket of sockets.splice(0)) socket.close();
+  });
+
+  afterAll(async () => {
+    await admin.end();
+    await world.close();
+  });
+
+  async function open(): Promise<RawSocket> {
+    const socket = await RawSocket.open(world.url, world.keys.publishable);
+    sockets.push(socket);
+    return socket;
+  }
+
+  const state = async (): Promise<unknown> =>
+    ((await (await fetch(`${world.url}/ready`)).json()) as { realtime: unknown }).realtime;
+
+  const ASKED = { postgres_changes: [{ event: 'INSERT', schema: 'public', table: 'notes' }] };
+  const heard = (socket: RawSocket): number[] =>
+    socket
+      .of('postgres_changes')
+      .map(({ payload }) => (payload['data'] as { record: { id: number } }).record.id);
+
+  test('policies that wait for a lock: what is missed is given up, and told as a gap', async () => {
+    const socket = await open();
+    const joinRef = await socket.join('notes', ASKED, token);
+    const holder = new pg.Client({ connectionString: world.databaseUrl });
+    await holder.connect();
+    await holder.query('begin; lock table members in access exclusive mode');
+    await admin.query(`insert into notes select n from generate_series(1, ${MANY}) n`);
+    // By the second question all of the rest has come, and is held back.
+    const asked = new Set<string>();
+    await expect
+      .poll(async () => {
+        const { rows } = await admin.query<{ at: string }>(`select a.query_start::text as at from pg_locks l
+          join pg_stat_activity a using (pid) where not l.granted and l.relation = 'members'::regclass`);
+        for (const { at } of rows) asked.add(at);
+        return asked.size;
+      })
+      .toBeGreaterThan(1);
+    putForward();
+    // A new slot waits for the holder as well, and a gap is told when it is over.
+    const isGivenUp = async (): Promise<boolean> =>
+      socket.of('phx_error').length > 0 || (await state()) === 'connecting';
+    await expect.poll(isGivenUp).toBe(true);
+    await holder.query('rollback');
+    await holder.end();
+    await socket.frame(({ event, joinRef: of }) => event === 'phx_error' && of === joinRef);
+    await socket.join('notes', ASKED, token);
+    await admin.query(`insert into notes values (${MANY + 1})`);
+    await expect.poll(() => heard(socket).at(-1)).toBe(MANY + 1);
+    expect(heard(socket).length).toBeLessThan(MANY);
+  });
+
+  // Triggers can always be read as soon as the database answers.
+  if (source === 'wal')
+    test('a stream that cannot be opened again for long: channels are told, and come back', async () => {
+      const socket = await open();
+      const joinRef = await socket.join('notes', ASKED, token);
+      // A new slot waits for it.
+      const writer = new pg.Client({ connectionString: world.databaseUrl });
+      await writer.connect();
+      await writer.query('begin; insert into notes values (-1)');
+      await admin.query(
+        'select pg_terminate_backend(active_pid) from pg_replication_slots where database = current_database()',
+      );
+      await expect.poll(state).toBe('connecting');
+      putForward();
+      await socket.frame(({ event, joinRef: of }) => event === 'phx_error' && of === joinRef);
+      await writer.query('commit');
+      await writer.end();
+      await expect.poll(state).toBe('live');
+      await socket.join('notes', ASKED, token);
+      await admin.query('insert into notes values (-2)');
+      await expect.poll(() => heard(socket)).toEqual([-2]);
+    });
+});

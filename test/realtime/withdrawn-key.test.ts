@@ -1,0 +1,144 @@
+// A signing key that is withdrawn: what its tokens had opened ends, at every instance. And sockets that were opened with a
+// token in the place of a key.
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { Keyring } from '../../src/identity/keyring.ts';
+import { SigningKeys } from '../../src/identity/signing-keys.ts';
+import { signToken } from '../../src/identity/token.ts';
+import { startBackend, type Backend } from '../../src/server/backend.ts';
+import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { RawSocket } from './raw-socket.ts';
+
+const YAML = `
+version: 1
+project: { name: withdrawn }
+tables:
+  notes:
+    realtime: true
+    rls: [{ operations: [select], to: authenticated, using: "true" }]
+    fields: [{ name: id, type: integer, primary_key: true }]
+realtime:
+  rls: [{ operations: [select, insert], to: authenticated, check: "true" }]
+`;
+const USER = '00000000-0000-4000-8000-00000000000a';
+
+let world: BackendWorld;
+let other: Backend;
+let admin: pg.Client;
+let signingKeys: SigningKeys;
+const sockets: RawSocket[] = [];
+
+beforeAll(async () => {
+  world = await startBackendWorld(YAML);
+  other = await startBackend({ ...world.options, port: 0 });
+  admin = new pg.Client({ connectionString: world.databaseUrl });
+  await admin.connect();
+  const keyring = await Keyring.open(world.owner, { current: world.keys.secret, previous: [] }, 'refuse');
+  signingKeys = new SigningKeys(world.owner, keyring.box('signing keys'));
+  await signingKeys.load();
+});
+
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.close();
+});
+
+afterAll(async () => {
+  await other.stop();
+  await admin.end();
+  await world.close();
+});
+
+/** Signed with the key that is in use now. */
+async function tokenNow(claims: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  const now = Math.floor(Date.now() / 1000);
+  return await signToken(
+    { iat: now, exp: now + 600, aud: 'authenticated', role: 'authenticated', sub: USER, ...claims },
+    signingKeys.signing,
+  );
+}
+
+async function open(url: string, key = world.keys.publishable): Promise<RawSocket> {
+  const socket = await RawSocket.open(url, key);
+  sockets.push(socket);
+  return socket;
+}
+
+const closes = async (socket: RawSocket, joined: string): Promise<unknown> =>
+  await socket.frame(({ event, joinRef }) => event === 'phx_close' && joinRef === joined);
+
+const joinReason = async (socket: RawSocket, topic: string, token?: string): Promise<unknown> => {
+  const config = { private: true };
+  const ref = socket.push(`realtime:${topic}`, 'phx_join', { config, access_token: token });
+  return (await socket.reply(ref)).response['reason'];
+};
+
+test('closes the channels of its tokens at every instance, and no others', async () => {
+  const [here, there] = await Promise.all([open(world.url), open(other.url)]);
+  const changes = [{ event: '*', schema: 'public', table: 'notes' }];
+  const old = await tokenNow();
+  const privates = [
+    await here.join('mine', { private: true, postgres_changes: changes }, old),
+    await there.join('mine', { private: true }, old),
+  ];
+  const isPublic = await there.join('public', {}, old);
+  const byKey = await there.join('by key');
+  const { kid } = signingKeys.signing;
+  await signingKeys.rotate('now');
+  const young = await tokenNow();
+  const stays = await there.join('young', { private: true }, young);
+  await signingKeys.revoke(kid);
+  await closes(here, privates[0]!);
+  await closes(there, privates[1]!);
+  await closes(there, isPublic);
+  expect(here.of('system').at(-1)?.payload).toMatchObject({ extension: 'system', status: 'error' });
+  await admin.query('insert into notes values (1)');
+  expect(await joinReason(there, 'mine', old)).toMatch(/^JwtSignatureError/);
+  await Promise.all([here.settle(), there.settle()]);
+  expect(here.of('postgres_changes')).toEqual([]);
+  const closed = there.of('phx_close').map(({ joinRef }) => joinRef);
+  expect(closed).not.toContain(byKey);
+  expect(closed).not.toContain(stays);
+  // A channel that was given a token of the next key in time stays as well.
+  expect(await joinReason(there, 'again', young)).toBeUndefined();
+});
+
+test('a channel that took a token of the next key in time goes on', async () => {
+  const [socket, witness] = await Promise.all([open(other.url), open(other.url)]);
+  const { kid } = signingKeys.signing;
+  const old = await tokenNow();
+  const joinRef = await socket.join('renewed', { private: true, broadcast: { self: true } }, old);
+  const witnessed = await witness.join('witness', {}, old);
+  await signingKeys.rotate('now');
+  socket.push('realtime:renewed', 'access_token', { access_token: await tokenNow() }, joinRef);
+  await socket.settle();
+  await signingKeys.revoke(kid);
+  await closes(witness, witnessed);
+  socket.push('realtime:renewed', 'broadcast', { event: 'still', payload: {} }, joinRef);
+  await socket.frame(({ event }) => event === 'broadcast');
+});
+
+test('a socket that was opened with one of its tokens opens nothing more', async () => {
+  const token = await tokenNow();
+  const socket = await open(world.url, token);
+  const joinRef = await socket.join('by token', { private: true });
+  await signingKeys.revoke(signingKeys.signing.kid);
+  await closes(socket, joinRef);
+  expect(await joinReason(socket, 'by token')).toMatch(/^JwtSignatureError/);
+});
+
+test('a socket that was opened with the token of a session is nobody once the session has ended', async () => {
+  const signedUp = await fetch(`${world.url}/auth/v1/signup`, {
+    method: 'POST',
+    headers: { apikey: world.keys.publishable, 'content-type': 'application/json' },
+    body: JSON.stringify({ email: 'ann@example.com', password: 'ann-password-1' }),
+  });
+  const { access_token: token } = (await signedUp.json()) as { access_token: string };
+  const socket = await open(other.url, token);
+  const joinRef = await socket.join('session', { private: true });
+  await fetch(`${world.url}/auth/v1/logout?scope=global`, {
+    method: 'POST',
+    headers: { apikey: world.keys.publishable, authorization: `Bearer ${token}` },
+  });
+  await closes(socket, joinRef);
+  expect(await joinReason(socket, 'session')).toMatch(/^InvalidJWTToken: Session has ended/);
+});
