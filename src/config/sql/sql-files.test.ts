@@ -297,7 +297,22 @@ const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
   ['create sequence s owned by profiles.id', /made with the column/],
   ['create sequence s; grant update on sequence s to anon', /does not grant update on sequences/],
   ['grant usage on sequence s to anon', /no SQL file makes s/],
-  ['create rule r as on insert to profiles do instead nothing', /this statement has no place/],
+  [
+    'create rule r as on insert to nothing do instead nothing',
+    /no table nothing in the file that this statement/,
+  ],
+  ['create rule "_RETURN" as on select to profiles do instead select 1', /a rule ON SELECT is a view/],
+  ['create statistics on id, name from profiles', /these statistics have no name/],
+  ['create type t as range (subtype = int, canonical = f)', /with CANONICAL/],
+  ['create aggregate a (basetype = int, sfunc = f, stype = int)', /names its argument behind it/],
+  [
+    'alter text search configuration c add mapping for word with simple',
+    /no SQL file makes the text search conf/,
+  ],
+  [`comment on aggregate a(int) is 'x'`, /no SQL file makes the aggregate a\(int4\)/],
+  ['create operator class c for type int using btree as operator 1 <', /CREATE OPERATOR CLASS has no place/],
+  ['create type t (input = f, output = g)', /this CREATE has no place/],
+  [`-- svc: renamed_from=a\ncreate collation c (locale = 'C')`, /svc does not rename a collation/],
   [`comment on table profiles is 'x'`, /svc does not keep this comment/],
   ['comment on function f() is null', /no SQL file makes f/],
   [`create function f() returns int return 1`, /whose body is no text|no language/],
@@ -311,7 +326,6 @@ const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
     /runs for each row/,
   ],
   [`-- svc: keep\ncreate view v as select 1 as a`, /does not know what “keep” means/],
-  [`create type t as range (subtype = int)`, /this statement has no place/],
   [`\\d profiles`, /syntax error/],
 ];
 
