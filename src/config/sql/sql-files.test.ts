@@ -158,6 +158,18 @@ const OTHERS: ReadonlyArray<readonly [what: string, sql: string, keys: string]> 
       b: { schema: crm, type: bigint, increment: -5, min: -9223372036854775808, max: -1, start: -7, cache: 3, cycle: true, usage: [], renamed_from: c },
       d: { type: smallint, start: 12, usage: [] } }`,
   ],
+  [
+    'what has no key, with what completes it',
+    `comment on aggregate public.a(int) is 'All'; grant execute on function a(integer) to anon, reporting; revoke all on function a(integer) from anon;
+     create aggregate a(int) (sfunc = int4pl, stype = int);
+     alter text search configuration public.c add mapping for word with simple; create text search configuration c (parser = default);
+     create rule r as on delete to public.profiles do instead nothing; comment on rule r on profiles is 'Kept';
+     alter aggregate a(int) owner to me`,
+    `statements: { "aggregate a(int4)": { create: "create aggregate a(int) (sfunc = int4pl, stype = int)", execute: [reporting], comment: All },
+      "text search configuration c": { create: create text search configuration c (parser = default),
+        alter: [alter text search configuration public.c add mapping for word with simple] },
+      "rule r on profiles": { create: create rule r as on delete to public.profiles do instead nothing, comment: Kept } }`,
+  ],
 ];
 
 describe('so is everything else', () => {
@@ -167,6 +179,7 @@ describe('so is everything else', () => {
     expect(bare(fromSql.views)).toEqual(bare(fromKeys.views));
     expect(bare(fromSql.types)).toEqual(bare(fromKeys.types));
     expect(bare(fromSql.sequences)).toEqual(bare(fromKeys.sequences));
+    expect(bare(fromSql.statements)).toEqual(bare(fromKeys.statements));
   });
 
   test('triggers go to their table, their view, or the users', async () => {

@@ -44,12 +44,16 @@ export type SequenceChange =
   | { readonly kind: 'comment-sequence'; readonly sequence: SequenceModel };
 
 export type StatementChange =
-  | { readonly kind: 'create-statement'; readonly statement: DesiredStatement; readonly live: null }
-  | {
+  | (OfTable & {
+      readonly kind: 'create-statement';
+      readonly statement: DesiredStatement;
+      readonly live: null;
+    })
+  | (OfTable & {
       readonly kind: 'recreate-statement';
       readonly statement: DesiredStatement;
       readonly live: LiveStatement;
-    }
+    })
   /** Of a text search configuration: its mappings. */
   | {
       readonly kind: 'alter-statement';
@@ -59,7 +63,10 @@ export type StatementChange =
   /** Of an aggregate. */
   | { readonly kind: 'grant-statement'; readonly statement: DesiredStatement }
   | { readonly kind: 'comment-statement'; readonly statement: DesiredStatement }
-  | { readonly kind: 'drop-statement'; readonly live: LiveStatement };
+  | (OfTable & { readonly kind: 'drop-statement'; readonly live: LiveStatement });
+
+/** `locked`: the table that is there and that a rule or statistics are of. */
+type OfTable = { readonly locked: string | null };
 
 export type Change =
   | TypeDefinitionChange

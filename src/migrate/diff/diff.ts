@@ -58,7 +58,7 @@ export function diff(
     if (!found) changes.push({ kind: 'create-schema', schema });
     if (open.has(schema) && !found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
-  const statements = diffStatements(desired.statements, live.statements, owned, rebuild);
+  const statements = diffStatements(desired.statements, live, owned, rebuild);
   const made = statements.filter(({ kind }) => kind !== 'drop-statement');
   changes.push(...withTypes(made, diffTypes(desired.types, live)));
   changes.push(...diffSequences(desired.sequences, live.sequences));

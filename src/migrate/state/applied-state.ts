@@ -153,10 +153,10 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
         where n.nspname = 'svc_meta' and p.proname ~ '^(on_update|new_user)_'
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${schemas})
       union all select t.oid::int8, t.xmin::text::int8 from pg_type t join pg_namespace n on n.oid = t.typnamespace
-        where n.nspname = any (${schemas}) and t.typtype in ('e', 'd')
+        where n.nspname = any (${schemas}) and t.typtype in ('e', 'd', 'r')
       union all select e.oid::int8, e.xmin::text::int8 from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace
         where n.nspname = any (${schemas})
-      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from managed where relkind = 'v')
+      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from tables)
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind in ('v', 'S'))
       -- A refresh leaves other versions of these rows behind, and changes nothing.

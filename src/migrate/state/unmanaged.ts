@@ -8,7 +8,7 @@ import { IS_FREE_SEQUENCE, OWN_TYPES } from '../schema/live/live-queries.ts';
 import { readStatements } from '../schema/live/live-statements.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { PUBLICATION } from '../schema/publication.ts';
-import type { LiveStatement } from '../schema/statements.ts';
+import { type LiveStatement, statementsOf } from '../schema/statements.ts';
 import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
 
 export type UnmanagedObject = {
@@ -102,16 +102,24 @@ export async function readUnmanagedObjects(
     from pg_publication p join pg_publication_rel m on m.prpubid = p.oid join pg_class c on c.oid = m.prrelid join pg_namespace n on n.oid = c.relnamespace
     where p.pubname = ${PUBLICATION} and n.nspname <> 'realtime' and n.nspname || '.' || c.relname <> all (${published})
     order by 1, 2`);
+  // Before the first run only their names are known.
+  const declared = new Set(statementsOf(model).map(nameOf));
   const statements = await readStatements(session, schemas);
   return [
     ...objects,
     ...statements
       .filter(
-        ({ identity, host }) =>
-          !ownership.statements.has(identity) && (host === null || tables.includes(host)),
+        (one) =>
+          !ownership.statements.has(one.identity) &&
+          !declared.has(nameOf(one)) &&
+          (one.host === null || tables.includes(one.host)),
       )
       .map((one) => ({ ...partsOf(one), open: isOpen(one) })),
   ].toSorted((a, b) => compare(a.what, b.what) || compare(a.name, b.name));
+}
+
+function nameOf({ kind, schema, name }: Pick<LiveStatement, 'kind' | 'schema' | 'name'>): string {
+  return `${kind} ${schema}.${name}`;
 }
 
 /** `rule quiet of public.notes` */

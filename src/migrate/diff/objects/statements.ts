@@ -2,6 +2,7 @@
 // dropped and made again, with what depends on it.
 import type { Live } from '../../schema/live/live-schema.ts';
 import type { Ownership } from '../../schema/managed.ts';
+import { keyOf } from '../../schema/model.ts';
 import { API_ROLES, PUBLIC } from '../../schema/rights/roles.ts';
 import {
   type DesiredStatement,
@@ -17,10 +18,11 @@ import { type Rebuild, rebuildKey } from '../table-diff.ts';
 
 export function diffStatements(
   desired: readonly DesiredStatement[],
-  live: Live['statements'],
+  { statements: live, tables }: Pick<Live, 'statements' | 'tables'>,
   owned: Ownership,
   rebuild: Rebuild,
 ): StatementChange[] {
+  const lockedBy = (host: string | null): string | null => (host !== null && tables.has(host) ? host : null);
   const isForced = ({ address }: LiveStatement): boolean => rebuild.has(rebuildKey('statement', '', address));
   const changes = inOrderOfKinds(desired).flatMap((statement): StatementChange[] => {
     const { normal, model } = statement;
@@ -32,13 +34,14 @@ export function diffStatements(
         { kind: 'alter-statement', statement, live: found },
         ...(model.comment === found.comment ? [] : [{ kind: 'comment-statement', statement } as const]),
       ];
+    const locked = lockedBy(model.host === null ? null : keyOf(model.host));
     const grant = { kind: 'grant-statement', statement } as const;
     const describe = { kind: 'comment-statement', statement } as const;
     if (!isSame)
       return [
         found === null
-          ? { kind: 'create-statement', statement, live: null }
-          : { kind: 'recreate-statement', statement, live: found },
+          ? { kind: 'create-statement', statement, live: null, locked }
+          : { kind: 'recreate-statement', statement, live: found, locked },
         ...(statement.kind === 'aggregate' ? [grant] : []),
         ...(model.comment === null ? [] : [describe]),
       ];
@@ -60,7 +63,7 @@ export function diffStatements(
     ...changes,
     ...inOrderOfKinds(removed)
       .reverse()
-      .map((found) => ({ kind: 'drop-statement', live: found }) as const),
+      .map((found) => ({ kind: 'drop-statement', live: found, locked: lockedBy(found.host) }) as const),
   ];
 }
 

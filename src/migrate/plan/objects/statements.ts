@@ -2,21 +2,28 @@
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import { mayStay } from '../../diff/objects/statements.ts';
 import { API_ROLES } from '../../schema/rights/roles.ts';
-import { type DesiredStatement, type LiveStatement, phaseOf } from '../../schema/statements.ts';
-import type { Stage } from '../step.ts';
+import {
+  type DesiredStatement,
+  type LiveStatement,
+  phaseOf,
+  type StatementKind,
+} from '../../schema/statements.ts';
+import type { Stage, Step } from '../step.ts';
 import type { ChangeOf, Planners, StepList } from '../step-list.ts';
 
 export const STATEMENTS = {
-  'create-statement': (steps, { statement }) => create(steps, statement, '+'),
-  'recreate-statement': (steps, { statement, live }) => {
+  'create-statement': (steps, change) => create(steps, change, '+'),
+  'recreate-statement': (steps, change) => {
+    const { statement, live } = change;
     steps.add({
+      ...lockOf(live, change.locked),
       identity: statement.at,
       sql: `drop ${live.identity}`,
       stage: phaseOf(live) === 'last' ? 'drop-dependants' : 'drop-statements',
       sign: '-',
       summary: `${live.identity} (made again)`,
     });
-    create(steps, statement, '~');
+    create(steps, change, '~');
   },
   'alter-statement': (steps, { statement, live }) => {
     const mapped = live.definition
@@ -64,8 +71,13 @@ const MADE: Readonly<Record<ReturnType<typeof phaseOf>, Stage>> = {
   last: 'last-statements',
 };
 
-function create(steps: StepList, statement: DesiredStatement, sign: '+' | '~'): void {
+function create(
+  steps: StepList,
+  { statement, locked }: ChangeOf<'create-statement' | 'recreate-statement'>,
+  sign: '+' | '~',
+): void {
   steps.add({
+    ...lockOf(statement, locked),
     identity: statement.at,
     sql: (statement.normal?.definition ?? []).join('; '),
     // Types that are new may be made of it; one that is made again was dropped after these.
@@ -75,10 +87,11 @@ function create(steps: StepList, statement: DesiredStatement, sign: '+' | '~'): 
   });
 }
 
-function dropStatement(steps: StepList, { live }: ChangeOf<'drop-statement'>): void {
+function dropStatement(steps: StepList, { live, locked }: ChangeOf<'drop-statement'>): void {
   const drop = `drop ${live.identity}`;
   const isKept = mayStay(live) && live.used;
   steps.add({
+    ...lockOf(live, locked),
     identity: `statements.${live.identity}`,
     sql: isKept
       ? `do ${quoteLiteral(`begin ${drop}; exception when dependent_objects_still_exist then null; end`)}`
@@ -88,6 +101,14 @@ function dropStatement(steps: StepList, { live }: ChangeOf<'drop-statement'>): v
     summary: `${live.identity} dropped${isKept ? ', unless something that is kept uses it' : ''}`,
     hazards: ['BREAKS_OLD_CODE'],
   });
+}
+
+function lockOf(
+  { kind }: { readonly kind: StatementKind },
+  table: string | null,
+): Pick<Step, 'table' | 'lock'> {
+  if (table === null) return { table, lock: 'none' };
+  return { table, lock: kind === 'rule' ? 'AccessExclusive' : 'ShareUpdateExclusive' };
 }
 
 function dropStage(live: LiveStatement): Stage {

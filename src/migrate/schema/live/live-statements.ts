@@ -226,15 +226,21 @@ export function isStatement(catalog: string, oid: string): string {
     or ${isIn('pg_proc', "so.prokind = 'a'")} or ${isIn('pg_rewrite', "so.rulename <> '_RETURN'")} or ${isIn('pg_type', "so.typtype = 'r'")})`;
 }
 
-/** Rows of the catalog, by number and version: another definition or comment has others. */
+/**
+ * Rows of the catalog, by number and version: another definition or comment has others. Aggregates, types and rules are
+ * rows among those of functions, types and tables.
+ */
 export function versionsOfStatements(schemas: readonly string[]): Sql {
-  const parts = STATEMENT_KINDS.map((kind) => {
-    const { class: catalog } = CATALOGS[kind];
-    const from = fromOf(kind, schemas);
-    return `select o.oid::int8, o.xmin::text::int8 ${from}
-      union all select d.objoid::int8, d.xmin::text::int8 from pg_description d where d.classoid = '${catalog}'::regclass and d.objoid in (select o.oid ${from})`;
-  });
-  const mappings = `select m.mapcfg::int8 * 1600 + m.maptokentype * 30 + m.mapseqno, m.xmin::text::int8
-    from pg_ts_config_map m where m.mapcfg in (select o.oid ${fromOf('text search configuration', schemas)})`;
-  return raw([...parts, mappings].join('\nunion all '));
+  const spaces = sql`(select oid from pg_namespace where nspname = any (${[...schemas]}))`;
+  return sql`select oid::int8, xmin::text::int8 from pg_statistic_ext where stxnamespace in ${spaces}
+    union all select oid::int8, xmin::text::int8 from pg_operator where oprnamespace in ${spaces}
+    union all select oid::int8, xmin::text::int8 from pg_collation where collnamespace in ${spaces}
+    union all select oid::int8, xmin::text::int8 from pg_ts_dict where dictnamespace in ${spaces}
+    union all select oid::int8, xmin::text::int8 from pg_ts_config where cfgnamespace in ${spaces}
+    union all select mapcfg::int8 * 1600 + maptokentype * 30 + mapseqno, xmin::text::int8 from pg_ts_config_map
+      where mapcfg in (select oid from pg_ts_config where cfgnamespace in ${spaces})
+    union all select oid::int8, xmin::text::int8 from pg_cast where oid >= 16384
+    union all select objoid::int8, xmin::text::int8 from pg_description where objoid >= 16384 and classoid in ('pg_statistic_ext'::regclass,
+      'pg_operator'::regclass, 'pg_collation'::regclass, 'pg_ts_dict'::regclass, 'pg_ts_config'::regclass, 'pg_cast'::regclass, 'pg_rewrite'::regclass,
+      'pg_type'::regclass, 'pg_proc'::regclass)`;
 }
