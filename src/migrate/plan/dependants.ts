@@ -330,14 +330,22 @@ export function strangersInTheWay(
   const dropped = droppedKeys(changes);
   return holding
     .filter(({ key }) => key === null || !dropped.has(key))
-    .map(({ at, what }) =>
-      what.startsWith('policy ')
+    .map(({ at, what }) => {
+      // Of a range type or a collation.
+      if (at.startsWith('statements.') && what.startsWith('column '))
+        return problem(
+          'MIG-304',
+          at,
+          `${what} is made of it, and svc does not take a column apart for that`,
+          'Give the new one another name, and the column that.',
+        );
+      return what.startsWith('policy ')
         ? problem(
             'MIG-304',
             at,
             `a policy that is not in the file uses what changes: ${what.slice('policy '.length)}`,
             'Declare it under rls, or drop it first and create it again afterwards.',
           )
-        : problem('MIG-304', at, `${what}, which is not in the file, uses what changes`, DROP_FIRST),
-    );
+        : problem('MIG-304', at, `${what}, which is not in the file, uses what changes`, DROP_FIRST);
+    });
 }
