@@ -258,6 +258,7 @@ const load = () => setTimeout(() => client.from('messages').insert({ body: 'hear
   'create role pgbouncer login': (code) => inTransaction(code),
   'select application_name': (code) => inTransaction(code),
   '-- sql/new_user.sql': (code) => inTransaction(code),
+  '-- sql/prices.sql': (code) => inTransaction(`create table addresses (city text, postcode text); ${code}`),
   '-- svc: renamed_from': (code) => inTransaction(code),
 };
 

@@ -61,6 +61,7 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
       config: {
         types: [],
         sequences: [],
+        statements: [],
         extensions: [],
         tables: [],
         views: [],

@@ -11,6 +11,7 @@ import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawSequence } from './schema/sequences.ts';
+import type { RawStatement } from './schema/statements.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
@@ -39,6 +40,7 @@ export type Config = {
   readonly sequences: readonly Sequence[];
   readonly tables: readonly Table[];
   readonly views: readonly View[];
+  readonly statements: readonly Statement[];
   readonly storage: readonly Bucket[];
   readonly realtime: RealtimeConfig;
   readonly rpc: readonly SqlFunction[];
@@ -103,6 +105,9 @@ export type DeclaredType = Declared<Omit<RawType, 'default'> & { name: string }>
 
 /** A sequence that belongs to no column. */
 export type Sequence = Declared<RawSequence & { name: string }>;
+
+/** What only a statement says, such as an aggregate. */
+export type Statement = Declared<RawStatement & { name: string }>;
 
 export type Table = Declared<
   Omit<RawTable, 'fields' | 'indexes' | 'constraints' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }

@@ -61,6 +61,11 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       name,
       position: at(['sequences', name]),
     })),
+    statements: Object.entries(file.statements).map(([name, statement]) => ({
+      ...statement,
+      name,
+      position: at(['statements', name]),
+    })),
     extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),
     tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
     views: Object.entries(file.views).map(([name, view]) => toView(name, view, bodyFiles, at)),

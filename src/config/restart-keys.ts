@@ -50,6 +50,7 @@ const AT_RELOAD: readonly string[] = [
   'extensions',
   'tables',
   'views',
+  'statements',
   'storage',
   'realtime.private_only',
   'realtime.retention',

@@ -53,6 +53,7 @@ import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import { isAfterMetadata, type Step } from './plan/step.ts';
 import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { type ExtensionFacts, readExtensionFacts } from './checks/extensions.ts';
+import { unknownHosts } from './checks/statement-hosts.ts';
 import { missingRoles } from './checks/policy-roles.ts';
 import { checkDomains, fixedTypes } from './checks/type-definitions.ts';
 import { beyondServer } from './checks/server-version.ts';
@@ -177,6 +178,7 @@ async function readSource(
   const recorded = isUsable ? objects.declared : NOTHING_RECORDED;
   const changed = changedKeys(hashes, recorded);
   refuse(textFaults(model, changed));
+  refuse(unknownHosts(model));
   refuse(await missingRoles(session, model));
   refuse(beyondServer(model, serverVersion));
   const extensions = await readExtensionFacts(session, model);

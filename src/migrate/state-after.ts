@@ -19,6 +19,8 @@ import {
   sameTypeForm,
   triggerNormalForms,
 } from './normalise/normal-forms.ts';
+import { mayStay } from './diff/objects/statements.ts';
+import { isStatementForm, sameForm as sameStatement, statementKey } from './schema/statements.ts';
 import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/rights/hosts.ts';
 import { NO_OWNED_TABLE, type OwnedTable, type Ownership, viewTriggerKey } from './schema/managed.ts';
@@ -69,11 +71,14 @@ export function stateAfter(run: StateChange): StateAfter {
     ...userTriggerWrites(run, leaving),
     ...extensionWrites(run),
     ...sequenceWrites(run),
+    ...statementWrites(run),
   ];
+  const statements = statementsAfter(run);
   const declaredViews = new Set(viewsOf(run.model).map(keyOf));
   const removed = [
     ...[...owned.functions].filter((key) => !declaredFunctions.has(key)).map((key) => `function ${key}`),
     ...[...owned.views].filter((key) => !declaredViews.has(key)).map((key) => `view ${key}`),
+    ...removedStatements(run),
   ];
   const forgotten = new Set([
     ...run.renamedAway,
@@ -106,6 +111,7 @@ export function stateAfter(run: StateChange): StateAfter {
       userTriggers: new Set(difference.userClaims),
       extensions: new Set(run.desired.extensions.map(({ name }) => name)),
       sequences: new Set(run.desired.sequences.map(keyOf)),
+      statements,
     },
   };
 }
@@ -386,6 +392,68 @@ function sequenceWrites({ desired, objects, owned }: StateChange): ObjectWrite[]
     ...[...declared].filter((key) => !objects.ownership.sequences.has(key)).map((key) => row(key, 'managed')),
     ...[...owned.sequences].filter((key) => !declared.has(key)).map((key) => row(key, 'retired')),
   ];
+}
+
+/** Those that are there, and those that something kept may go on using. */
+function statementsAfter({ desired, owned, difference }: StateChange): Map<string, 'managed' | 'retired'> {
+  const managed = desired.statements.flatMap(({ normal }) =>
+    normal === null ? [] : [[normal.identity, 'managed'] as const],
+  );
+  const dropped = new Map(
+    difference.changes.flatMap((change) =>
+      change.kind === 'drop-statement' ? [[change.live.identity, change.live] as const] : [],
+    ),
+  );
+  const retired = [...owned.statements].flatMap(([identity, state]) => {
+    const live = dropped.get(identity);
+    const stays = live === undefined ? state === 'retired' : live.used && mayStay(live);
+    return stays ? [[identity, 'retired'] as const] : [];
+  });
+  return new Map([...retired, ...managed]);
+}
+
+/** What is retired has the name that it has in the database: nothing in the file is called so. */
+function statementWrites(run: StateChange): ObjectWrite[] {
+  const { desired, hashes, objects } = run;
+  const managed = desired.statements.flatMap((statement): ObjectWrite[] => {
+    const { normal, model, schema } = statement;
+    const key = statementKey(model);
+    const hash = hashes.statements.get(key) ?? null;
+    const former = objects.declared.get(key);
+    const isSame =
+      normal !== null &&
+      former?.hash === hash &&
+      isStatementForm(former.normalForms) &&
+      sameStatement(former.normalForms, normal);
+    return isSame ? [] : [managedRow(key, 'statement', hash, { canonical: normal, schema })];
+  });
+  const retired = run.difference.changes.flatMap((change): ObjectWrite[] => {
+    if (change.kind !== 'drop-statement' || !mayStay(change.live) || !change.live.used) return [];
+    const { identity, definition, schema } = change.live;
+    return [
+      {
+        identity: `statement retired ${identity}`,
+        kind: 'statement',
+        state: 'retired',
+        declaredHash: null,
+        definition: { canonical: { identity, definition }, schema },
+      },
+    ];
+  });
+  return [...managed, ...retired];
+}
+
+/** Rows of what no file has any more. */
+function removedStatements(run: StateChange): string[] {
+  const declared = new Set(run.desired.statements.map(({ model }) => statementKey(model)));
+  const after = statementsAfter(run);
+  const named = [...run.objects.declared.keys()].filter(
+    (key) => key.startsWith('statement ') && !declared.has(key),
+  );
+  const retired = [...run.owned.statements]
+    .filter(([identity, state]) => state === 'retired' && after.get(identity) !== 'retired')
+    .map(([identity]) => `statement retired ${identity}`);
+  return [...named, ...retired];
 }
 
 function hostedWrites(

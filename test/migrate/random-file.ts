@@ -54,6 +54,8 @@ export type RandomFile = {
   buckets: RandomBucket[];
   channels: RandomPolicy[];
   sequences: RandomSequence[];
+  /** What an aggregate begins with, beside a range type; absent: there are none. */
+  begins?: number;
   nextId: number;
 };
 
@@ -79,6 +81,10 @@ export type RandomTable = {
   told?: 'key' | 'full';
   /** Columns that a materialized view of it stores. Some may be gone. */
   stored?: number[];
+  /** Columns of which statistics are kept together. Some may be gone. */
+  measured?: number[];
+  /** A column by which a rule decides. It may be gone. */
+  ruled?: number;
 };
 
 export type RandomColumn = {
@@ -540,7 +546,7 @@ function editOnce(
   const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference && !column.fixed);
   const column = ordinary.length > 0 ? random.pick(ordinary) : undefined;
   const oldColumn = old?.columns.find((one) => one.id === column?.id);
-  switch (random.below(20)) {
+  switch (random.below(21)) {
     case 0:
       return addTable(file, random, past);
     case 1:
@@ -649,6 +655,8 @@ function editOnce(
     }
     case 18:
       return editSequence(file, from, random, column);
+    case 19:
+      return editStatements(file, random, table);
     default:
       if (random.chance(0.4)) file.channels = random.chance(0.3) ? [] : [channelPolicy(random)];
       else if (file.buckets.length === 0)
@@ -690,6 +698,46 @@ function editSequence(
   if (!column || !drawn || !['integer', 'bigint'].includes(column.type)) return;
   delete column.default;
   column.draws = drawn.id;
+}
+
+function editStatements(file: RandomFile, random: Random, table: RandomTable): void {
+  const some = random.shuffle(table.columns).map(({ id }) => id);
+  const dice = random.next();
+  if (dice < 0.3) file.begins = random.below(3);
+  else if (dice < 0.4) delete file.begins;
+  else if (dice < 0.6) table.measured = some.slice(0, 3);
+  else if (dice < 0.7) delete table.measured;
+  else if (dice < 0.9) table.ruled = some[0]!;
+  else delete table.ruled;
+}
+
+/** The statements that no key says. */
+function statementsOf(file: RandomFile, text: (template: Template) => string): Record<string, unknown> {
+  const said: Record<string, unknown> = {};
+  if (file.begins !== undefined) {
+    const create = `create aggregate added(integer) (sfunc = int4pl, stype = integer, initcond = '${file.begins}')`;
+    said['added'] = { create, ...(file.begins === 1 ? { execute: ['anon'] } : {}), comment: 'All together' };
+    said['steps'] = {
+      create: `create type steps as range (subtype = integer, multirange_type_name = all_steps${file.begins})`,
+    };
+  }
+  for (const table of file.tables) {
+    const has = (id: number | undefined): boolean => table.columns.some((column) => column.id === id);
+    const measured = (table.measured ?? []).filter(has);
+    if (measured.length > 1) {
+      const columns = measured.map((id) => `{${id}}`).join(', ');
+      said[`statistics of ${table.id}`] = {
+        create: text(`create statistics m_${table.id} on ${columns} from {p${table.id}}`),
+      };
+    }
+    if (has(table.ruled)) {
+      const when = `old.{${table.ruled}} is null and old.{${table.ruled}} is not null`;
+      said[`rule of ${table.id}`] = {
+        create: text(`create rule "Kept" as on delete to {p${table.id}} where ${when} do instead nothing`),
+      };
+    }
+  }
+  return said;
 }
 
 function mentions(text: Template | null | undefined, mark: string): boolean {
@@ -860,6 +908,7 @@ export function toYaml(file: RandomFile): string {
             ]),
           ),
         }),
+    statements: statementsOf(file, text),
     rpc: Object.fromEntries(
       file.functions.map(({ id, name, returns, body, ...fn }) => [
         name,

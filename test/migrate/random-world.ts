@@ -36,6 +36,10 @@ export async function structure(where: World, file: RandomFile): Promise<string[
        from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'm'
      union all select 'sequence ' || s.seqrelid::regclass || (to_jsonb(s) - 'seqrelid')::text || coalesce((select string_agg(g::text, ',' order by g::text) from unnest(q.relacl) g), '')
        from pg_sequence s join pg_class q on q.oid = s.seqrelid where q.relnamespace = 'public'::regnamespace and q.relname = any ($4)
+     union all select 'statistics ' || pg_get_statisticsobjdef(s.oid) from t join pg_statistic_ext s on s.stxrelid = t.oid
+     union all select 'rule ' || pg_get_ruledef(r.oid) from t join pg_rewrite r on r.ev_class = t.oid
+     union all select 'aggregate ' || p.oid::regprocedure || a.agginitval || coalesce(p.proacl::text, '') || obj_description(p.oid, 'pg_proc') from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid where p.pronamespace = 'public'::regnamespace
+     union all select 'range ' || r.rngtypid::regtype || r.rngsubtype::regtype || r.rngmultitypid::regtype from pg_range r where r.rngtypid >= 16384
      union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
      order by 1`,
     [tables, columns, file.functions.map((fn) => fn.name), file.sequences.map((one) => one.name)],
@@ -115,6 +119,9 @@ export async function catalogText(world: World): Promise<string> {
       select attrelid::text || attname || atttypid || atttypmod || attnotnull as line from pg_attribute join pg_class c on c.oid = attrelid where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || conname || pg_get_constraintdef(oid) from pg_constraint where connamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || polname || coalesce(pg_get_expr(polqual, polrelid), '') || coalesce(pg_get_expr(polwithcheck, polrelid), '') from pg_policy
+      union all select oid || stxname || pg_get_statisticsobjdef(oid) from pg_statistic_ext
+      union all select oid || pg_get_ruledef(oid) from pg_rewrite where ev_class >= 16384
+      union all select aggfnoid::oid || coalesce(agginitval, '') from pg_aggregate where aggfnoid::oid >= 16384
       union all select oid || proname || prosrc from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select identity || state || definition::text from svc_meta.object
     ) lines`);

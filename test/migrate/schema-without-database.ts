@@ -38,6 +38,7 @@ export function declared(yaml: string): Desired {
     types: desired.types,
     extensions: desired.extensions,
     sequences: desired.sequences,
+    statements: desired.statements,
     tables: desired.tables.map((table) =>
       withNormalForms(table, {
         ...normalFormsOf(table),
@@ -86,6 +87,7 @@ export function databaseOf(desired: Desired, rows = 0): Live {
     types: new Map(desired.types.map((type, n) => [keyOf(type), typeOf(type, `${n + 2001}`)])),
     tables: new Map(desired.tables.map((table, n) => [keyOf(table), tableOf(table, rows, `${n + 1}`)])),
     functions: new Map(desired.functions.map((fn, n) => [keyOf(fn), [functionOf(fn, `${n + 1001}`)]])),
+    statements: new Map(),
     sequences: new Map(
       desired.sequences.map((one) => [
         keyOf(one),
@@ -288,6 +290,7 @@ export const NOTHING_OWNED: Ownership = {
   extensions: new Set(),
   retiredExtensions: new Set(),
   sequences: new Set(),
+  statements: new Map(),
   retiredSequences: new Set(),
   views: new Set(),
 };

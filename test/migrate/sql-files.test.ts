@@ -9,6 +9,7 @@ import { prepareToRead } from '../../src/config/read/read-parts.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { planMigration } from '../../src/migrate/commands/plan.ts';
 import type { Config } from '../../src/config/config.ts';
+import { shuffled } from './shuffled.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -106,15 +107,6 @@ async function asAuthenticated(id: string, query: string): Promise<unknown[]> {
   } finally {
     await client.end();
   }
-}
-
-function shuffled<T>(items: readonly T[], seed: number): T[] {
-  let state = seed;
-  const random = (): number => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
-  return items
-    .map((item) => ({ item, at: random() }))
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item);
 }
 
 describe.each([1, 2, 3, 4])('statements in any order over several files (%i)', (seed) => {

@@ -63,6 +63,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
     },
     types: [],
     sequences: [],
+    statements: [],
     extensions: [],
     tables: [],
     views: [],

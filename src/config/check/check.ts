@@ -13,6 +13,7 @@ import { checkRealtime } from './realtime.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSequences } from './sequences.ts';
 import { checkSettings } from './settings.ts';
+import { checkStatements } from './statements.ts';
 import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables/tables.ts';
 import { checkTypes } from './types.ts';
@@ -31,6 +32,7 @@ export function check(
   checkSequences(context);
   checkTables(context);
   checkViews(context);
+  checkStatements(context);
   checkBuckets(context);
   checkRealtime(context);
   checkSqlFunctions(context);

@@ -123,6 +123,15 @@ sequences:
     usage: [authenticated]
     comment: On the door
   order_numbers: { schema: shop, renamed_from: numbers }`,
+  statements: `
+statements:
+  aggregate product(numeric):
+    create: create aggregate product(numeric) (sfunc = numeric_mul, stype = numeric)
+    execute: [authenticated]
+    comment: All of them multiplied
+  statistics sales_by_day:
+    create: create statistics sales_by_day (ndistinct) on shop, day from sales
+    alter: [alter statistics sales_by_day set statistics 500]`,
   extensions: `
 extensions:
   - pg_trgm

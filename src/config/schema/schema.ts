@@ -8,6 +8,7 @@ import { realtime } from './realtime.ts';
 import { seed } from './seed.ts';
 import { sequences } from './sequences.ts';
 import { database, include, migrations, project, providers, server, sqlFiles } from './settings.ts';
+import { statements } from './statements.ts';
 import { storage, tables } from './tables/tables.ts';
 import { types } from './types.ts';
 import { views } from './tables/views.ts';
@@ -27,6 +28,7 @@ export const svcSchema = z
     extensions,
     tables,
     views,
+    statements,
     storage,
     realtime,
     rpc,

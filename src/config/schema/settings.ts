@@ -26,7 +26,7 @@ export const project = section('About the project', {
 export const sqlFiles = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
   .meta({
     description:
-      'SQL files with statements that make functions, triggers, views and types, as paths or patterns relative to svc.yaml: svc keeps the database as they say, like everything else',
+      'SQL files with statements that make functions, triggers, views, types, aggregates and more, as paths or patterns relative to svc.yaml: svc keeps the database as they say, like everything else',
     examples: [['database/*.sql']],
   })
   .optional();

@@ -2,13 +2,18 @@
 import type { Extent, Statement } from './parser.ts';
 import type { KeyMap } from './key-nodes.ts';
 
-/** `name`: under `rpc`, `views`, `types` or `sequences`; of a trigger, the table or view that it is of, or `auth.users`. */
+/**
+ * `name`: under `rpc`, `views`, `types`, `sequences` or `statements`; of a trigger, the table or view that it is of, or
+ * `auth.users`.
+ */
 export type Declaration = {
-  readonly kind: 'rpc' | 'views' | 'types' | 'sequences' | 'trigger';
+  readonly kind: 'rpc' | 'views' | 'types' | 'sequences' | 'statements' | 'trigger';
   readonly schema: string;
   readonly name: string;
   readonly keys: KeyMap;
   readonly extent: Extent;
+  /** What a rule or statistics are of. */
+  readonly host?: { readonly schema: string; readonly name: string } | undefined;
 };
 
 /** A statement that cannot be taken, and what to do instead. */

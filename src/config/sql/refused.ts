@@ -10,6 +10,9 @@ const STATE =
   'The file says what is, not what happens: write the CREATE statement as it shall be, and svc finds the way there.';
 const CLUSTER = 'It concerns more than this database: have whoever runs the server do it.';
 
+const SUPERUSER =
+  'Only a superuser may make it, and svc is none: have whoever runs the server do it, or bring it as an extension.';
+
 const HOMES: Readonly<Record<string, Home>> = {
   CreateStmt: { what: 'CREATE TABLE', hint: TABLES },
   CreateTableAsStmt: { what: 'CREATE TABLE AS', hint: TABLES },
@@ -52,6 +55,10 @@ const HOMES: Readonly<Record<string, Home>> = {
     what: 'SET',
     hint: 'Leave it out: settings of a function stand in its CREATE statement.',
   },
+  CreateOpClassStmt: { what: 'CREATE OPERATOR CLASS', hint: SUPERUSER },
+  CreateOpFamilyStmt: { what: 'CREATE OPERATOR FAMILY', hint: SUPERUSER },
+  AlterOpFamilyStmt: { what: 'ALTER OPERATOR FAMILY', hint: SUPERUSER },
+  DefineStmt: { what: 'this CREATE', hint: SUPERUSER },
   CreateRoleStmt: { what: 'CREATE ROLE', hint: CLUSTER },
   AlterRoleStmt: { what: 'ALTER ROLE', hint: CLUSTER },
   CreatedbStmt: { what: 'CREATE DATABASE', hint: CLUSTER },
@@ -72,7 +79,7 @@ const HOMES: Readonly<Record<string, Home>> = {
 
 const OTHERS: Home = {
   what: 'this statement',
-  hint: 'It takes functions, procedures, views, materialized views, triggers, enum and composite types, domains, sequences, their comments and grants.',
+  hint: 'It takes functions, procedures, views, materialized views, triggers, enum and composite types, domains, sequences, aggregates, extended statistics, range types, rules, operators, casts, collations, text search configurations and dictionaries, their comments and grants.',
 };
 
 export function homeOf(node: Node): Home {

@@ -158,6 +158,18 @@ const OTHERS: ReadonlyArray<readonly [what: string, sql: string, keys: string]> 
       b: { schema: crm, type: bigint, increment: -5, min: -9223372036854775808, max: -1, start: -7, cache: 3, cycle: true, usage: [], renamed_from: c },
       d: { type: smallint, start: 12, usage: [] } }`,
   ],
+  [
+    'what has no key, with what completes it',
+    `comment on aggregate public.a(int) is 'All'; grant execute on function a(integer) to anon, reporting; revoke all on function a(integer) from anon;
+     create aggregate a(int) (sfunc = int4pl, stype = int);
+     alter text search configuration public.c add mapping for word with simple; create text search configuration c (parser = default);
+     create rule r as on delete to public.profiles do instead nothing; comment on rule r on profiles is 'Kept';
+     alter aggregate a(int) owner to me`,
+    `statements: { "aggregate a(int4)": { create: "create aggregate a(int) (sfunc = int4pl, stype = int)", execute: [reporting], comment: All },
+      "text search configuration c": { create: create text search configuration c (parser = default),
+        alter: [alter text search configuration public.c add mapping for word with simple] },
+      "rule r on profiles": { create: create rule r as on delete to public.profiles do instead nothing, comment: Kept } }`,
+  ],
 ];
 
 describe('so is everything else', () => {
@@ -167,6 +179,7 @@ describe('so is everything else', () => {
     expect(bare(fromSql.views)).toEqual(bare(fromKeys.views));
     expect(bare(fromSql.types)).toEqual(bare(fromKeys.types));
     expect(bare(fromSql.sequences)).toEqual(bare(fromKeys.sequences));
+    expect(bare(fromSql.statements)).toEqual(bare(fromKeys.statements));
   });
 
   test('triggers go to their table, their view, or the users', async () => {
@@ -297,7 +310,22 @@ const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
   ['create sequence s owned by profiles.id', /made with the column/],
   ['create sequence s; grant update on sequence s to anon', /does not grant update on sequences/],
   ['grant usage on sequence s to anon', /no SQL file makes s/],
-  ['create rule r as on insert to profiles do instead nothing', /this statement has no place/],
+  [
+    'create rule r as on insert to nothing do instead nothing',
+    /no table nothing in the file that this statement/,
+  ],
+  ['create rule "_RETURN" as on select to profiles do instead select 1', /a rule ON SELECT is a view/],
+  ['create statistics on id, name from profiles', /these statistics have no name/],
+  ['create type t as range (subtype = int, canonical = f)', /with CANONICAL/],
+  ['create aggregate a (basetype = int, sfunc = f, stype = int)', /names its argument behind it/],
+  [
+    'alter text search configuration c add mapping for word with simple',
+    /no SQL file makes the text search conf/,
+  ],
+  [`comment on aggregate a(int) is 'x'`, /no SQL file makes the aggregate a\(int4\)/],
+  ['create operator class c for type int using btree as operator 1 <', /CREATE OPERATOR CLASS has no place/],
+  ['create type t (input = f, output = g)', /this CREATE has no place/],
+  [`-- svc: renamed_from=a\ncreate collation c (locale = 'C')`, /svc does not rename a collation/],
   [`comment on table profiles is 'x'`, /svc does not keep this comment/],
   ['comment on function f() is null', /no SQL file makes f/],
   [`create function f() returns int return 1`, /whose body is no text|no language/],
@@ -311,7 +339,6 @@ const TABLE_OF_REFUSALS: ReadonlyArray<readonly [sql: string, says: RegExp]> = [
     /runs for each row/,
   ],
   [`-- svc: keep\ncreate view v as select 1 as a`, /does not know what “keep” means/],
-  [`create type t as range (subtype = int)`, /this statement has no place/],
   [`\\d profiles`, /syntax error/],
 ];
 

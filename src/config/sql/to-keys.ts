@@ -8,6 +8,7 @@ import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
 import { parseSql, type Extent } from './parser.ts';
 import { homeOf } from './refused.ts';
 import { declareSequence } from './sequences.ts';
+import { aggregateNamed, commentedStatement, completedBy, declareStatement } from './statements.ts';
 import { declareTrigger } from './triggers.ts';
 import { declareComposite, declareDomain, declareEnum } from './types.ts';
 import { declareMaterialized, declareView } from './views.ts';
@@ -50,6 +51,8 @@ type Made = Declaration & {
   /** Roles that may run it, or privileges by role; undefined before any GRANT or REVOKE. */
   grants: Map<string, Set<string>>;
   comment?: KeyValue;
+  /** Statements that complete it. */
+  readonly alter: string[];
 };
 
 /** In the order in which the configuration lists them. */
@@ -119,10 +122,26 @@ class Reader {
     else if (isAboutOwner(node)) return;
     else if ('CommentStmt' in node) this.#afterwards(file, () => this.#comment(written, node.CommentStmt));
     else if ('GrantStmt' in node) this.#afterwards(file, () => this.#grant(written, node.GrantStmt));
+    else this.#readOther(file, written, node);
+  }
+
+  /** What has no key of its own, and what has no place here. */
+  #readOther(file: SqlFile, written: Written, node: Node): void {
+    const completed = completedBy(node);
+    const declaration = declareStatement(written, node);
+    if (declaration !== undefined) this.#make(file, written, declaration);
+    else if (completed !== undefined) this.#afterwards(file, () => this.#complete(written, completed));
     else {
       const { what, hint } = homeOf(node);
       refuse(written, `${what} has no place in an SQL file`, hint);
     }
+  }
+
+  #complete(written: Written, name: string): void {
+    const made = this.#find('statements', name);
+    if (!made) refuse(written, `no SQL file makes the ${name}`, 'Write its CREATE statement, too.');
+    const { start, end } = written.statement;
+    made.alter.push(written.text.slice(start, end));
   }
 
   #afterwards(file: SqlFile, apply: () => void): void {
@@ -143,19 +162,23 @@ class Reader {
             : 'Remove one of the two.',
         );
       }
-    } else this.#afterwards(file, () => this.#findHost(written, schema, name));
-    this.#made.push({ ...declaration, file, grants: new Map() });
+    } else this.#afterwards(file, () => this.#findHost(written, schema, name, 'trigger'));
+    const { host } = declaration;
+    if (host) this.#afterwards(file, () => this.#findHost(written, host.schema, host.name, 'statement'));
+    this.#made.push({ ...declaration, file, grants: new Map(), alter: [] });
   }
 
-  #findHost(written: Written, schema: string, name: string): void {
+  #findHost(written: Written, schema: string, name: string, what: 'trigger' | 'statement'): void {
     const { tables, views } = this.#surroundings;
-    if (schema === 'auth' && name === 'users') return;
+    if (what === 'trigger' && schema === 'auth' && name === 'users') return;
     const isKnown = tables.has(name) || views.has(name) || this.#find('views', name) !== undefined;
     if (!isKnown)
       refuse(
         written,
-        `there is no table ${schema === 'public' ? name : `${schema}.${name}`} in the file that this trigger could be of`,
-        'Declare it under tables or views; triggers of users are made on auth.users.',
+        `there is no table ${schema === 'public' ? name : `${schema}.${name}`} in the file that this ${what} could be of`,
+        what === 'trigger'
+          ? 'Declare it under tables or views; triggers of users are made on auth.users.'
+          : 'Declare it under tables or views.',
       );
   }
 
@@ -163,15 +186,21 @@ class Reader {
     return this.#made.find((one) => one.kind === kind && one.name === name);
   }
 
-  #comment(written: Written, { objtype, object, comment }: CommentStmt): void {
+  #comment(written: Written, node: CommentStmt): void {
+    const { objtype, object, comment } = node;
     const names = objectNames(object);
     const name = names.at(-1) ?? '';
     const kind = COMMENTED[objtype ?? ''];
-    const made = kind && this.#find(kind, name);
+    const statement = commentedStatement(node);
+    const made =
+      (kind && this.#find(kind, name)) ??
+      (statement === undefined ? undefined : this.#find('statements', statement));
     if (!made)
       refuse(
         written,
-        kind ? `no SQL file makes ${names.join('.')}` : 'svc does not keep this comment',
+        kind || statement !== undefined
+          ? `no SQL file makes ${names.length > 0 && kind ? names.join('.') : `the ${statement}`}`
+          : 'svc does not keep this comment',
         'Comments on tables and their columns stand under tables.<name>: comment; others in the SQL file that makes the thing.',
       );
     made.comment = new Said(comment ?? '', headOf(written));
@@ -204,10 +233,16 @@ class Reader {
       );
     for (const object of objects) {
       const names = objectNames(object);
-      const made = this.#find(rights.kind, names.at(-1) ?? '');
+      const made = this.#find(rights.kind, names.at(-1) ?? '') ?? this.#findAggregate(object);
       if (!made) refuse(written, `no SQL file makes ${names.join('.')}`, rights.elsewhere);
       for (const role of roles) this.#change(written, made, role, wanted, isGrant === true);
     }
+  }
+
+  /** GRANT calls it a function. */
+  #findAggregate(object: Node): Made | undefined {
+    if (!('ObjectWithArgs' in object)) return undefined;
+    return this.#find('statements', aggregateNamed(object.ObjectWithArgs));
   }
 
   /** Nobody has anything before the first GRANT, so taking away from everybody takes nothing. */
@@ -259,6 +294,15 @@ class Reader {
       views: withTriggers(views, homes(true)),
       auth: hosts.includes('auth.users') ? { triggers: triggersOf('auth.users') } : undefined,
       rpc: named('rpc', (made) => this.#functionKeys(made)),
+      statements: named('statements', ({ keys, grants, comment, alter }) => {
+        const roles = rolesOf(grants, 'execute');
+        return {
+          ...keys,
+          alter: alter.length === 0 ? undefined : alter,
+          execute: roles.length === 0 ? undefined : roles,
+          comment,
+        };
+      }),
     };
   }
 

@@ -4,13 +4,16 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { IS_FREE_SEQUENCE } from '../schema/live/live-queries.ts';
+import { ownedStatements } from '../schema/live/live-statements.ts';
 import { type SchemaModel, viewsOf } from '../schema/model.ts';
 import { sequencesOf } from '../schema/sequences.ts';
+import { statementsOf } from '../schema/statements.ts';
 
 export type ForeignObject = {
   /** Path in the file. */
   readonly at: string;
-  readonly what: 'schema' | 'table' | 'view' | 'materialized view' | 'sequence' | 'function';
+  /** `table`, `aggregate`. */
+  readonly what: string;
   /** As SQL names it. */
   readonly name: string;
   readonly owner: string;
@@ -43,6 +46,10 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
         at,
       })),
     ),
+    ...statementsOf(model)
+      // Rules and casts have no owner of their own.
+      .filter(({ kind }) => kind !== 'rule' && kind !== 'cast')
+      .map(({ kind, schema, name, at }) => ({ kind, schema, name, at })),
     ...model.functions.map(({ schema, name, args, at }) => ({
       kind: 'function',
       schema,
@@ -78,6 +85,9 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       select 3, p.at, case p.prokind when 'p' then 'procedure' else 'function' end, format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)), p.proowner, 'pg_proc'::regclass, p.oid
       from routine p join pg_namespace n on n.oid = p.pronamespace
       where p.overloads = 1 or p.is or (not p.is_known and p.is_long_enough)
+      union all
+      select 4, w.at, w.kind, substr(s.identity, length(w.kind) + 2), s.owner, s.class::regclass, s.oid
+      from wanted w join (${ownedStatements()}) s on s.kind = w.kind and s.schema = w.schema and s.name = w.name
     )
     select at, what, name, pg_get_userbyid(owner) as owner, format('alter %s %s owner to svc_owner', what, name) as sql
     from object o

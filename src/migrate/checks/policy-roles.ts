@@ -5,6 +5,7 @@ import { raw } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { API_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import { sequencesOf } from '../schema/sequences.ts';
+import { statementsOf } from '../schema/statements.ts';
 import { type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 
 const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
@@ -16,6 +17,7 @@ export async function missingRoles(session: Queryable, model: SchemaModel): Prom
       Object.keys(grants).map((role) => ({ roles: [role], at: `${at}.grants.${role}` })),
     ),
     ...model.functions.map(({ execute = [], at }) => ({ roles: execute, at: `${at}.execute` })),
+    ...statementsOf(model).map(({ execute, at }) => ({ roles: execute, at: `${at}.execute` })),
     ...sequencesOf(model).map(({ usage = [], at }) => ({ roles: usage, at: `${at}.usage` })),
     ...viewsOf(model).map(({ grants = {}, at }) => ({ roles: Object.keys(grants), at: `${at}.grants` })),
   ].flatMap(({ roles, at }) => roles.filter((role) => !ALWAYS_THERE.has(role)).map((role) => ({ role, at })));

@@ -148,10 +148,7 @@ function inTheWayOf(change: Change, live: Live, owned: Ownership): MigrationProb
   const isOurs = (label: string): boolean =>
     change.view.triggers.some((one) => one.label === label) ||
     owned.viewTriggers?.has(viewTriggerKey(keyOf(change.live), label)) === true;
-  const lost = [
-    ...change.live.triggers.flatMap(({ label }) => (isOurs(label) ? [] : [`trigger ${label}`])),
-    ...change.live.attached,
-  ];
+  const lost = change.live.triggers.flatMap(({ label }) => (isOurs(label) ? [] : [`trigger ${label}`]));
   if (lost.length === 0) return [];
   return [
     problem(

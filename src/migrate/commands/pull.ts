@@ -8,7 +8,7 @@ import { POLICY_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import { inexpressible, toFunction } from './pulled-functions.ts';
 import { pulledGrants } from '../schema/rights/grants.ts';
 import { toIndex } from './pulled-index.ts';
-import { extensionsKey } from './pulled-extensions.ts';
+import { extensionsKey } from './pulled-objects/extensions.ts';
 import { columnKeys, referenceKeys } from './pulled-columns.ts';
 import { triggersKey } from './declared-triggers.ts';
 import {
@@ -22,8 +22,9 @@ import {
 import { isPlainKey } from '../schema/relation.ts';
 import { realtimeKey } from './pulled-publication.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
-import { pulledSequences } from './pulled-sequences.ts';
-import { pulledTypes } from './pulled-types.ts';
+import { pulledSequences } from './pulled-objects/sequences.ts';
+import { pulledStatements } from './pulled-objects/statements.ts';
+import { pulledTypes } from './pulled-objects/types.ts';
 import { toView } from './pulled-views.ts';
 import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
 
@@ -85,6 +86,8 @@ export function renderPulled(
   }
   const sequences = pulledSequences(live.sequences, names);
   left.push(...sequences.left);
+  const statements = pulledStatements(live.statements, isTaken);
+  left.push(...statements.left);
   const ofUsers = triggersKey(live.userTriggers, 'users', isDeclared, strip, left);
   const document = new Document({
     version: 1,
@@ -96,6 +99,7 @@ export function renderPulled(
     ...(Object.keys(beside.realtime).length > 0 ? { realtime: beside.realtime } : {}),
     tables: Object.fromEntries(tables.map(([name, node]) => [name, node])),
     ...(views.length > 0 ? { views: Object.fromEntries(views.map(([name, node]) => [name, node])) } : {}),
+    ...(Object.keys(statements.statements).length > 0 ? { statements: statements.statements } : {}),
     ...(functions.length > 0 ? { rpc: Object.fromEntries(functions) } : {}),
   });
   for (const [block, entries] of [

@@ -13,19 +13,8 @@ export async function readLeft(session: Queryable, schemas: readonly string[]): 
       from pg_class c join schema s on s.oid = c.relnamespace where (c.relkind in ('f', 'p') or c.relkind = 'r' and c.relpersistence = 'u') and not c.relispartition
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
     union all
-    select 'aggregate ' || s.name || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || '): no key of the file makes one'
-      from pg_proc p join schema s on s.oid = p.pronamespace where p.prokind = 'a'
-        and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
-    union all
     select 'sequence ' || s.name || '.' || c.relname || ': it is unlogged, and a plain one in the file'
       from pg_class c join schema s on s.oid = c.relnamespace where ${IS_FREE_SEQUENCE} and c.relpersistence = 'u'
-    union all
-    select 'statistics ' || s.name || '.' || t.stxname || ': no key of the file makes them'
-      from pg_statistic_ext t join schema s on s.oid = t.stxnamespace
-    union all
-    select 'rule ' || r.rulename || ' of ' || s.name || '.' || c.relname || ': no key of the file makes one'
-      from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace
-      where r.rulename <> '_RETURN' and not c.relispartition
     order by 1`);
   return rows.map(({ line }) => line.replaceAll('\n', ' '));
 }

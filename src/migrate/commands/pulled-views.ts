@@ -23,7 +23,6 @@ export function toView(
     return said === null ? [] : [said];
   });
   const other = [...grants].filter(([role, found]) => !sameList(found, usual.get(role) ?? []));
-  notes.push(...view.attached);
   return {
     ...(view.schema === 'public' ? {} : { schema: view.schema }),
     query: view.definition.trim(),

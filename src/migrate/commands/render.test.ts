@@ -42,6 +42,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
     desired: {
       extensions: [],
       sequences: [],
+      statements: [],
       types: [],
       tables: [],
       functions: [],
@@ -69,6 +70,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       extensions: new Set(),
       retiredExtensions: new Set(),
       sequences: new Set(),
+      statements: new Map(),
       retiredSequences: new Set(),
       views: new Set(),
     },

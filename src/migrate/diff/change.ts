@@ -30,6 +30,7 @@ import type {
 import type { Host } from '../schema/rights/hosts.ts';
 import type { Attribute, ExtensionModel, SequenceModel } from '../schema/model.ts';
 import type { LiveSequence } from '../schema/sequences.ts';
+import type { DesiredStatement, LiveStatement } from '../schema/statements.ts';
 import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
@@ -42,9 +43,35 @@ export type SequenceChange =
   | { readonly kind: 'grant-free-sequence'; readonly sequence: SequenceModel }
   | { readonly kind: 'comment-sequence'; readonly sequence: SequenceModel };
 
+export type StatementChange =
+  | (OfTable & {
+      readonly kind: 'create-statement';
+      readonly statement: DesiredStatement;
+      readonly live: null;
+    })
+  | (OfTable & {
+      readonly kind: 'recreate-statement';
+      readonly statement: DesiredStatement;
+      readonly live: LiveStatement;
+    })
+  /** Of a text search configuration: its mappings. */
+  | {
+      readonly kind: 'alter-statement';
+      readonly statement: DesiredStatement;
+      readonly live: LiveStatement;
+    }
+  /** Of an aggregate. */
+  | { readonly kind: 'grant-statement'; readonly statement: DesiredStatement }
+  | { readonly kind: 'comment-statement'; readonly statement: DesiredStatement }
+  | (OfTable & { readonly kind: 'drop-statement'; readonly live: LiveStatement });
+
+/** `locked`: the table that is there and that a rule or statistics are of. */
+type OfTable = { readonly locked: string | null };
+
 export type Change =
   | TypeDefinitionChange
   | SequenceChange
+  | StatementChange
   | { readonly kind: 'create-schema' | 'grant-schema'; readonly schema: string }
   | { readonly kind: 'create-extension'; readonly extension: ExtensionModel }
   | {

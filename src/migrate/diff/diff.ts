@@ -17,13 +17,14 @@ import {
   keysNotDeclared,
   repeatsKey,
 } from './constraints.ts';
-import { diffExtensions } from './extensions.ts';
+import { diffExtensions } from './objects/extensions.ts';
 import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
 import { diffHostedPolicies, diffPolicies, labelled } from './policies.ts';
 import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
-import { diffSequences } from './sequences.ts';
+import { diffSequences } from './objects/sequences.ts';
+import { diffStatements, withTypes } from './objects/statements.ts';
 import { diffTriggers, diffUserTriggers } from './triggers.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
 import { diffRemovedTypes, diffTypes } from './types.ts';
@@ -57,7 +58,9 @@ export function diff(
     if (!found) changes.push({ kind: 'create-schema', schema });
     if (open.has(schema) && !found?.usageGranted) changes.push({ kind: 'grant-schema', schema });
   }
-  changes.push(...diffTypes(desired.types, live));
+  const statements = diffStatements(desired.statements, live, owned, rebuild);
+  const made = statements.filter(({ kind }) => kind !== 'drop-statement');
+  changes.push(...withTypes(made, diffTypes(desired.types, live)));
   changes.push(...diffSequences(desired.sequences, live.sequences));
   changes.push(...diffPublication(desired, live));
   const unsettled = unsettledColumns(desired, live);
@@ -88,6 +91,7 @@ export function diff(
     const found = live.tables.get(key);
     if (found && !claims.has(key)) changes.push({ kind: 'retire-table', live: found });
   }
+  changes.push(...statements.filter(({ kind }) => kind === 'drop-statement'));
   changes.push(...diffRemovedTypes(desired.types, live.types, owned));
   diffFunctions(desired.functions, live.functions, owned, rebuild, changes, unmanaged);
   diffViews(desired.views, live.views, owned, rebuild, changes);
@@ -98,7 +102,7 @@ export function diff(
 }
 
 /** `open`: those in which the API roles find something. Functions that only policies and triggers call need no such right. */
-export function schemasOf({ types, sequences, tables, views, functions }: Desired): {
+export function schemasOf({ types, sequences, statements, tables, views, functions }: Desired): {
   readonly all: ReadonlySet<string>;
   readonly open: ReadonlySet<string>;
 } {
@@ -109,7 +113,11 @@ export function schemasOf({ types, sequences, tables, views, functions }: Desire
     ...[...types, ...usable, ...tables, ...views, ...served].map(({ schema }) => schema),
   ];
   return {
-    all: new Set([...open, ...[...sequences, ...functions].map(({ schema }) => schema)]),
+    all: new Set(
+      [...open, ...[...sequences, ...statements, ...functions].map(({ schema }) => schema)].filter(
+        (schema) => schema !== '',
+      ),
+    ),
     open: new Set(open),
   };
 }

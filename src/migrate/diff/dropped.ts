@@ -49,6 +49,9 @@ export function droppedBy(change: Change): Dropped | null {
     case 'recreate-function':
     case 'drop-function':
       return change.live && { kind: 'function', table, label: change.live.oid };
+    case 'recreate-statement':
+    case 'drop-statement':
+      return { kind: 'statement', table: '', label: change.live.address };
     default:
       return null;
   }

@@ -19,12 +19,20 @@ export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'pol
   triggers?: readonly string[];
 };
 
-export type RebuildKind = 'policy' | 'check' | 'index' | 'default' | 'function' | 'trigger' | 'view';
+export type RebuildKind =
+  | 'policy'
+  | 'check'
+  | 'index'
+  | 'default'
+  | 'function'
+  | 'trigger'
+  | 'view'
+  | 'statement';
 
 /** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
 export type Rebuild = ReadonlySet<string>;
 
-/** A function goes by its oid, as `label` of no table; a view is a table without a label. */
+/** A function goes by its oid, a statement by its address, as `label` of no table; a view is a table without a label. */
 export function rebuildKey(kind: RebuildKind, table: string, label: string): string {
   return `${kind} ${table} ${label}`;
 }

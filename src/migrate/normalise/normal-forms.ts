@@ -16,6 +16,7 @@ import type {
   TypeModel,
   ViewModel,
 } from '../schema/model.ts';
+import type { StatementModel } from '../schema/statements.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
 import type { ViewForm } from '../schema/views.ts';
 import type { Signature } from '../schema/relation.ts';
@@ -34,6 +35,10 @@ export function hashType(type: TypeModel): string {
 
 export function hashFunction(fn: FunctionModel): string {
   return sha256(fn);
+}
+
+export function hashStatement({ kind, schema, name, create, alter }: StatementModel): string {
+  return sha256([kind, schema, name, create, alter]);
 }
 
 /** Of what the server's reading of the query depends on, and what is compared beside it. */

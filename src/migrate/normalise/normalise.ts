@@ -15,11 +15,13 @@ import {
   REALTIME_MESSAGES,
   STORAGE_OBJECTS,
 } from '../schema/rights/hosts.ts';
+import { isStatementForm, statementKey, statementsOf } from '../schema/statements.ts';
 import { USERS } from '../schema/triggers.ts';
 import {
   hashBuckets,
   hashChannels,
   hashFunction,
+  hashStatement,
   hashTable,
   hashType,
   hashTriggers,
@@ -43,6 +45,8 @@ export type Hashes = {
   readonly tables: ReadonlyMap<string, string>;
   readonly functions: ReadonlyMap<string, string>;
   readonly views: ReadonlyMap<string, string>;
+  /** By `statementKey`. */
+  readonly statements: ReadonlyMap<string, string>;
   /** Of all policies on a table of svc; null when there are none. */
   readonly hosted: PerHost<string | null>;
   /** Of the triggers of auth.users; null when there are none. */
@@ -61,6 +65,7 @@ export function hashDeclarations(
     ),
     functions: new Map(model.functions.map((fn) => [keyOf(fn), hashFunction(fn)])),
     views: new Map(viewsOf(model).map((view) => [keyOf(view), hashView(view)])),
+    statements: new Map(statementsOf(model).map((one) => [statementKey(one), hashStatement(one)])),
     hosted: {
       [STORAGE_OBJECTS]: model.buckets.some((bucket) => bucket.policies.length > 0)
         ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
@@ -84,6 +89,7 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
   for (const [key, hash] of hashes.functions)
     if (!isKnown(`function ${key}`, hash, isSignature)) changed.add(key);
   for (const [key, hash] of hashes.views) if (!isKnown(`view ${key}`, hash, isViewForm)) changed.add(key);
+  for (const [key, hash] of hashes.statements) if (!isKnown(key, hash, isStatementForm)) changed.add(key);
   for (const host of HOSTS) {
     const hash = hashes.hosted[host];
     if (hash !== null && !isKnown(HOSTED_OBJECTS[host].identity, hash, isHostedNormalForms))
@@ -109,6 +115,7 @@ export async function normalise(
     types: declared.types.filter((type) => chosen.has(keyOf(type))),
     extensions: declared.extensions,
     sequences: declared.sequences,
+    statements: declared.statements.filter(({ model }) => chosen.has(statementKey(model))),
     tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
     functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
     hosted: perHost((host) => (chosen.has(host) ? declared.hosted[host] : [])),
@@ -121,6 +128,7 @@ export async function normalise(
     subset.tables,
     subset.functions,
     subset.views,
+    subset.statements,
     ...Object.values(subset.hosted),
     subset.userTriggers,
   ].every((list) => list.length === 0);
@@ -130,6 +138,7 @@ export async function normalise(
   const tables = byKey(read.tables);
   const functions = byKey(read.functions);
   const views = byKey(read.views);
+  const statements = new Map(read.statements.map((one) => [statementKey(one.model), one]));
   const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
     types: declared.types.map((type): DesiredType => {
@@ -138,6 +147,13 @@ export async function normalise(
     }),
     extensions: declared.extensions,
     sequences: declared.sequences,
+    statements: declared.statements.map((one) => {
+      const stored = known.get(statementKey(one.model))?.normalForms;
+      return (
+        statements.get(statementKey(one.model)) ??
+        (isStatementForm(stored) ? { ...one, normal: stored } : one)
+      );
+    }),
     tables: declared.tables.map((table): DesiredTable => {
       const stored = known.get(`table ${keyOf(table)}`)?.normalForms;
       return tables.get(keyOf(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);

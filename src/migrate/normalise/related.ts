@@ -14,6 +14,7 @@ import {
   viewsOf,
 } from '../schema/model.ts';
 import { HOSTS, type PerHost, REALTIME_MESSAGES, STORAGE_OBJECTS } from '../schema/rights/hosts.ts';
+import { isUnnamed, phaseOf, statementKey, statementsOf } from '../schema/statements.ts';
 import { textOfType } from '../schema/types.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
@@ -35,7 +36,11 @@ export class RelatedDeclarations {
   readonly #texts = new Map<string, string>();
   readonly #words = new Map<string, ReadonlySet<string>>();
 
+  /** Whatever is read may use them without a word. */
+  readonly #unnamed: readonly string[];
+
   constructor(model: SchemaModel) {
+    this.#unnamed = statementsOf(model).filter(isUnnamed).map(statementKey);
     const hosted: PerHost<readonly PolicyModel[]> = {
       [STORAGE_OBJECTS]: model.buckets.flatMap((bucket) => bucket.policies),
       [REALTIME_MESSAGES]: model.channels ?? [],
@@ -63,6 +68,11 @@ export class RelatedDeclarations {
         passesOn: true,
         text: () => joined([view.query, ...(view.triggers ?? []).flatMap(textsOfTrigger)]),
       })),
+      ...statementsOf(model).flatMap((one) => {
+        const names = isUnnamed(one) || phaseOf(one) === 'last' ? [null] : [one.name, one.multirange];
+        const text = (): string => joined([one.create, ...one.alter]);
+        return names.flatMap((name) => (name === undefined ? [] : [{ key: statementKey(one), name, text }]));
+      }),
       ...HOSTS.filter((host) => hosted[host].length > 0).map((host) => ({
         key: host,
         name: null,
@@ -78,6 +88,7 @@ export class RelatedDeclarations {
   of(changed: ReadonlySet<string>): Set<string> {
     const chosen = new Set(changed);
     if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
+    for (const key of this.#unnamed) chosen.add(key);
     const names = new Set(
       this.#items.flatMap((item) => (item.name !== null && changed.has(item.key) ? [item.name] : [])),
     );

@@ -23,13 +23,22 @@ export function requalify(
     if (schema === null || now === undefined) return;
     if (solid[index - 1]?.text === '.' || solid[index + 1]?.text !== '.') return;
     const name = nameOf(solid[index + 2]);
-    // The shadow builds no operators.
     const isOperator = solid[index - 1]?.text === '(' && nameOf(solid[index - 2]) === 'operator';
-    if (!isOperator && (name === null || isBuilt(schema, name))) return;
+    if (isOperator ? isBuilt(schema, signsFrom(solid, index + 2)) : name === null || isBuilt(schema, name))
+      return;
     result += text.slice(copied, token.start) + quoteIdent(now);
     copied = token.start + token.text.length;
   });
   return result + text.slice(copied);
+}
+
+/** An operator, sign by sign, up to the bracket behind it. */
+function signsFrom(tokens: readonly Token[], index: number): string {
+  const end = tokens.findIndex(({ text }, n) => n >= index && text === ')');
+  return tokens
+    .slice(index, Math.max(index, end))
+    .map(({ text }) => text)
+    .join('');
 }
 
 function nameOf(token: Token | undefined): string | null {

@@ -11,15 +11,23 @@ import { createExtensionSql } from '../schema/sql/extension-sql.ts';
 import { createFunctionSql } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
+import { recordMade } from '../schema/live/live-statements.ts';
 import { readLiveInside } from '../schema/live/read-live.ts';
 import { BLOCKS, copyOf, HOSTS, perHost } from '../schema/rights/hosts.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
-import { MigrationRefused, type MigrationProblem } from '../problem.ts';
+import { MigrationRefused, type MigrationProblem, problem } from '../problem.ts';
 import { plainOrQuoted, wordsOf } from '../schema/sql/sql-text.ts';
 import { createSequenceSql } from '../schema/sequences.ts';
-import { createTypeSql, domainChecks, inOrderOfUse } from '../schema/types.ts';
+import {
+  type DesiredStatement,
+  inOrderOfKinds,
+  namesOfRange,
+  phaseOf,
+  type StatementForm,
+} from '../schema/statements.ts';
+import { createTypeSql, domainChecks, inOrderOfUse, typesOf } from '../schema/types.ts';
 import {
   readNormalForms,
   readPolicyNormalForms,
@@ -62,6 +70,8 @@ export type ShadowResult = Pick<
   Live,
   'types' | 'tables' | 'functions' | 'hosted' | 'userTriggers' | 'views'
 > & {
+  /** By their place among the declared ones. */
+  readonly statements: ReadonlyMap<number, StatementForm>;
   /** Prints of the indexes of materialized views, by their labels here. */
   readonly viewIndexes: ReadonlyMap<string, string>;
 };
@@ -107,7 +117,7 @@ async function inShadow<T>(
   session: Queryable,
   schemas: readonly string[],
   token: string,
-  { extensions, functions }: Pick<Shadow, 'extensions' | 'functions'>,
+  { extensions, functions, statements }: Pick<Shadow, 'extensions' | 'functions' | 'statements'>,
   work: () => Promise<T>,
 ): Promise<T> {
   const settings = {
@@ -146,6 +156,7 @@ async function inShadow<T>(
       token,
       functions.map((fn) => fn.name),
     );
+    await hideStatements(session, token, statements);
     return await work();
   });
 }
@@ -158,6 +169,22 @@ async function hideFunctions(session: Queryable, token: string, functions: reado
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where starts_with(n.nspname, ${token}) and p.prokind in ('f', 'p') and p.proname = any (${[...functions]})`);
   if (old.length > 0) await session.query(raw(old.map((row) => row.hide).join(';\n')));
+}
+
+/** What the shadow builds must not be found as it is. */
+async function hideStatements(
+  session: Queryable,
+  token: string,
+  statements: Shadow['statements'],
+): Promise<void> {
+  if (statements.length === 0) return;
+  const names = statements.filter(({ kind }) => kind === 'aggregate').map(({ name }) => name);
+  const old = await session.query<{ hide: string }>(sql`
+    select format('alter routine %s rename to %I', p.oid::regprocedure, 'svc_hidden_' || p.oid) as hide
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where starts_with(n.nspname, ${token}) and p.prokind = 'a' and p.proname = any (${names})`);
+  const made = `create temp table svc_made (n int, address text, identity text)`;
+  await session.query(raw([...old.map((row) => row.hide), made].join(';\n')));
 }
 
 function realSchema(token: string, index: number): string {
@@ -180,18 +207,31 @@ function buildStatements(
 ): ShadowStatement[] {
   const statements: ShadowStatement[] = [];
   const found = finder(shadow, schemas, token);
-  const add = (text: string, from: string | Piece, retry = false): void => {
+  const add: Add = (text, from, retry = false, after = ''): void => {
     const sql = found(text);
     // Positions in a text that was changed are not those of the file.
     const piece = typeof from === 'string' ? null : sql === text ? from : { ...from, sql: '' };
-    statements.push({ sql, at: typeof from === 'string' ? from : from.at, piece, retry });
+    statements.push({ sql: `${sql}${after}`, at: typeof from === 'string' ? from : from.at, piece, retry });
   };
   const createFunction = (fn: DesiredFunction): string => createFunctionSql({ ...fn, body: found(fn.body) });
   const types = inOrderOfUse(shadow.types);
-  for (const type of types) {
-    add(createTypeSql(type), type.at);
-    addDomainChecks(type, false, add);
-  }
+  const addStatements = (isWanted: (one: DesiredStatement) => boolean): void =>
+    inOrderOfKinds(shadow.statements)
+      .filter(isWanted)
+      .forEach((one) => addStatement(one, shadow.statements.indexOf(one), schemas, add));
+  const addTypes = (some: readonly DesiredType[]): void => {
+    for (const type of some) {
+      add(createTypeSql(type), type.at);
+      addDomainChecks(type, false, add);
+    }
+  };
+  const ranges = shadow.statements.filter(({ kind }) => kind === 'type');
+  const ofRanges = typesOf(new Set(ranges.flatMap(namesOfRange)), types);
+  addStatements((one) => phaseOf(one) === 'base' && one.kind !== 'type');
+  addTypes(types.filter((type) => !ofRanges.has(type)));
+  for (const fn of shadow.functions) if (fn.isOfRange) add(createFunction(fn), fn.at, true);
+  addStatements((one) => one.kind === 'type');
+  addTypes([...ofRanges]);
   for (const sequence of shadow.sequences) add(createSequenceSql(sequence), sequence.at);
   for (const table of shadow.tables) {
     const columns = table.columns.map(
@@ -201,11 +241,13 @@ function buildStatements(
     add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
   }
   addKeys(shadow, add);
-  for (const fn of shadow.functions) if (!fn.isOfView) add(createFunction(fn), fn.at, true);
+  for (const fn of shadow.functions) if (!fn.isOfView && !fn.isOfRange) add(createFunction(fn), fn.at, true);
+  addStatements((one) => phaseOf(one) === 'calls');
   for (const type of types) addDomainChecks(type, true, add);
   for (const table of shadow.tables) addGenerated(table, atOnce, add);
   for (const view of namedFirst(shadow.views)) addView(view, add);
   for (const fn of shadow.functions) if (fn.isOfView) add(createFunction(fn), fn.at, true);
+  addStatements((one) => phaseOf(one) === 'last');
   shadow.tables.forEach((table, number) => addExpressions(table, number, add));
   shadow.views.forEach((view, number) => addViewIndexes(view, number, copySchema(token), add));
   for (const host of HOSTS) {
@@ -223,6 +265,18 @@ function buildStatements(
   addRowTriggers(shadow, add);
   addTriggers(shadow, `${copySchema(token)}.users`, add);
   return statements;
+}
+
+/** With the note of what it has made. */
+function addStatement(
+  { kind, model, at }: DesiredStatement,
+  number: number,
+  schemas: readonly string[],
+  add: Add,
+): void {
+  const piece = { sql: model.create, written: model.create, at };
+  const record = recordMade(kind, number, schemas);
+  add([model.create, ...model.alter].join(';\n'), piece, true, `;\n${record}`);
 }
 
 function addTriggers(shadow: Shadow, users: string, add: Add): void {
@@ -302,13 +356,26 @@ ${when.sql}
 function finder(shadow: Shadow, schemas: readonly string[], token: string): (text: string) => string {
   const waiting = new Map(schemas.map((schema, index) => [schema, realSchema(token, index)]));
   const built = new Set(
-    [...shadow.types, ...shadow.sequences, ...shadow.tables, ...shadow.functions, ...shadow.views].map(keyOf),
+    [
+      ...shadow.types,
+      ...shadow.sequences,
+      ...shadow.statements,
+      ...shadow.statements.flatMap(({ schema, model }) =>
+        model.multirange === undefined ? [] : [{ schema, name: model.multirange }],
+      ),
+      ...shadow.tables,
+      ...shadow.functions,
+      ...shadow.views,
+    ].map(keyOf),
   );
   return (text) => requalify(text, waiting, (schema, name) => built.has(tableKey(schema, name)));
 }
 
-/** `from`: the user's text in the statement, or the place of a statement without any. */
-type Add = (text: string, from: string | Piece, retry?: boolean) => void;
+/**
+ * `from`: the user's text in the statement, or the place of a statement without any. `after`: what is run with it and names
+ * nothing of the file.
+ */
+type Add = (text: string, from: string | Piece, retry?: boolean, after?: string) => void;
 
 function addGenerated(table: ShadowTable, atOnce: boolean, add: Add): void {
   for (const column of table.columns) {
@@ -426,6 +493,20 @@ function printViewsAgain(schemas: readonly string[]): string {
     end loop; end $$`;
 }
 
+// Likewise. What is made anew keeps its identity, by which it is found below.
+const PRINT_STATEMENTS_AGAIN = `do $$ declare one record; begin
+    perform set_config('search_path', 'pg_catalog', true);
+    for one in select pg_get_ruledef(r.oid) as print from svc_made m join pg_rewrite r on m.address = 'pg_rewrite/' || r.oid loop
+      execute regexp_replace(one.print, '^CREATE RULE', 'CREATE OR REPLACE RULE');
+    end loop;
+    for one in select s.stxname, n.nspname, pg_get_statisticsobjdef(s.oid) as print, s.oid,
+        (select t.target from (select to_jsonb(s) ->> 'stxstattarget') t(target) where t.target <> '-1') as target
+      from svc_made m join pg_statistic_ext s on m.address = 'pg_statistic_ext/' || s.oid join pg_namespace n on n.oid = s.stxnamespace loop
+      execute format('drop statistics %I.%I', one.nspname, one.stxname);
+      execute one.print;
+      if one.target is not null then execute format('alter statistics %I.%I set statistics %s', one.nspname, one.stxname, one.target); end if;
+    end loop; end $$`;
+
 async function readResult(
   session: Queryable,
   shadow: Shadow,
@@ -433,12 +514,16 @@ async function readResult(
   token: string,
 ): Promise<ShadowResult> {
   if (shadow.views.length > 0) await session.query(raw(printViewsAgain(schemas)));
+  if (shadow.statements.some((one) => phaseOf(one) === 'last'))
+    await session.query(raw(PRINT_STATEMENTS_AGAIN));
   const copy = copySchema(token);
   const live = await readLiveInside(session, [...schemas, copy]);
   const cleaned = { ...cleanNames(live, schemas, token), views: cleanViews(live, schemas, token) };
   const users = cleaned.tables.get(tableKey(copy, 'users'));
   return {
     ...cleaned,
+    statements:
+      shadow.statements.length === 0 ? new Map() : await readMade(session, shadow, live, schemas, token),
     viewIndexes: new Map(
       [...cleaned.tables.values()]
         .filter(({ schema }) => schema === copy)
@@ -450,6 +535,36 @@ async function readResult(
       definition: trigger.definition.replace(` ON ${copy}.users `, ` ON ${USERS} `),
     })),
   };
+}
+
+/** What each statement has made. That it is one thing, and of the kind that its text says, is not taken for granted. */
+async function readMade(
+  session: Queryable,
+  { statements }: Shadow,
+  live: Live,
+  schemas: readonly string[],
+  token: string,
+): Promise<ReadonlyMap<number, StatementForm>> {
+  const clean = cleaner(schemas, token);
+  const rows = await session.query<{ n: number; identity: string }>(raw('select n, identity from svc_made'));
+  const forms = statements.map((statement, n): StatementForm | MigrationProblem => {
+    const made = rows
+      .filter((row) => row.n === n)
+      .flatMap(({ identity }) => live.statements.get(identity) ?? []);
+    const [found] = made;
+    if (found === undefined || made.length > 1)
+      return problem(
+        'MIG-101',
+        statement.at,
+        `this statement made ${made.length === 0 ? `no ${statement.kind} in a schema of the file` : made.map(({ identity }) => identity).join(' and ')}`,
+        'Write one statement for each thing, and leave out what an extension makes.',
+      );
+    if (found.beyond !== null) return problem('MIG-101', statement.at, `svc cannot keep it: ${found.beyond}`);
+    return { identity: clean(found.identity), definition: found.definition.map(clean) };
+  });
+  const problems = forms.flatMap((form) => ('code' in form ? [form] : []));
+  if (problems.length > 0) throw new MigrationRefused(problems);
+  return new Map(forms.flatMap((form, n) => ('code' in form ? [] : [[n, form] as const])));
 }
 
 function cleaner(schemas: readonly string[], token: string): (text: string) => string {
@@ -596,6 +711,7 @@ export async function normaliseInShadow(
     }),
     extensions: desired.extensions,
     sequences: desired.sequences,
+    statements: desired.statements.map((one, n) => ({ ...one, normal: result.statements.get(n) ?? null })),
     functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
     views: desired.views.map((view, number) => withForm(view, number, result)),
     newUsers: desired.newUsers,

@@ -13,6 +13,7 @@ import { perHost } from '../schema/rights/hosts.ts';
 import { keyOf } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
 import type { Check, Column } from '../schema/relation.ts';
+import { phaseOf } from '../schema/statements.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 
 /** Takes the live text as the normal form of a declaration whose second print equals the live one's. */
@@ -80,6 +81,7 @@ async function readAgain(
       {
         extensions: desired.extensions,
         sequences: desired.sequences,
+        statements: desired.statements.filter((one) => phaseOf(one) !== 'last'),
         types: desired.types,
         tables,
         functions: desired.functions,

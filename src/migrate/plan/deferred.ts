@@ -7,6 +7,7 @@ import type { Expression } from '../schema/expression.ts';
 import type { Host } from '../schema/rights/hosts.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
+import { type DesiredStatement, phaseOf } from '../schema/statements.ts';
 import { wordsOf } from '../schema/sql/sql-text.ts';
 import { type ChangeOf, columnsKey } from './step-list.ts';
 
@@ -218,6 +219,21 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'recreate-function':
     case 'grant-function':
       return says(change.fn.head, change.fn.body) || namesRowType(change, names);
+    case 'create-statement':
+    case 'recreate-statement':
+    case 'alter-statement':
+    case 'grant-statement':
+    case 'comment-statement':
+      return (
+        names.words.has(change.statement.name) ||
+        says(...textsOf(change)) ||
+        [...names.tables].some((key) =>
+          textsOf(change).some((text) => text.includes(key.slice(key.indexOf('.') + 1))),
+        )
+      );
+    // What uses it may be made anew in the cutover.
+    case 'drop-statement':
+      return phaseOf(change.live) !== 'last' || says(...change.live.definition);
     case 'set-on-update':
       return change.trigger.values.some((one) => isOn(one.column) || says(one.expression));
     case 'drop-on-update':
@@ -299,6 +315,11 @@ function indexText({ plain, predicate, definition }: LiveIndex): string | null {
   return plain ? predicate : definition;
 }
 
+function textsOf(change: Extract<Change, { statement: DesiredStatement }>): readonly string[] {
+  const live = 'live' in change ? change.live : null;
+  return [...(change.statement.normal?.definition ?? []), ...(live?.definition ?? [])];
+}
+
 function hold(names: Names, ...texts: readonly (string | null | undefined)[]): void {
   for (const text of texts) for (const word of wordsOf(text ?? '')) names.held.add(word);
 }
@@ -330,6 +351,14 @@ function remember(change: Change, names: Names): void {
 
   if (change.kind === 'recreate-view' || change.kind === 'drop-view') hold(names, change.live.definition);
   if ('view' in change && !('trigger' in change)) names.words.add(change.view.name);
+
+  if (change.kind === 'recreate-statement' || change.kind === 'drop-statement')
+    hold(names, ...change.live.definition);
+  if (
+    (change.kind === 'create-statement' || change.kind === 'recreate-statement') &&
+    change.statement.name !== ''
+  )
+    names.words.add(change.statement.name);
 
   if (change.kind === 'create-table') names.tables.add(table);
   if (change.kind === 'create-policy' || change.kind === 'drop-policy') names.access.add(table);

@@ -1,11 +1,13 @@
 // What depends on something that changes: ours is dropped and made again, anything else stops the plan.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql } from '../../postgres/sql.ts';
+import { raw, sql } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
 import { droppedKeys } from '../diff/dropped.ts';
 import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
 import { NOT_PLAIN_INDEX } from '../schema/live/live-queries.ts';
+import { isOfRange, isStatement } from '../schema/live/live-statements.ts';
+import { mayStay } from '../diff/objects/statements.ts';
 import { keyOf } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { HOSTS } from '../schema/rights/hosts.ts';
@@ -31,7 +33,7 @@ type Holding = {
 
 /** `number`: of a column; 0 for what has none, null for all of a view. */
 type Root = {
-  readonly class: 'pg_class' | 'pg_proc';
+  readonly class: string;
   readonly oid: string;
   readonly number: number | null;
   readonly at: string;
@@ -48,6 +50,7 @@ type DependantKind =
   | 'trigger'
   | 'view'
   | 'reference'
+  | 'statement'
   | 'other';
 
 /**
@@ -72,6 +75,13 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       const at = change.kind === 'drop-view' ? `views.${change.live.name}` : change.view.at;
       return [{ class: 'pg_class', oid: change.live.oid, number: null, at, goes: false }];
     }
+    // What may stay is dropped after all that used it, or not at all.
+    if (change.kind === 'recreate-statement' || (change.kind === 'drop-statement' && !mayStay(change.live))) {
+      const [catalog = '', oid = ''] = change.live.address.split('/');
+      const at =
+        change.kind === 'drop-statement' ? `statements.${change.live.identity}` : change.statement.at;
+      return [{ class: catalog, oid, number: 0, at, goes: false }];
+    }
     return [];
   });
   if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
@@ -89,7 +99,11 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text, goes boolean)
       union select g.class, g.object, g.part, b.at, false from below b cross join lateral (
           select d.classid::regclass as class, d.objid as object, 0 as part from pg_depend d
-            where b.class = 'pg_proc'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass
+            where b.class <> 'pg_class'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and not ${raw(isOfRange('d'))}
+          union all select d.classid::regclass, d.objid, 0 from pg_depend d
+            where d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid) and ${raw(isStatement('d.classid', 'd.objid'))}
+          union all select 'pg_type'::regclass, y.oid, 0 from pg_type y left join pg_range q on q.rngmultitypid = y.oid
+            where b.class = 'pg_type'::regclass and b.object in (y.typelem, q.rngtypid)
           -- All of a view goes with what its query reads, and with it the functions that take or return its rows.
           union all select 'pg_class'::regclass, r.ev_class, null from pg_depend d
             join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid and r.rulename = '_RETURN' and r.ev_class <> b.object
@@ -101,10 +115,10 @@ export async function findDependants(session: Queryable, changes: readonly Chang
         ) g
     ), above as (
       select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at,
-        bool_or(b.class = 'pg_proc'::regclass or b.part is null) as called, bool_or(b.goes) as goes
+        bool_or(b.class <> 'pg_class'::regclass or b.part is null) as called, bool_or(b.goes) as goes
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
-      where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass)
-        and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object)
+      where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass) and not ${raw(isOfRange('d'))}
+        and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object and own.rulename = '_RETURN')
         and not (b.part is null and exists (select from pg_trigger own where d.classid = 'pg_trigger'::regclass and own.oid = d.objid and own.tgrelid = b.object))
         and not (b.part is null and exists (select from pg_index own where d.classid = 'pg_class'::regclass and own.indexrelid = d.objid and own.indrelid = b.object))
         -- What a column takes along when it goes: its expression, its sequence, its NOT NULL.
@@ -119,6 +133,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     ), named as (
       select a.at, a.called, a.goes, case
           when p.oid is not null then 'policy'
+          when ${raw(isStatement('a.classid', 'a.objid'))} then 'statement'
           when v.oid is not null then 'view'
           when k.contype = 'c' and k.conrelid <> 0 then 'check'
           when k.contype = 'f' then 'reference'
@@ -129,7 +144,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when not g.tgisinternal and g.tgname !~ '^~?svc_' then 'trigger'
           else 'other' end as kind,
         coalesce(p.polrelid, nullif(k.conrelid, 0), f.adrelid, i.indrelid, g.tgrelid, v.oid) as home,
-        coalesce(p.polname, k.conname, t.attname, ic.relname, g.tgname, '')::text as label, a.objid,
+        coalesce(p.polname, k.conname, t.attname, ic.relname, g.tgname, '')::text as label, a.objid, a.classid,
         case when r.oid is null then pg_describe_object(a.classid, a.objid, a.part)
           else pg_describe_object('pg_class'::regclass, r.ev_class, 0) end as what
       from above a
@@ -144,7 +159,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_class v on v.oid = r.ev_class and v.relkind in ('v', 'm') and r.rulename = '_RETURN'
     )
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
-      case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
+      case m.kind when 'function' then m.objid::text when 'statement' then m.classid::regclass || '/' || m.objid else m.label end as label, m.what
     from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
   const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
@@ -270,8 +285,13 @@ export async function foreignDependants(
   const dropped = droppedKeys(changes);
   for (const change of changes) {
     if (change.kind !== 'change-type' || !change.live) continue;
-    const rows = await session.query<{ what: string; trigger: string | null; view: string | null }>(sql`
-      select distinct t.tgname as trigger, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+    const rows = await session.query<{
+      what: string;
+      trigger: string | null;
+      rule: string | null;
+      view: string | null;
+    }>(sql`
+      select distinct t.tgname as trigger, case when r.rulename <> '_RETURN' then 'pg_rewrite/' || r.oid end as rule, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
         else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
       from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
@@ -287,7 +307,8 @@ export async function foreignDependants(
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
       order by 2`);
     const home = keyOf(change.live);
-    const isOurs = ({ trigger, view }: (typeof rows)[number]): boolean =>
+    const isOurs = ({ trigger, rule, view }: (typeof rows)[number]): boolean =>
+      (rule !== null && dropped.has(rebuildKey('statement', '', rule))) ||
       (trigger !== null && dropped.has(rebuildKey('trigger', home, trigger))) ||
       (view !== null && dropped.has(rebuildKey('view', view, '')));
     found.push(
@@ -309,14 +330,22 @@ export function strangersInTheWay(
   const dropped = droppedKeys(changes);
   return holding
     .filter(({ key }) => key === null || !dropped.has(key))
-    .map(({ at, what }) =>
-      what.startsWith('policy ')
+    .map(({ at, what }) => {
+      // Of a range type or a collation.
+      if (at.startsWith('statements.') && what.startsWith('column '))
+        return problem(
+          'MIG-304',
+          at,
+          `${what} is made of it, and svc does not take a column apart for that`,
+          'Give the new one another name, and the column that.',
+        );
+      return what.startsWith('policy ')
         ? problem(
             'MIG-304',
             at,
             `a policy that is not in the file uses what changes: ${what.slice('policy '.length)}`,
             'Declare it under rls, or drop it first and create it again afterwards.',
           )
-        : problem('MIG-304', at, `${what}, which is not in the file, uses what changes`, DROP_FIRST),
-    );
+        : problem('MIG-304', at, `${what}, which is not in the file, uses what changes`, DROP_FIRST);
+    });
 }

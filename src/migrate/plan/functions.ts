@@ -97,7 +97,7 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
   steps.add({
     identity: fn.at,
     sql: create,
-    stage: fn.isOfView ? 'functions-of-views' : 'functions',
+    stage: stageOf({ fn, kind }),
     sign: kind === 'create-function' ? '+' : '~',
     summary: `${routineWord(fn.model)} ${fn.name}${fn.head.slice(0, fn.head.indexOf(' language '))}`,
   });
@@ -110,6 +110,11 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
     sign: '~',
     summary: `${routineWord(fn.model)} ${fn.name}: body checked`,
   });
+}
+
+function stageOf({ fn, kind }: Pick<CreateFunction, 'fn' | 'kind'>): Stage {
+  if (fn.isOfView) return 'functions-of-views';
+  return fn.isOfRange === true && kind === 'create-function' ? 'functions-of-ranges' : 'functions';
 }
 
 function grantFunction(steps: StepList, fn: DesiredFunction): void {

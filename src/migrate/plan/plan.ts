@@ -6,13 +6,14 @@ import { ACCESS } from './access.ts';
 import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
-import { EXTENSIONS } from './extensions.ts';
+import { EXTENSIONS } from './objects/extensions.ts';
 import { dropFormerFunctions, FUNCTIONS, functionsOfViews, inOrderOfCalls } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-type-change.ts';
 import { PUBLICATIONS } from './publication.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
-import { SEQUENCES } from './sequences.ts';
+import { SEQUENCES } from './objects/sequences.ts';
+import { STATEMENTS } from './objects/statements.ts';
 import { TRIGGERS } from './triggers.ts';
 import { type LongFillings, MATERIALIZED } from './materialized.ts';
 import { createView, dropViews, VIEWS } from './views.ts';
@@ -38,6 +39,7 @@ const PLANNERS: Planners = {
   ...FUNCTIONS,
   ...EXTENSIONS,
   ...SEQUENCES,
+  ...STATEMENTS,
   ...ROW_TRIGGERS,
   ...TRIGGERS,
   ...VIEWS,

@@ -93,6 +93,7 @@ export const STAGES = [
   'schemas',
   /** Before the tables that use their types. */
   'extensions',
+  'functions-of-ranges',
   'new-types',
   /** Policies, checks, defaults, triggers and foreign keys: before the columns, keys and functions they depend on. */
   'drop-dependants',
@@ -100,12 +101,18 @@ export const STAGES = [
   'drop-functions-of-views',
   /** One may call the functions that go. */
   'drop-views',
+  /** Aggregates and operators before the functions that they call. */
+  'drop-statements',
   'drop-former-functions',
+  /** Made again: collations, range types, text search. New ones are new types. */
+  'base-statements',
   'columns',
   /** Keys that move to a column of the new type among them, before a foreign key refers to them. */
   'types',
   /** Their arguments and results may be rows of the tables; their bodies are checked last. */
   'functions',
+  /** Aggregates, operators and casts. */
+  'statements',
   /** A default may call one of the functions. Added later, it would leave the existing rows without it. */
   'columns-with-default',
   'defaults',
@@ -123,6 +130,8 @@ export const STAGES = [
   'rename-indexes',
   'views',
   'functions-of-views',
+  /** Rules and statistics, on which nothing depends. */
+  'last-statements',
   /** Before anybody has a grant: a new table is never readable without its policies. */
   'policies',
   'row-security',

@@ -33,11 +33,12 @@ import {
 import { toConstraint } from './constraints.ts';
 import { toDefaultModel } from './sql/default-sql.ts';
 import { toSequenceModel } from './sequences.ts';
+import { toStatementModel } from './statements.ts';
 import { toTypeModel, typeNamer } from './types.ts';
 
 type Declared = Pick<
   Config,
-  'extensions' | 'types' | 'sequences' | 'tables' | 'views' | 'storage' | 'rpc'
+  'extensions' | 'types' | 'sequences' | 'statements' | 'tables' | 'views' | 'storage' | 'rpc'
 > & {
   readonly auth: Pick<Config['auth'], 'triggers'>;
   readonly migrations?: Pick<Config['migrations'], 'steps'>;
@@ -55,6 +56,7 @@ export function toModel(config: Declared): SchemaModel {
     ...(config.extensions.length === 0 ? {} : { extensions: config.extensions.map(toExtension) }),
     ...(config.types.length === 0 ? {} : { types: config.types.map((type) => toTypeModel(type, typeName)) }),
     ...(config.sequences.length === 0 ? {} : { sequences: config.sequences.map(toSequenceModel) }),
+    ...(config.statements.length === 0 ? {} : { statements: config.statements.map(toStatementModel) }),
     tables: config.tables.map((table) => toTable(table, typeName)),
     functions: config.rpc.map((fn) => toFunction(fn, typeName)),
     buckets: config.storage.map((bucket) => ({
@@ -88,6 +90,7 @@ export function locator(config: SchemaConfig): Locate {
 function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
   const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
   for (const { name, position } of config.sequences) places.set(`sequences.${name}`, position);
+  for (const { name, position } of config.statements) places.set(`statements.${name}`, position);
   for (const extension of config.extensions) places.set(extensionPath(extension), extension.position);
   for (const table of config.tables) {
     const at = tablePath(table);

@@ -15,6 +15,7 @@ import {
   type TypeModel,
 } from './model.ts';
 import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
+import type { DesiredStatement } from './statements.ts';
 import type { DesiredTrigger } from './triggers.ts';
 import type { DesiredView } from './views.ts';
 import type { Check, Column, ForeignKey, Key, Policy, Signature } from './relation.ts';
@@ -24,6 +25,7 @@ export type Desired = {
   /** Each with the schema that it comes into; null where it decides itself. */
   readonly extensions: readonly ExtensionModel[];
   readonly sequences: readonly SequenceModel[];
+  readonly statements: readonly DesiredStatement[];
   readonly tables: readonly DesiredTable[];
   readonly functions: readonly DesiredFunction[];
   readonly hosted: PerHost<readonly DesiredHostedPolicy[]>;
@@ -39,10 +41,12 @@ export type DesiredType = {
   readonly model: TypeModel;
   /** Null until the server has read it. */
   readonly normal: TypeForm | null;
-  /** Functions of the file, by name. */
-  readonly functions: ReadonlySet<string>;
+  readonly functions: OwnCalls;
   readonly at: string;
 };
+
+/** Whether an expression with this word may call a function of the file. Operators and casts have no word: then every one. */
+export type OwnCalls = Pick<ReadonlySet<string>, 'has'>;
 
 /** What the server prints of a type. Of an enum that is nothing: its values are what they are. */
 export type TypeForm =
@@ -139,6 +143,8 @@ export type DesiredFunction = {
   readonly head: string;
   /** It takes or returns rows of a view of the file: the view comes first. */
   readonly isOfView: boolean;
+  /** A range type of the file calls it: it comes before the tables. */
+  readonly isOfRange?: boolean;
   readonly body: string;
   readonly at: string;
   /** Null until the server has read it. */

@@ -26,6 +26,8 @@ export type Ownership = {
   readonly sequences: ReadonlySet<string>;
   /** Sequences that left the file; they know which numbers were given. */
   readonly retiredSequences: ReadonlySet<string>;
+  /** By identity. What is retired left the file while something still used it. */
+  readonly statements: ReadonlyMap<string, 'managed' | 'retired'>;
   readonly views: ReadonlySet<string>;
   /** Triggers on views, as `viewTriggerKey`s; absent without any. */
   readonly viewTriggers?: ReadonlySet<string>;

@@ -1,6 +1,7 @@
 // What svc.yaml declares about the database, as plain JSON: every run stores it, and `down` plans from a stored one.
 // Expressions are text as the user wrote it.
 import { quoteIdent } from '../../postgres/sql.ts';
+import type { StatementModel } from './statements.ts';
 
 export type SchemaModel = {
   /** Absent: none. */
@@ -9,6 +10,8 @@ export type SchemaModel = {
   readonly types?: readonly TypeModel[];
   /** Absent without any. */
   readonly sequences?: readonly SequenceModel[];
+  /** Absent without any. */
+  readonly statements?: readonly StatementModel[];
   readonly tables: readonly TableModel[];
   readonly functions: readonly FunctionModel[];
   readonly buckets: readonly BucketModel[];

@@ -9,6 +9,7 @@ import type {
   DesiredColumn,
   DesiredForeignKey,
   DesiredKey,
+  OwnCalls,
   DesiredTable,
 } from './desired.ts';
 import { expression } from './expression.ts';
@@ -35,6 +36,13 @@ import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './rights/hosts.ts';
 import { wordsOf } from './sql/sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { sequencesOf } from './sequences.ts';
+import {
+  inOrderOfKinds,
+  isUnnamed,
+  statementsOf,
+  toDesiredStatement,
+  wordsOfStatements,
+} from './statements.ts';
 import { triggersOf, userTriggersOf } from './triggers.ts';
 import { toChannelPolicies, toPolicies, toStoragePolicies } from './sql/policy-sql.ts';
 import { toDesiredType } from './types.ts';
@@ -51,13 +59,21 @@ export function toDesired(
 ): Desired {
   const views = new Set(viewsOf(model).map((view) => view.name));
   const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
-  const functions = new Set(model.functions.map((fn) => fn.name));
+  const statements = inOrderOfKinds(statementsOf(model));
+  const functions: OwnCalls = statements.some(isUnnamed)
+    ? { has: () => true }
+    : new Set(model.functions.map((fn) => fn.name));
+  const ofRanges = wordsOfStatements(statements.filter(({ kind }) => kind === 'type'));
   return {
     types: (model.types ?? []).map((type) => toDesiredType(type, functions)),
     extensions: model.extensions ?? [],
     sequences: sequencesOf(model),
+    statements: statements.map(toDesiredStatement),
     tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
-    functions: model.functions.map((fn) => toDesiredFunction(fn, views)),
+    functions: model.functions.map((fn) => ({
+      ...toDesiredFunction(fn, views),
+      ...(ofRanges.has(fn.name) ? { isOfRange: true } : {}),
+    })),
     hosted: {
       [STORAGE_OBJECTS]: model.buckets.flatMap((bucket) =>
         bucket.policies.flatMap((policy) =>
@@ -86,7 +102,7 @@ function toTable(
   table: TableModel,
   resolve: TypeResolver,
   inRing: boolean,
-  functions: ReadonlySet<string>,
+  functions: OwnCalls,
 ): DesiredTable {
   const columns = table.columns.map((column) => toColumn(column, resolve, functions));
   const typeOf = new Map(columns.map((column) => [column.name, column.typeSql]));
@@ -114,7 +130,7 @@ function toTable(
   };
 }
 
-function toColumn(column: ColumnModel, resolve: TypeResolver, functions: ReadonlySet<string>): DesiredColumn {
+function toColumn(column: ColumnModel, resolve: TypeResolver, functions: OwnCalls): DesiredColumn {
   const typeSql = resolve(column);
   const serial = isSerial(column) || column.identity !== undefined;
   const { generated, collate } = column;

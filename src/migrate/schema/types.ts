@@ -3,7 +3,7 @@ import type { DeclaredType } from '../../config/config.ts';
 import { declaredType } from '../../config/schema/declared-type.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { defaultSql, toDefaultModel } from './sql/default-sql.ts';
-import type { DesiredType } from './desired.ts';
+import type { DesiredType, OwnCalls } from './desired.ts';
 import { expression, type Expression } from './expression.ts';
 import { qualifiedSql } from './sql/index-sql.ts';
 import { namelessCheckLabel, isReplacedType } from './label.ts';
@@ -64,7 +64,7 @@ export function typeNamer(types: readonly DeclaredType[]): (written: string) => 
   };
 }
 
-export function toDesiredType(model: TypeModel, functions: ReadonlySet<string>): DesiredType {
+export function toDesiredType(model: TypeModel, functions: OwnCalls): DesiredType {
   const normal = model.kind === 'enum' ? ({ kind: 'enum' } as const) : null;
   return { schema: model.schema, name: model.name, model, normal, functions, at: model.at };
 }
@@ -130,6 +130,22 @@ export function inOrderOfUse<T extends { readonly model: TypeModel }>(types: rea
   };
   for (const type of types) if (pending.has(type.model.name)) place(type);
   return ordered;
+}
+
+/** Of types in order of use, those that are made of these, or of others that are. `names`: of range types. */
+export function typesOf<T extends { readonly model: TypeModel }>(
+  names: ReadonlySet<string>,
+  types: readonly T[],
+): ReadonlySet<T> {
+  const known = new Set(names);
+  const found = new Set<T>();
+  if (known.size === 0) return found;
+  for (const type of types) {
+    if (![...wordsOf(textOfType(type.model))].some((word) => known.has(word))) continue;
+    found.add(type);
+    known.add(type.model.name);
+  }
+  return found;
 }
 
 /** What may name other declarations. */

@@ -53,8 +53,6 @@ export type LiveView = Omit<ViewForm, 'indexes' | 'triggers'> & {
   /** Of the four that rows know: by role, the owner left out; sorted, in capitals. */
   readonly grants: Readonly<Record<string, readonly string[]>>;
   readonly triggers: readonly LiveTrigger[];
-  /** Rules on it, which are lost with it. */
-  readonly attached: readonly string[];
 };
 
 const EVERYTHING = ['DELETE', 'INSERT', 'SELECT', 'UPDATE'];

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
+import { versionsOfStatements } from '../schema/live/live-statements.ts';
 import { REALTIME_MESSAGES } from '../schema/rights/hosts.ts';
 import { type SchemaModel, viewsOf } from '../schema/model.ts';
 import { PUBLICATION } from '../schema/publication.ts';
@@ -41,10 +42,13 @@ export function digestModel(model: SchemaModel): ModelDigest {
         [
           ...(model.types ?? []),
           ...(model.sequences ?? []),
+          ...(model.statements ?? []),
           ...model.tables,
           ...viewsOf(model),
           ...model.functions,
-        ].map(({ schema }) => schema),
+        ]
+          .map(({ schema }) => schema)
+          .filter((schema) => schema !== ''),
       ),
     ],
     extensions: (model.extensions ?? []).map(({ name }) => name),
@@ -105,7 +109,8 @@ export async function readManagedSchemas(
 ): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
-      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view', 'function', 'sequence')`,
+      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view', 'function', 'sequence')
+      union select definition ->> 'schema' from svc_meta.object where kind = 'statement' and definition ->> 'schema' <> ''`,
     ),
   );
   return [...new Set(['public', ...schemas, ...rows.map(({ schema }) => schema)])];
@@ -148,10 +153,10 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
         where n.nspname = 'svc_meta' and p.proname ~ '^(on_update|new_user)_'
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${schemas})
       union all select t.oid::int8, t.xmin::text::int8 from pg_type t join pg_namespace n on n.oid = t.typnamespace
-        where n.nspname = any (${schemas}) and t.typtype in ('e', 'd')
+        where n.nspname = any (${schemas}) and t.typtype in ('e', 'd', 'r')
       union all select e.oid::int8, e.xmin::text::int8 from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace
         where n.nspname = any (${schemas})
-      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from managed where relkind = 'v')
+      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from tables)
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind in ('v', 'S'))
       -- A refresh leaves other versions of these rows behind, and changes nothing.
@@ -165,6 +170,7 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       union all select m.oid::int8, m.xmin::text::int8 from pg_publication_rel m join pg_publication p on p.oid = m.prpubid
         where p.pubname = ${PUBLICATION} and m.prrelid in (select oid from tables)
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
+      union all (${versionsOfStatements(schemas)})
     )
     select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);
   return row?.fingerprint ?? '';

@@ -2,6 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/rights/hosts.ts';
+import { isStatementForm } from '../schema/statements.ts';
 import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 
 /** Identity of the triggers of auth.users. */
@@ -18,6 +19,7 @@ type ObjectRow = {
     | 'user_triggers'
     | 'extension'
     | 'sequence'
+    | 'statement'
     | 'view';
   state: 'managed' | 'retired';
   declared_hash: string | null;
@@ -52,6 +54,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const retiredExtensions = new Set<string>();
   const sequences = new Set<string>();
   const retiredSequences = new Set<string>();
+  const statements = new Map<string, 'managed' | 'retired'>();
   const views = new Set<string>();
   const viewTriggers = new Set<string>();
   const declared = new Map<string, DeclaredRow>();
@@ -68,6 +71,9 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
     if (row.kind === 'sequence') (row.state === 'managed' ? sequences : retiredSequences).add(name);
+    // By what it made: its name in the file is only for people.
+    if (row.kind === 'statement' && isStatementForm(definition['canonical']))
+      statements.set(definition['canonical'].identity, row.state);
     if (row.kind === 'view') {
       views.add(name);
       for (const label of [...strings(definition['triggers']), ...strings(definition['leaving'])])
@@ -96,6 +102,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       retiredExtensions,
       sequences,
       retiredSequences,
+      statements,
       views,
       viewTriggers,
     },

@@ -1,12 +1,14 @@
-// Tables, types, views, functions, triggers, rules, exclusion constraints, extended statistics and sequences of no column
-// in the managed schemas that no file ever declared: listed by `status` and `drift`, never touched. The diff finds undeclared parts of declared
-// tables.
+// Tables, types, views, functions, triggers, exclusion constraints, sequences of no column and what only statements make,
+// in the managed schemas, that no file ever declared: listed by `status` and `drift`, never touched. The diff finds
+// undeclared parts of declared tables.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
 import { IS_FREE_SEQUENCE, OWN_TYPES } from '../schema/live/live-queries.ts';
+import { readStatements } from '../schema/live/live-statements.ts';
 import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { PUBLICATION } from '../schema/publication.ts';
+import { type LiveStatement, statementsOf } from '../schema/statements.ts';
 import { triggersOf, userTriggersOf } from '../schema/triggers.ts';
 
 export type UnmanagedObject = {
@@ -56,7 +58,7 @@ export async function readUnmanagedObjects(
     ),
     ...model.tables.filter(({ realtime }) => realtime).map(keyOf),
   ];
-  return session.query<UnmanagedObject>(sql`
+  const objects = await session.query<UnmanagedObject>(sql`
     with schema as (
       select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage') or has_schema_privilege('authenticated', n.oid, 'usage') as open
       from pg_namespace n where n.nspname = any (${[...schemas]})
@@ -68,12 +70,12 @@ export async function readUnmanagedObjects(
     where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition and s.name || '.' || c.relname <> all (${tables})
       and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
     union all
-    select case p.prokind when 'p' then 'procedure' when 'a' then 'aggregate' else 'function' end,
+    select case p.prokind when 'p' then 'procedure' else 'function' end,
       s.name || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
       s.open and (has_function_privilege('anon', p.oid, 'execute') or has_function_privilege('authenticated', p.oid, 'execute'))
     from pg_proc p join schema s on s.oid = p.pronamespace
-    where s.name || '.' || p.proname <> all (${functions})
-      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    where s.name || '.' || p.proname <> all (${functions}) and p.prokind <> 'a'
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype in ('e', 'i'))
     union all
     select 'type', s.name || '.' || t.typname, false
     from pg_type t join schema s on s.oid = t.typnamespace where s.name || '.' || t.typname <> all (${types}) and ${OWN_TYPES}
@@ -95,16 +97,41 @@ export async function readUnmanagedObjects(
     from pg_class c join schema s on s.oid = c.relnamespace
     where ${IS_FREE_SEQUENCE} and s.name || '.' || c.relname <> all (${sequences})
     union all
-    select 'statistics', s.name || '.' || t.stxname, false
-    from pg_statistic_ext t join schema s on s.oid = t.stxnamespace
-    union all
     select 'member of the publication ' || p.pubname || ':', n.nspname || '.' || c.relname,
       n.nspname = any (${[...schemas]}) and (has_any_column_privilege('anon', c.oid, 'select') or has_any_column_privilege('authenticated', c.oid, 'select'))
     from pg_publication p join pg_publication_rel m on m.prpubid = p.oid join pg_class c on c.oid = m.prrelid join pg_namespace n on n.oid = c.relnamespace
     where p.pubname = ${PUBLICATION} and n.nspname <> 'realtime' and n.nspname || '.' || c.relname <> all (${published})
-    union all
-    select 'rule', r.rulename || ' of ' || s.name || '.' || c.relname, false
-    from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace
-    where r.rulename <> '_RETURN' and s.name || '.' || c.relname = any (${tables})
     order by 1, 2`);
+  // Before the first run only their names are known.
+  const declared = new Set(statementsOf(model).map(nameOf));
+  const statements = await readStatements(session, schemas);
+  return [
+    ...objects,
+    ...statements
+      .filter(
+        (one) =>
+          !ownership.statements.has(one.identity) &&
+          !declared.has(nameOf(one)) &&
+          (one.host === null || tables.includes(one.host)),
+      )
+      .map((one) => ({ ...partsOf(one), open: isOpen(one) })),
+  ].toSorted((a, b) => compare(a.what, b.what) || compare(a.name, b.name));
+}
+
+function nameOf({ kind, schema, name }: Pick<LiveStatement, 'kind' | 'schema' | 'name'>): string {
+  return `${kind} ${schema}.${name}`;
+}
+
+/** `rule quiet of public.notes` */
+function partsOf({ kind, identity }: LiveStatement): Pick<UnmanagedObject, 'what' | 'name'> {
+  const name = identity.slice(kind.length + 1);
+  return { what: kind, name: kind === 'rule' ? name.replace(' on ', ' of ') : name };
+}
+
+function isOpen({ callers }: LiveStatement): boolean {
+  return ['public', 'anon', 'authenticated'].some((role) => callers.includes(role));
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
 }

@@ -92,6 +92,8 @@ export async function readColumnFacts(
 
 type Dependant = {
   class: string;
+  /** As a statement of the file has it. */
+  address: string;
   what: string;
   label: string | null;
   /** `schema.table` the object belongs to. */
@@ -102,7 +104,7 @@ type Dependant = {
 };
 
 const DEPENDANTS = sql`
-  select distinct d.classid::regclass::text as class, pg_describe_object(d.classid, d.objid, d.objsubid) as what,
+  select distinct d.classid::regclass::text as class, d.classid::regclass || '/' || d.objid as address, pg_describe_object(d.classid, d.objid, d.objsubid) as what,
     coalesce(k.conname, ic.relname, p.polname, t.tgname)::text as label, hn.nspname || '.' || h.relname as home,
     coalesce(k.contype::text, ic.relkind::text) as kind, coalesce(f.adrelid = d.refobjid and f.adnum = d.refobjsubid, false) as own,
     coalesce(ki.indnkeyatts <> ki.indnatts or coalesce((to_jsonb(ki) ->> 'indnullsnotdistinct')::boolean, false), false) as odd
@@ -155,6 +157,10 @@ function isHandled(
       }
       if (one.kind === 'x') return isDropped('index');
       return isDropped('key') || live.keys.some((key) => key.label === label && isPlainKey(key) && !one.odd);
+    case 'pg_statistic_ext':
+      return changes.some(
+        (change) => change.kind === 'recreate-statement' && change.live.address === one.address,
+      );
     default:
       return false;
   }

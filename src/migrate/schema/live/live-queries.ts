@@ -207,11 +207,11 @@ export function functionsQuery(schemas: readonly string[]): Sql {
    where x.grantee <> p.proowner) as callers
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
   where n.nspname = any (${[...schemas]}) and p.prokind in ('f', 'p')
-    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e') order by p.proname, p.oid`;
+    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype in ('e', 'i')) order by p.proname, p.oid`;
 }
 
 /** Array types and those of tables and extensions come and go with what they belong to. */
-export const OWN_TYPES = raw(`t.typtype in ('e', 'd', 'c', 'r')
+export const OWN_TYPES = raw(`t.typtype in ('e', 'd', 'c')
   and (t.typtype <> 'c' or exists (select from pg_class c where c.oid = t.typrelid and c.relkind = 'c'))
   and not exists (select from pg_depend d where d.deptype = 'e'
     and (d.classid, d.objid) in (('pg_type'::regclass, t.oid), ('pg_class'::regclass, t.typrelid)))`);
@@ -222,7 +222,7 @@ export const IS_USED_TYPE = raw(
 
 export function typesQuery(schemas: readonly string[]): Sql {
   return sql`select t.oid::text as oid, n.nspname as schema, t.typname as name,
-    case t.typtype when 'e' then 'enum' when 'd' then 'domain' when 'c' then 'composite' else 'range' end as kind,
+    case t.typtype when 'e' then 'enum' when 'd' then 'domain' else 'composite' end as kind,
     array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder) as values,
     case when t.typtype = 'd' then json_build_object('base', format_type(t.typbasetype, t.typtypmod), 'notNull', t.typnotnull,
       'default', pg_get_expr(t.typdefaultbin, 0),

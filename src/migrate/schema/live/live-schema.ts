@@ -4,6 +4,7 @@ import type { PerHost } from '../rights/hosts.ts';
 import type { Attribute, Deferrable, IdentityKind } from '../model.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { LiveSequence } from '../sequences.ts';
+import type { LiveStatement } from '../statements.ts';
 import type { LiveTrigger } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
 import type { Check, Column, ForeignKey, Key, Policy, Signature } from '../relation.ts';
@@ -27,6 +28,8 @@ export type Live = {
   readonly extensions: readonly LiveExtension[];
   /** Those that belong to no column and no extension. */
   readonly sequences: ReadonlyMap<string, LiveSequence>;
+  /** What no key makes, by identity. */
+  readonly statements: ReadonlyMap<string, LiveStatement>;
   readonly serverVersion: number;
 };
 
@@ -42,7 +45,7 @@ export type LiveType = {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
-  readonly kind: 'enum' | 'domain' | 'composite' | 'range';
+  readonly kind: 'enum' | 'domain' | 'composite';
   /** Of an enum, in their order. */
   readonly values: readonly string[];
   readonly domain: LiveDomain | null;

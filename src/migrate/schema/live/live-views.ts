@@ -37,9 +37,7 @@ export async function readViews(
       coalesce((select json_agg(distinct tn.nspname || '.' || t.relname) from pg_rewrite r
         join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
         join pg_class t on t.oid = d.refobjid join pg_namespace tn on tn.oid = t.relnamespace
-        where r.ev_class = c.oid and t.oid <> c.oid and t.relkind in ('r', 'p', 'v', 'm', 'f')), '[]') as reads,
-      coalesce((select json_agg(x.what order by x.what) from (
-        select 'rule ' || r.rulename as what from pg_rewrite r where r.ev_class = c.oid and r.rulename <> '_RETURN') x), '[]') as attached
+        where r.ev_class = c.oid and r.rulename = '_RETURN' and t.oid <> c.oid and t.relkind in ('r', 'p', 'v', 'm', 'f')), '[]') as reads
     from found c`);
   const materialized = rows.some((row) => row.materialized);
   const indexes = groupBy(

@@ -44,6 +44,7 @@ import {
 } from './live-queries.ts';
 import { perHost } from '../rights/hosts.ts';
 import { NEW_USER_PREFIX } from '../label.ts';
+import { readStatements } from './live-statements.ts';
 import { readViews } from './live-views.ts';
 import { keyOf } from '../model.ts';
 import { PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
@@ -112,6 +113,7 @@ export async function readLiveInside(
   const types = await session.query<TypeRow>(typesQuery(schemas));
   const extensions = await session.query<LiveExtension>(EXTENSIONS);
   const free = await session.query<LiveSequence>(freeSequencesQuery(schemas));
+  const statements = await readStatements(session, schemas);
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
   const columnsOf = groupBy(columns, (row) => row.relation);
@@ -142,6 +144,7 @@ export async function readLiveInside(
     publication: publications.find((row) => row.publication === PUBLICATION) ?? null,
     extensions,
     sequences: new Map(free.map((row) => [keyOf(row), row])),
+    statements: new Map(statements.map((row) => [row.identity, row])),
     serverVersion: server?.version ?? 0,
   };
 }

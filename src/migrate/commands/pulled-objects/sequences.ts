@@ -1,8 +1,8 @@
 // Sequences of no column as the key `sequences`.
-import { boundsOf, type SequenceNumbers } from '../../config/schema/sequence-bounds.ts';
-import type { Live } from '../schema/live/live-schema.ts';
-import { API_ROLES } from '../schema/rights/roles.ts';
-import { type LiveSequence, liveUsersOf } from '../schema/sequences.ts';
+import { boundsOf, type SequenceNumbers } from '../../../config/schema/sequence-bounds.ts';
+import type { Live } from '../../schema/live/live-schema.ts';
+import { API_ROLES } from '../../schema/rights/roles.ts';
+import { type LiveSequence, liveUsersOf } from '../../schema/sequences.ts';
 
 type Node = Record<string, unknown>;
 

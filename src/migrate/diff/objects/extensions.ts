@@ -1,8 +1,8 @@
 // Extensions: those that are missing, and those of another version than the file asks for. One that is in another schema
 // is taken as it is.
-import type { LiveExtension } from '../schema/live/live-schema.ts';
-import type { ExtensionModel } from '../schema/model.ts';
-import type { Change } from './change.ts';
+import type { LiveExtension } from '../../schema/live/live-schema.ts';
+import type { ExtensionModel } from '../../schema/model.ts';
+import type { Change } from '../change.ts';
 
 export function diffExtensions(
   declared: readonly ExtensionModel[],

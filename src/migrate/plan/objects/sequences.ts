@@ -1,9 +1,9 @@
 // Sequences of no column as statements: before the tables whose defaults draw from them.
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { nameOf, type SequenceForm } from '../schema/model.ts';
-import { API_ROLES } from '../schema/rights/roles.ts';
-import { createSequenceSql, numbersSql, usersOf } from '../schema/sequences.ts';
-import type { Planners } from './step-list.ts';
+import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
+import { nameOf, type SequenceForm } from '../../schema/model.ts';
+import { API_ROLES } from '../../schema/rights/roles.ts';
+import { createSequenceSql, numbersSql, usersOf } from '../../schema/sequences.ts';
+import type { Planners } from '../step-list.ts';
 
 export const SEQUENCES = {
   'create-sequence': (steps, { sequence }) =>

@@ -1,6 +1,6 @@
 // Extensions as the file lists them; nothing when there are none.
-import type { LiveExtension } from '../schema/live/live-schema.ts';
-import { EXTENSIONS_SCHEMA } from '../schema/sql/extension-sql.ts';
+import type { LiveExtension } from '../../schema/live/live-schema.ts';
+import { EXTENSIONS_SCHEMA } from '../../schema/sql/extension-sql.ts';
 
 type Node = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 // Extensions as statements.
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { createExtensionSql } from '../schema/sql/extension-sql.ts';
-import type { Planners } from './step-list.ts';
+import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
+import { createExtensionSql } from '../../schema/sql/extension-sql.ts';
+import type { Planners } from '../step-list.ts';
 
 export const EXTENSIONS = {
   'create-extension': (steps, { extension }) =>

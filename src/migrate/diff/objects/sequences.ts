@@ -1,10 +1,10 @@
 // Sequences of no column: made, changed where they stand, opened to those who may take numbers. One that left the file
 // stays: it knows which numbers were given.
-import type { Live } from '../schema/live/live-schema.ts';
-import { keyOf, type SequenceForm, type SequenceModel } from '../schema/model.ts';
-import { API_ROLES } from '../schema/rights/roles.ts';
-import { type LiveSequence, liveUsersOf, usersOf } from '../schema/sequences.ts';
-import type { SequenceChange } from './change.ts';
+import type { Live } from '../../schema/live/live-schema.ts';
+import { keyOf, type SequenceForm, type SequenceModel } from '../../schema/model.ts';
+import { API_ROLES } from '../../schema/rights/roles.ts';
+import { type LiveSequence, liveUsersOf, usersOf } from '../../schema/sequences.ts';
+import type { SequenceChange } from '../change.ts';
 
 export function diffSequences(declared: readonly SequenceModel[], live: Live['sequences']): SequenceChange[] {
   return declared.flatMap((sequence): SequenceChange[] => {

@@ -1,7 +1,7 @@
 // Types of the database as the key `types`.
-import type { Live, LiveType } from '../schema/live/live-schema.ts';
-import { bare } from './pulled-columns.ts';
-import { plainOrQuoted } from '../schema/sql/sql-text.ts';
+import type { Live, LiveType } from '../../schema/live/live-schema.ts';
+import { bare } from '../pulled-columns.ts';
+import { plainOrQuoted } from '../../schema/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 
@@ -14,9 +14,7 @@ export function pulledTypes(
   const left: string[] = [];
   for (const type of types.values()) {
     const name = `${plainOrQuoted(type.schema)}.${plainOrQuoted(type.name)}`;
-    if (type.kind === 'range') left.push(`type ${name}: it is a ${type.kind} type`);
-    else if (Object.hasOwn(said, type.name))
-      left.push(`type ${name}: another schema has a type of this name`);
+    if (Object.hasOwn(said, type.name)) left.push(`type ${name}: another schema has a type of this name`);
     else if (type.kind === 'enum' && type.values.length === 0) left.push(`type ${name}: it has no values`);
     else said[type.name] = toNode(type, strip);
   }
