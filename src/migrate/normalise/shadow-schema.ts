@@ -3,12 +3,13 @@
 // that cannot commit; the real schemas have another name meanwhile, which no other session sees.
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { randomBytes } from 'node:crypto';
+import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType, TypeForm } from '../schema/desired.ts';
 import { createExtensionSql } from '../schema/sql/extension-sql.ts';
-import { createFunctionSql } from '../schema/sql/function-sql.ts';
+import { createCheckedSql, createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { readLiveInside } from '../schema/live/read-live.ts';
@@ -16,7 +17,7 @@ import { BLOCKS, copyOf, HOSTS, perHost } from '../schema/rights/hosts.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
-import { MigrationRefused, type MigrationProblem } from '../problem.ts';
+import { MigrationRefused, type MigrationProblem, problem } from '../problem.ts';
 import { plainOrQuoted, wordsOf } from '../schema/sql/sql-text.ts';
 import { createSequenceSql } from '../schema/sequences.ts';
 import { createTypeSql, domainChecks, inOrderOfUse } from '../schema/types.ts';
@@ -64,6 +65,8 @@ export type ShadowResult = Pick<
 > & {
   /** Prints of the indexes of materialized views, by their labels here. */
   readonly viewIndexes: ReadonlyMap<string, string>;
+  /** Which declaration a function is, by its oid, where several have its name. */
+  readonly marks: ReadonlyMap<string, string>;
 };
 
 const STATEMENT_TIMEOUT = '60s';
@@ -218,7 +221,8 @@ function buildStatements(
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
     add('set local check_function_bodies = on', '');
-    for (const fn of shadow.functions) add(createFunction(fn), `${fn.at}.body`);
+    for (const fn of shadow.functions)
+      add(createCheckedSql({ ...fn, body: found(fn.body) }), `${fn.at}.body`);
   }
   addRowTriggers(shadow, add);
   addTriggers(shadow, `${copySchema(token)}.users`, add);
@@ -416,13 +420,18 @@ async function runOneByOne(
   }
 }
 
-// A print may change once more when it is read again, and views are made from their print.
-function printViewsAgain(schemas: readonly string[]): string {
+// A print may change once more when it is read again, and views and atomic bodies are made from their print.
+function printAgain(schemas: readonly string[]): string {
+  const within = `n.nspname in (${schemas.map((schema) => quoteLiteral(schema)).join(', ')})`;
   return `do $$ declare v record; begin
     perform set_config('search_path', 'pg_catalog', true);
     for v in select c.oid, n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relkind = 'v' and n.nspname in (${schemas.map((schema) => quoteLiteral(schema)).join(', ')}) loop
+      where c.relkind = 'v' and ${within} loop
       execute format('create or replace view %I.%I as %s', v.nspname, v.relname, pg_get_viewdef(v.oid));
+    end loop;
+    for v in select p.oid from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+      where p.prosqlbody is not null and ${within} loop
+      execute pg_get_functiondef(v.oid);
     end loop; end $$`;
 }
 
@@ -432,13 +441,16 @@ async function readResult(
   schemas: readonly string[],
   token: string,
 ): Promise<ShadowResult> {
-  if (shadow.views.length > 0) await session.query(raw(printViewsAgain(schemas)));
+  const marks = await readMarks(session, shadow, finder(shadow, schemas, token));
+  const isAtomic = shadow.functions.some(({ model }) => model.atomic);
+  if (shadow.views.length > 0 || isAtomic) await session.query(raw(printAgain(schemas)));
   const copy = copySchema(token);
   const live = await readLiveInside(session, [...schemas, copy]);
   const cleaned = { ...cleanNames(live, schemas, token), views: cleanViews(live, schemas, token) };
   const users = cleaned.tables.get(tableKey(copy, 'users'));
   return {
     ...cleaned,
+    marks,
     viewIndexes: new Map(
       [...cleaned.tables.values()]
         .filter(({ schema }) => schema === copy)
@@ -450,6 +462,47 @@ async function readResult(
       definition: trigger.definition.replace(` ON ${copy}.users `, ` ON ${USERS} `),
     })),
   };
+}
+
+function overloadsOf(functions: readonly DesiredFunction[]): DesiredFunction[] {
+  return [...groupBy(functions, keyOf).values()].filter((group) => group.length > 1).flat();
+}
+
+/** Only the server can tell which of several functions has the types that are written. */
+function markSql({ model, at, ...fn }: DesiredFunction): string {
+  const args = model.args.map(({ mode = 'in', type }) => `${mode} ${type}`).join(', ');
+  return `comment on ${routineWord(model)} ${nameOf(fn)}(${args}) is ${quoteLiteral(at)}`;
+}
+
+async function readMarks(
+  session: Queryable,
+  { functions }: Shadow,
+  found: (text: string) => string,
+): Promise<ReadonlyMap<string, string>> {
+  const overloads = overloadsOf(functions);
+  if (overloads.length === 0) return new Map();
+  const places = overloads.map(({ at }) => at);
+  await session.query(raw(overloads.map((fn) => found(markSql(fn))).join(';\n')));
+  const rows = await session.query<{ oid: string; at: string }>(sql`
+    select objoid::text as oid, description as at from pg_description
+    where classoid = 'pg_proc'::regclass and objsubid = 0 and description = any (${places})`);
+  return new Map(rows.map(({ oid, at }) => [oid, at]));
+}
+
+/** The later of two with the same types has taken the place of the other. */
+function refuseTwins(functions: readonly DesiredFunction[], marks: ShadowResult['marks']): void {
+  const there = new Set(marks.values());
+  const problems = overloadsOf(functions)
+    .filter(({ at }) => !there.has(at))
+    .map(({ at, name }) =>
+      problem(
+        'MIG-111',
+        at,
+        `another function called ${name} has arguments of the same types`,
+        'Functions of one name differ in the types of their arguments: remove one of the two, or give it another name.',
+      ),
+    );
+  if (problems.length > 0) throw new MigrationRefused(problems);
 }
 
 function cleaner(schemas: readonly string[], token: string): (text: string) => string {
@@ -501,6 +554,7 @@ function cleanNames(
     key,
     group.map((fn) => ({
       ...fn,
+      body: fn.atomic ? clean(fn.body) : fn.body,
       arguments: clean(fn.arguments),
       argumentTypes: fn.argumentTypes.map(clean),
       result: clean(fn.result),
@@ -579,6 +633,7 @@ export async function normaliseInShadow(
 ): Promise<Desired> {
   const tables = desired.tables.map((table) => inLiveOrder(table, live.get(keyOf(table))));
   const result = await readThroughShadow(session, { ...desired, tables }, schemas);
+  refuseTwins(desired.functions, result.marks);
   return {
     types: desired.types.map((type) => {
       const built = result.types.get(keyOf(type));
@@ -596,7 +651,7 @@ export async function normaliseInShadow(
     }),
     extensions: desired.extensions,
     sequences: desired.sequences,
-    functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
+    functions: desired.functions.map((fn) => withSignature(fn, result)),
     views: desired.views.map((view, number) => withForm(view, number, result)),
     newUsers: desired.newUsers,
     userTriggers: withTriggerNormalForms(
@@ -647,8 +702,9 @@ function formOf({ model }: DesiredType, { domain, attributes }: LiveType): TypeF
   return { kind: 'domain', base: domain.base, default: domain.default, collation: domain.collation, checks };
 }
 
-function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {
-  const found = functions.get(keyOf(fn))?.[0];
+function withSignature(fn: DesiredFunction, { functions, marks }: ShadowResult): DesiredFunction {
+  const overloads = functions.get(keyOf(fn)) ?? [];
+  const found = overloads.find(({ oid }) => marks.get(oid) === fn.at) ?? overloads[0];
   if (!found) return fn;
   const { argumentTypes, argumentNames, defaults, result, outputs } = found;
   const settings = fn.model.settings ? { settings: found.settings } : {};
@@ -662,6 +718,7 @@ function withSignature(fn: DesiredFunction, functions: Live['functions']): Desir
       result,
       ...(outputs ? { outputs } : {}),
       ...settings,
+      ...(fn.model.atomic ? { atomicBody: found.body } : {}),
     },
   };
 }

@@ -1,6 +1,6 @@
 // What depends on something that changes: ours is dropped and made again, anything else stops the plan.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql } from '../../postgres/sql.ts';
+import { raw, sql } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
 import { droppedKeys } from '../diff/dropped.ts';
@@ -45,6 +45,7 @@ type DependantKind =
   | 'index'
   | 'default'
   | 'function'
+  | 'body'
   | 'trigger'
   | 'view'
   | 'reference'
@@ -90,6 +91,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       union select g.class, g.object, g.part, b.at, false from below b cross join lateral (
           select d.classid::regclass as class, d.objid as object, 0 as part from pg_depend d
             where b.class = 'pg_proc'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass
+              and not ${IS_OF_BODY}
           -- All of a view goes with what its query reads, and with it the functions that take or return its rows.
           union all select 'pg_class'::regclass, r.ev_class, null from pg_depend d
             join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid and r.rulename = '_RETURN' and r.ev_class <> b.object
@@ -101,7 +103,8 @@ export async function findDependants(session: Queryable, changes: readonly Chang
         ) g
     ), above as (
       select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at,
-        bool_or(b.class = 'pg_proc'::regclass or b.part is null) as called, bool_or(b.goes) as goes
+        bool_or(b.class = 'pg_proc'::regclass or b.part is null) as called, bool_or(b.goes) as goes,
+        d.classid = 'pg_proc'::regclass and bool_and(b.class = 'pg_class'::regclass or ${IS_OF_BODY}) as of_body
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
       where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass)
         and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object)
@@ -112,7 +115,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           or exists (select from pg_class s where d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S')
           or exists (select from pg_constraint o where d.classid = 'pg_constraint'::regclass and o.oid = d.objid and o.contype = 'n')))
       group by 1, 2
-      union select d.classid, d.objid, 0, b.at, true, false
+      union select d.classid, d.objid, 0, b.at, true, false, false
       from below b join pg_class v on b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind in ('v', 'm')
       join pg_type y on y.oid = v.reltype or y.typelem = v.reltype
       join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid = y.oid and d.classid = 'pg_proc'::regclass
@@ -125,6 +128,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when f.oid is not null then 'default'
           when k.contype = 'x' then 'index'
           when i.indexrelid is not null and (a.called or a.goes or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
+          when a.of_body then 'body'
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
           when not g.tgisinternal and g.tgname !~ '^~?svc_' then 'trigger'
           else 'other' end as kind,
@@ -144,7 +148,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_class v on v.oid = r.ev_class and v.relkind in ('v', 'm') and r.rulename = '_RETURN'
     )
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
-      case when m.kind = 'function' then m.objid::text else m.label end as label, m.what
+      case when m.kind in ('function', 'body') then m.objid::text else m.label end as label, m.what
     from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
   const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
@@ -255,6 +259,14 @@ export async function retiredInTheWay(
     .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
 }
 
+/**
+ * A body that the server has read depends on what it uses, and so do defaults of arguments: where a function has both,
+ * nobody can tell which it is.
+ */
+const IS_OF_BODY = raw(
+  `exists (select from pg_proc p where p.oid = d.objid and p.prosqlbody is not null and p.pronargdefaults = 0)`,
+);
+
 const DROP_FIRST = 'Drop it first and create it again afterwards.';
 
 /**
@@ -270,8 +282,13 @@ export async function foreignDependants(
   const dropped = droppedKeys(changes);
   for (const change of changes) {
     if (change.kind !== 'change-type' || !change.live) continue;
-    const rows = await session.query<{ what: string; trigger: string | null; view: string | null }>(sql`
-      select distinct t.tgname as trigger, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+    const rows = await session.query<{
+      what: string;
+      trigger: string | null;
+      view: string | null;
+      body: string | null;
+    }>(sql`
+      select distinct t.tgname as trigger, case when d.classid = 'pg_proc'::regclass then d.objid::text end as body, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
         else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
       from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
@@ -287,7 +304,8 @@ export async function foreignDependants(
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
       order by 2`);
     const home = keyOf(change.live);
-    const isOurs = ({ trigger, view }: (typeof rows)[number]): boolean =>
+    const isOurs = ({ trigger, view, body }: (typeof rows)[number]): boolean =>
+      (body !== null && dropped.has(rebuildKey('body', '', body))) ||
       (trigger !== null && dropped.has(rebuildKey('trigger', home, trigger))) ||
       (view !== null && dropped.has(rebuildKey('view', view, '')));
     found.push(

@@ -7,7 +7,13 @@ import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { EXTENSIONS } from './extensions.ts';
-import { dropFormerFunctions, FUNCTIONS, functionsOfViews, inOrderOfCalls } from './functions.ts';
+import {
+  dropFormerFunctions,
+  FUNCTIONS,
+  functionsOfViews,
+  inOrderOfCalls,
+  releaseBodies,
+} from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-type-change.ts';
 import { PUBLICATIONS } from './publication.ts';
 import { REMOVALS } from './removal.ts';
@@ -58,6 +64,7 @@ export function planSteps(
   const dropped = functionsOfViews(changes);
   const isDropped = (change: Change): boolean => change.kind === 'drop-function' && dropped.has(change.live);
   const drop = (gone: readonly Change[]): void => {
+    releaseBodies(steps, gone);
     dropViews(steps, gone);
     dropFormerFunctions(steps, gone);
   };

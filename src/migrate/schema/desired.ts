@@ -139,6 +139,7 @@ export type DesiredFunction = {
   readonly head: string;
   /** It takes or returns rows of a view of the file: the view comes first. */
   readonly isOfView: boolean;
+  /** As written. */
   readonly body: string;
   readonly at: string;
   /** Null until the server has read it. */

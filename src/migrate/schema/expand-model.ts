@@ -1,7 +1,9 @@
 // A file without what it requires or removes: what the steps between the two halves of a deployment work on.
+import { inputTypes } from '../../config/schema/overloads.ts';
 import {
   type ColumnModel,
   type ConstraintModel,
+  type FunctionModel,
   type IndexModel,
   keyOf,
   type SchemaModel,
@@ -20,7 +22,7 @@ export function expandModel(model: SchemaModel, before: SchemaModel): SchemaMode
       ...model.tables.map((table) => expandTable(table, formerOf(table, former))),
       ...gone(before.tables, model.tables),
     ],
-    functions: [...model.functions, ...gone(before.functions, model.functions)],
+    functions: [...model.functions, ...goneFunctions(before.functions, model.functions)],
   };
 }
 
@@ -31,6 +33,19 @@ function gone<T extends Renamed>(before: readonly T[], now: readonly T[]): T[] {
     now.flatMap((one) => [keyOf(one), ...(one.renamedFrom ? [tableKey(one.schema, one.renamedFrom)] : [])]),
   );
   return before.filter((one) => !names.has(keyOf(one)));
+}
+
+/** A function that takes other arguments now is another one only where several have its name. */
+function goneFunctions(before: readonly FunctionModel[], now: readonly FunctionModel[]): FunctionModel[] {
+  const remaining = gone(before, now);
+  const isOverloaded = (fn: FunctionModel): boolean =>
+    before.some((one) => one !== fn && keyOf(one) === keyOf(fn));
+  const signature = ({ args }: FunctionModel): string => inputTypes(args).join(', ');
+  return before.filter(
+    (fn) =>
+      remaining.includes(fn) ||
+      (isOverloaded(fn) && !now.some((one) => keyOf(one) === keyOf(fn) && signature(one) === signature(fn))),
+  );
 }
 
 function formerOf(table: TableModel, former: ReadonlyMap<string, TableModel>): TableModel | undefined {
