@@ -128,6 +128,24 @@ describe('what a body uses can change, and the functions stay', () => {
   });
 });
 
+test('a column of a large table changes its type beside the old one, and the bodies wait for it as text', async () => {
+  await world.settle(FILE);
+  await someRows();
+  const before = await oids();
+  const changed = FILE.replace('{ name: price, type: integer', '{ name: price, type: smallint');
+  const plan = await world.plan(changed, { maxWriteBlockMs: 0 });
+  expect(plan.steps.filter(({ lane }) => lane === 'cutover').map(({ at }) => at)).toContain(
+    'rpc.price_of.body',
+  );
+  await world.settle(changed, { maxWriteBlockMs: 0 });
+  expect(await world.sql('select price_of(2)')).toEqual([{ price_of: '3' }]);
+  expect((await facts()).every(({ atomic }) => atomic)).toBe(true);
+  // It returns rows of a view, which is made again.
+  const same = (all: Record<string, unknown>[]): unknown[] =>
+    all.filter(({ proname }) => proname !== 'cheapest');
+  expect(same(await oids())).toEqual(same(before));
+});
+
 test('a body becomes text and is read again, and what it used may go', async () => {
   await world.settle(FILE);
   const before = await oids();

@@ -29,7 +29,7 @@ export async function structure(where: World, file: RandomFile): Promise<string[
      union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text || coalesce(p.qual, '') || coalesce(p.with_check, '')
        from t join pg_class c on c.oid = t.oid join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
      union all select 'table ' || t.name || ' ' || c.relrowsecurity || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g) from t join pg_class c on c.oid = t.oid
-     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || pg_get_function_result(p.oid) || p.prosrc || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
+     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || coalesce(pg_get_function_result(p.oid), '') || coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
        from pg_proc p where p.pronamespace = 'public'::regnamespace and (p.proname = any ($3) or has_function_privilege('anon', p.oid, 'execute'))
      union all select 'view ' || c.relname || pg_get_viewdef(c.oid) || c.relispopulated || coalesce(c.relacl::text, '')
          || coalesce((select string_agg(pg_get_indexdef(i.indexrelid), ';') from pg_index i where i.indrelid = c.oid), '')
@@ -38,7 +38,12 @@ export async function structure(where: World, file: RandomFile): Promise<string[
        from pg_sequence s join pg_class q on q.oid = s.seqrelid where q.relnamespace = 'public'::regnamespace and q.relname = any ($4)
      union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
      order by 1`,
-    [tables, columns, file.functions.map((fn) => fn.name), file.sequences.map((one) => one.name)],
+    [
+      tables,
+      columns,
+      file.functions.map((fn) => fn.called ?? fn.name),
+      file.sequences.map((one) => one.name),
+    ],
   );
   return rows.map((row) => String(row['line']));
 }
@@ -115,7 +120,7 @@ export async function catalogText(world: World): Promise<string> {
       select attrelid::text || attname || atttypid || atttypmod || attnotnull as line from pg_attribute join pg_class c on c.oid = attrelid where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || conname || pg_get_constraintdef(oid) from pg_constraint where connamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || polname || coalesce(pg_get_expr(polqual, polrelid), '') || coalesce(pg_get_expr(polwithcheck, polrelid), '') from pg_policy
-      union all select oid || proname || prosrc from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || proname || coalesce(pg_get_function_sqlbody(oid), prosrc) from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select identity || state || definition::text from svc_meta.object
     ) lines`);
   return JSON.stringify(rows);

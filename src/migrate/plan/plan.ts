@@ -64,10 +64,11 @@ export function planSteps(
   const dropped = functionsOfViews(changes);
   const isDropped = (change: Change): boolean => change.kind === 'drop-function' && dropped.has(change.live);
   const drop = (gone: readonly Change[]): void => {
-    releaseBodies(steps, gone);
     dropViews(steps, gone);
     dropFormerFunctions(steps, gone);
   };
+  // Also of what is deferred: nothing is held up by a body of text, which does the same meanwhile.
+  releaseBodies(steps, changes);
   drop(changes.filter((change) => !isDeferred(change)));
   steps.whileDeferred(() => drop(changes.filter(isDeferred)));
   for (const change of inOrderOfCalls(changes)) {
