@@ -45,7 +45,7 @@ export function plainType(written: string): string {
     .toLowerCase()
     .replaceAll('"', '')
     .replaceAll(/\([^)]*\)/g, ' ')
-    .replaceAll(/\[\d*\]/g, '[]')
+    .replaceAll(/\[\s*\d*\s*\]/g, '[]')
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/ ?(\[\]) ?/g, '$1')
     .replace(/^(public|pg_catalog)\./, '')

@@ -1,9 +1,11 @@
 // A file without what it requires or removes: what the steps between the two halves of a deployment work on.
 import { inputTypes } from '../../config/schema/overloads.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import {
   type ColumnModel,
   type ConstraintModel,
   type FunctionModel,
+  functionKey,
   type IndexModel,
   keyOf,
   type SchemaModel,
@@ -35,17 +37,18 @@ function gone<T extends Renamed>(before: readonly T[], now: readonly T[]): T[] {
   return before.filter((one) => !names.has(keyOf(one)));
 }
 
-/** A function that takes other arguments now is another one only where several have its name. */
+/** Of functions of one name, each that takes other arguments is another one. What has the key of a new one cannot stay. */
 function goneFunctions(before: readonly FunctionModel[], now: readonly FunctionModel[]): FunctionModel[] {
-  const remaining = gone(before, now);
-  const isOverloaded = (fn: FunctionModel): boolean =>
-    before.some((one) => one !== fn && keyOf(one) === keyOf(fn));
-  const signature = ({ args }: FunctionModel): string => inputTypes(args).join(', ');
-  return before.filter(
-    (fn) =>
-      remaining.includes(fn) ||
-      (isOverloaded(fn) && !now.some((one) => keyOf(one) === keyOf(fn) && signature(one) === signature(fn))),
-  );
+  const withoutName = new Set(gone(before, now));
+  const overloads = groupBy(before, keyOf);
+  const keys = new Set(now.map(functionKey));
+  const signature = (fn: FunctionModel): string => `${keyOf(fn)}(${inputTypes(fn.args).join(', ')})`;
+  const signatures = new Set(now.map(signature));
+  return before.filter((fn) => {
+    if (keys.has(functionKey(fn))) return false;
+    const isOverload = (overloads.get(keyOf(fn))?.length ?? 0) > 1 && !signatures.has(signature(fn));
+    return withoutName.has(fn) || isOverload;
+  });
 }
 
 function formerOf(table: TableModel, former: ReadonlyMap<string, TableModel>): TableModel | undefined {

@@ -1,7 +1,6 @@
 // Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import { groupBy } from '../../../lib/group-by.ts';
-import { functionsOf, isServed, type RawSqlFunction } from '../../schema/functions.ts';
+import { isServed, type RawSqlFunction } from '../../schema/functions.ts';
 import type { RawPolicy } from '../../schema/tables/policies.ts';
 import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
@@ -117,14 +116,13 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
 /** A policy runs with the caller's rights: a function that the caller may not run makes each request fail. */
 function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
   const roles = policy.to ?? CALLERS;
-  for (const [name, overloads] of groupBy(functionsOf(context.file.rpc), (one) => one.name)) {
+  for (const [name, overloads] of context.functions) {
     const barred = roles.filter(
       (role) =>
         (CALLERS.includes(role) || role === 'public') && !overloads.some(({ fn }) => mayRun(role, fn)),
     );
-    const [first] = overloads;
-    if (barred.length === 0 || first === undefined) continue;
-    const { key: entry, fn } = first;
+    if (barred.length === 0) continue;
+    const [{ key: entry, fn }] = overloads;
     for (const key of ['using', 'withCheck', 'check'] as const) {
       if (!calls(policy[key] ?? '', name)) continue;
       const given = `grant execute on function ${fn.schema === 'public' ? '' : `${fn.schema}.`}${name} to ${barred.join(', ')}`;

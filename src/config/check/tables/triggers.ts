@@ -119,7 +119,7 @@ function checkCall(context: CheckContext, path: KeyPath, call: string): void {
   const parts = call.split('.');
   const [schema = 'public', own] =
     parts.length === 1 ? ['public', call] : [parts[0], parts.slice(1).join('.')];
-  const named = functionsOf(rpc).filter((one) => one.name === own && one.fn.schema === schema);
+  const named = (context.functions.get(own ?? '') ?? []).filter((one) => one.fn.schema === schema);
   const { fn } = named.find((one) => returnsTrigger(one.fn.returns)) ?? named[0] ?? {};
   if (fn !== undefined && !returnsTrigger(fn.returns)) {
     context.conflict(
