@@ -5,7 +5,8 @@ export type Catalog = {
   readonly schemas: readonly string[];
   /** Keyed by `schema.name`. */
   readonly relations: ReadonlyMap<string, Relation>;
-  readonly routines: ReadonlyMap<string, Routine>;
+  /** All of one name, by `schema.name`. */
+  readonly routines: ReadonlyMap<string, readonly Routine[]>;
   /** PostgreSQL's `server_version_num`, for example 180004. */
   readonly serverVersion: number;
   /** There are extensions in the schema `extensions`, which requests then find, too. */

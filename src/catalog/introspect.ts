@@ -1,5 +1,6 @@
 // Reads the catalog of the exposed schemas in one query and one round trip. Which of these relations a caller may name
 // is decided where this snapshot is combined with the file.
+import { groupBy } from '../lib/group-by.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import {
@@ -26,7 +27,7 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
     hasExtensions: row.has_extensions,
     usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
     relations: new Map(relations.map((one) => [keyOf(one), one])),
-    routines: new Map(routines.map((one) => [keyOf(one), one])),
+    routines: groupBy(routines, keyOf),
   };
 }
 
@@ -169,7 +170,7 @@ const ROUTINES = `(
       join pg_type t on t.oid = x.type_oid
       join pg_type base on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
     )
-  ) order by n.nspname, p.proname)
+  ) order by n.nspname, p.proname, p.oid)
   from pg_proc p
   join pg_namespace n on n.oid = p.pronamespace
   join pg_type rt on rt.oid = p.prorettype

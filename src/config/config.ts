@@ -181,6 +181,8 @@ export type RealtimeConfig = Immutable<Omit<SvcFile['realtime'], 'rls'>> & {
 export type SqlFunction = Declared<
   Omit<RawSqlFunction, 'args' | 'body' | 'bodyFile' | 'expose'> & { name: string }
 > & {
+  /** Under `rpc`; `name` is the one in SQL, which several functions may have. */
+  readonly key: string;
   readonly body: string;
   /** The data API serves it. */
   readonly expose: boolean;

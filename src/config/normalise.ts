@@ -20,7 +20,7 @@ import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
 import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/tables/reference.ts';
-import { isServed, type RawSqlFunction } from './schema/functions.ts';
+import { functionsOf, isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
@@ -37,6 +37,9 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
   const { project, database, server, providers, expose, migrations } = file;
   const { pool } = database;
   const store = providers.storage;
+  const declared = new Set(
+    functionsOf(file.rpc).flatMap(({ key, name, fn }) => [`${fn.schema}.${name}`, `${fn.schema}.${key}`]),
+  );
   const at = (path: KeyPath): Position => positionOf(tree, locate(tree, path, 'key'));
   return {
     project,
@@ -76,7 +79,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       position: at(['storage', name]),
     })),
     realtime: { ...file.realtime, rls: toPolicies(file.realtime.rls, ['realtime', 'rls'], at) },
-    rpc: Object.entries(file.rpc).map(([name, fn]) => toSqlFunction(tree, name, fn, { bodyFiles, at })),
+    rpc: Object.entries(file.rpc).map(([key, fn]) => toSqlFunction(tree, key, fn, { bodyFiles, at })),
     functions: Object.entries(file.functions).map(([name, fn]) => ({
       ...fn,
       name,
@@ -95,7 +98,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
             ? { ...toQualified(one), authRequired: false }
             : { ...toQualified(one.name), authRequired: one.auth_required },
         )
-        .filter(({ schema, name }) => file.rpc[name]?.schema !== schema),
+        .filter(({ schema, name }) => !declared.has(`${schema}.${name}`)),
     },
     functionsBundle: file.functions_bundle,
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),
@@ -233,16 +236,17 @@ function toPolicies(policies: readonly RawPolicy[], path: KeyPath, at: At): Poli
 
 function toSqlFunction(
   tree: Tree,
-  name: string,
+  key: string,
   { bodyFile, ...fn }: RawSqlFunction,
   { bodyFiles, at }: { readonly bodyFiles: ReadonlyMap<string, string>; readonly at: At },
 ): SqlFunction {
-  const path = ['rpc', name];
+  const path = ['rpc', key];
   return {
     ...fn,
+    key,
+    name: fn.name ?? key,
     body: fn.body ?? (bodyFile === undefined ? '' : (bodyFiles.get(bodyFile) ?? '')),
     expose: isServed(fn),
-    name,
     args: fn.args.map((arg, index) => ({
       ...arg,
       default: toDefault(tree, arg.default, [...path, 'args', index, 'default']),

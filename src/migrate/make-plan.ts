@@ -176,7 +176,7 @@ async function readSource(
   const hashes = hashDeclarations(model, resolve, inRings);
   const isUsable = state !== null && readsAlike(state, serverVersion);
   const recorded = isUsable ? objects.declared : NOTHING_RECORDED;
-  const changed = changedKeys(hashes, recorded);
+  const changed = changedKeys(model, hashes, recorded);
   refuse(textFaults(model, changed));
   refuse(unknownHosts(model));
   refuse(await missingRoles(session, model));
@@ -237,7 +237,7 @@ async function compare(
   refuse(missingTypes(declared));
   // Normal forms name tables and columns, so none of those that are recorded survives a rename.
   const recorded = isRenaming ? NOTHING_RECORDED : source.recorded;
-  const changed = isRenaming ? changedKeys(hashes, recorded) : source.changed;
+  const changed = isRenaming ? changedKeys(model, hashes, recorded) : source.changed;
   const normalised = await normalise(
     session,
     declared,

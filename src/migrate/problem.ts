@@ -3,6 +3,7 @@ import { groupBy } from '../lib/group-by.ts';
 
 export type MigrationCode =
   | 'MIG-101'
+  | 'MIG-111'
   | 'MIG-112'
   | 'MIG-113'
   | 'MIG-114'

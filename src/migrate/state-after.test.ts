@@ -96,7 +96,7 @@ test('the first run writes everything', () => {
     policies: ['todos_p1_select'],
     closed: false,
   });
-  expect([...state.owned.functions]).toEqual(['public.count_todos']);
+  expect([...state.owned.functions.keys()]).toEqual(['public.count_todos']);
 });
 
 test('a run that changes nothing writes nothing', () => {

@@ -2,7 +2,7 @@
 // what was retired. Pure.
 import type { Hashes } from './normalise/normalise.ts';
 import type { Change } from './diff/change.ts';
-import type { Desired, DesiredTable } from './schema/desired.ts';
+import type { Desired, DesiredFunction, DesiredTable } from './schema/desired.ts';
 import type { Signature } from './schema/relation.ts';
 import type { ViewForm } from './schema/views.ts';
 import type { Difference } from './diff/diff.ts';
@@ -21,9 +21,15 @@ import {
 } from './normalise/normal-forms.ts';
 import { mayStay } from './diff/objects/statements.ts';
 import { isStatementForm, sameForm as sameStatement, statementKey } from './schema/statements.ts';
-import { keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
+import { functionKey, keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/rights/hosts.ts';
-import { NO_OWNED_TABLE, type OwnedTable, type Ownership, viewTriggerKey } from './schema/managed.ts';
+import {
+  NO_OWNED_TABLE,
+  type OwnedFunction,
+  type OwnedTable,
+  type Ownership,
+  viewTriggerKey,
+} from './schema/managed.ts';
 
 export type StateAfter = {
   readonly writes: readonly ObjectWrite[];
@@ -60,7 +66,9 @@ export function stateAfter(run: StateChange): StateAfter {
   const leaving = leavingOf(isLong ? difference.changes : []);
   const tables = tablesAfter(run);
   const retired = retiredAfter(run);
-  const declaredFunctions = new Set(run.desired.functions.map(keyOf));
+  const declaredFunctions = new Map(
+    run.desired.functions.map((fn) => [functionKey(fn.model), ownedFunction(fn)]),
+  );
   const writes = [
     ...typeWrites(run),
     ...tableWrites(run, leaving),
@@ -76,7 +84,9 @@ export function stateAfter(run: StateChange): StateAfter {
   const statements = statementsAfter(run);
   const declaredViews = new Set(viewsOf(run.model).map(keyOf));
   const removed = [
-    ...[...owned.functions].filter((key) => !declaredFunctions.has(key)).map((key) => `function ${key}`),
+    ...[...owned.functions.keys()]
+      .filter((key) => !declaredFunctions.has(key))
+      .map((key) => `function ${key}`),
     ...[...owned.views].filter((key) => !declaredViews.has(key)).map((key) => `view ${key}`),
     ...removedStatements(run),
   ];
@@ -86,7 +96,7 @@ export function stateAfter(run: StateChange): StateAfter {
     // Owned, but neither declared nor in the database any more. What this run retires is written.
     ...[...owned.tables.keys()].filter((key) => !tables.has(key)).map((key) => `table ${key}`),
     ...droppedTypes(run).map((key) => `type ${key}`),
-    ...(isLong ? [] : [...removed, ...droppedFunctions(difference).map((key) => `function ${key}`)]),
+    ...(isLong ? [] : removed),
   ]);
   for (const write of writes) forgotten.delete(write.identity);
   return {
@@ -286,18 +296,19 @@ function retiredRow(kind: 'type' | 'table' | 'column', key: string, definition: 
   return { identity: `${kind} ${key}`, kind, state: 'retired', declaredHash: null, definition };
 }
 
-function droppedFunctions({ changes }: Difference): string[] {
-  return changes.flatMap((change) => (change.kind === 'drop-function' ? [keyOf(change.live)] : []));
+function ownedFunction({ schema, name, normal }: DesiredFunction): OwnedFunction {
+  return { schema, name, argumentTypes: normal?.argumentTypes ?? null };
 }
 
 function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[] {
   return desired.functions.flatMap((fn): ObjectWrite[] => {
-    const key = keyOf(fn);
+    const key = functionKey(fn.model);
     const hash = hashes.functions.get(key) ?? null;
     const former = objects.declared.get(`function ${key}`);
     const isSame = former?.hash === hash && sameFunction(former.normalForms, fn.normal);
     if (isSame && objects.ownership.functions.has(key)) return [];
-    return [managedRow(`function ${key}`, 'function', hash, { canonical: fn.normal })];
+    const name = key === keyOf(fn) ? {} : { name: fn.name };
+    return [managedRow(`function ${key}`, 'function', hash, { canonical: fn.normal, ...name })];
   });
 }
 
@@ -350,6 +361,7 @@ function sameFunction(former: unknown, now: Signature | null): boolean {
       one.result,
       one.outputs ?? [],
       one.settings,
+      one.atomicBody,
     ]);
   return parts(former) === parts(now);
 }

@@ -1,4 +1,5 @@
 // The data API as an OpenAPI 3.1 document of what the caller may use. Pure: privileges are looked up elsewhere.
+import { groupBy } from '../lib/group-by.ts';
 import type { Column, Relation, Routine, RoutineResult } from '../catalog/catalog.ts';
 import type { Json, Schema } from '../lib/openapi.ts';
 
@@ -38,8 +39,8 @@ export function openApi(input: OpenApiInput): Schema {
     schemas[schemaName(name)] = relationSchema(rights);
     paths[`/${encodeURIComponent(name)}`] = relationPath(rights);
   }
-  for (const routine of input.routines)
-    paths[`/rpc/${encodeURIComponent(routine.name)}`] = routinePath(routine, schemas);
+  for (const [name, overloads] of groupBy(input.routines, (routine) => routine.name))
+    paths[`/rpc/${encodeURIComponent(name)}`] = routinePath(overloads, schemas);
   return {
     openapi: '3.1.0',
     info: { title: input.title, description: input.description ?? '', version: '1' },
@@ -149,35 +150,57 @@ function relationPath({ relation, ...may }: RelationRights): Schema {
   return path;
 }
 
-function routinePath(routine: Routine, schemas: Readonly<Record<string, Json>>): Schema {
+/** Of several functions of one name, the arguments that are passed say which is called. */
+function routinePath(
+  overloads: readonly [Routine, ...Routine[]],
+  schemas: Readonly<Record<string, Json>>,
+): Schema {
   const tags = ['functions'];
-  const required = routine.args.filter((arg) => !arg.hasDefault && !arg.variadic).map((arg) => arg.name);
-  const properties = Object.fromEntries(routine.args.map((arg) => [arg.name, typeSchema(arg.baseType)]));
-  const responses: Schema =
-    routine.returns.kind === 'void' && !routine.isSetOf
-      ? { '204': { description: 'Done' }, default: FAILED }
-      : { '200': { description: 'Result', content: json(resultSchema(routine, schemas)) }, default: FAILED };
+  const comments = overloads.flatMap(({ comment }) => comment ?? []);
+  const isVoid = ({ returns, isSetOf }: Routine): boolean => returns.kind === 'void' && !isSetOf;
+  const results = overloads.filter((one) => !isVoid(one)).map((one) => resultSchema(one, schemas));
+  const responses: Schema = {
+    ...(results.length > 0 ? { '200': { description: 'Result', content: json(oneOf(results)) } } : {}),
+    ...(overloads.some(isVoid) ? { '204': { description: 'Done' } } : {}),
+    default: FAILED,
+  };
   const post: Schema = {
     tags,
     parameters: [parameter('prefer')],
-    requestBody: { content: json({ type: 'object', properties, required, additionalProperties: false }) },
+    requestBody: { content: json(oneOf(overloads.map(argumentsSchema))) },
     responses,
   };
+  const readable = overloads.filter(({ volatility }) => volatility !== 'volatile');
+  const args = new Map(readable.flatMap((one) => one.args.map((arg) => [arg.name, arg] as const)));
   const get: Schema = {
     tags,
-    parameters: routine.args.map((arg) => ({
-      name: arg.name,
+    parameters: [...args.values()].map(({ name, baseType }) => ({
+      name,
       in: 'query',
-      required: required.includes(arg.name),
-      schema: typeSchema(arg.baseType),
+      required: readable.every((one) => requiredOf(one).includes(name)),
+      schema: typeSchema(baseType),
     })),
     responses,
   };
   return {
-    ...(routine.comment ? { description: routine.comment } : {}),
+    ...(comments.length > 0 ? { description: comments.join('\n\n') } : {}),
     post,
-    ...(routine.volatility === 'volatile' ? {} : { get }),
+    ...(readable.length === 0 ? {} : { get }),
   };
+}
+
+function requiredOf({ args }: Routine): string[] {
+  return args.filter((arg) => !arg.hasDefault && !arg.variadic).map((arg) => arg.name);
+}
+
+function argumentsSchema(routine: Routine): Schema {
+  const properties = Object.fromEntries(routine.args.map((arg) => [arg.name, typeSchema(arg.baseType)]));
+  return { type: 'object', properties, required: requiredOf(routine), additionalProperties: false };
+}
+
+function oneOf(schemas: readonly Schema[]): Schema {
+  const [only, ...more] = schemas;
+  return only && more.length === 0 ? only : { oneOf: schemas };
 }
 
 function resultSchema(routine: Routine, schemas: Readonly<Record<string, Json>>): Schema {

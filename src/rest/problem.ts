@@ -186,6 +186,27 @@ export const routineNotFound = (message: string, details: string, hint: string):
 export const badArguments = (message: string, details: string, hint: string): Problem =>
   new Problem('PGRST202', 400, message, { details, hint });
 
+export const ambiguousRoutine = (
+  routines: ReadonlyArray<{
+    readonly schema: string;
+    readonly name: string;
+    readonly args: ReadonlyArray<{ readonly name: string; readonly type: string }>;
+  }>,
+): Problem => {
+  const signatures = routines.map(
+    ({ schema, name, args }) =>
+      `${schema}.${name}(${args.map((arg) => `${arg.name} => ${arg.type}`).join(', ')})`,
+  );
+  return new Problem(
+    'PGRST203',
+    300,
+    `Could not choose the best candidate function between: ${signatures.join(', ')}`,
+    {
+      hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
+    },
+  );
+};
+
 export const sameArgument = (routine: { readonly name: string }, names: readonly string[]): Problem =>
   new Problem(
     'PGRST202',

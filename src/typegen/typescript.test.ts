@@ -49,42 +49,59 @@ const todos: Relation = {
   estimatedRows: 0,
 };
 
+function search(name: string, type: string, baseType: string): Routine {
+  return {
+    schema: 'public',
+    name: 'search',
+    comment: null,
+    volatility: 'volatile',
+    args: [{ name, type, baseType, hasDefault: false, variadic: false, relation: null }],
+    returns: { kind: 'scalar', type: 'integer', baseType: 'int4' },
+    isSetOf: false,
+    isSingleRow: false,
+  };
+}
+
 const catalog: Catalog = {
   schemas: ['public'],
   serverVersion: 180_000,
   hasExtensions: false,
   usedSettings: new Set(),
   relations: new Map([['public.todos', todos]]),
-  routines: new Map<string, Routine>([
+  routines: new Map<string, Routine[]>([
     [
       'public.search',
-      {
-        schema: 'public',
-        name: 'search',
-        comment: null,
-        volatility: 'stable',
-        args: [
-          {
-            name: 'words',
-            type: 'text',
-            baseType: 'text',
-            hasDefault: false,
-            variadic: false,
-            relation: null,
-          },
-          {
-            name: 'max',
-            type: 'integer',
-            baseType: 'int4',
-            hasDefault: true,
-            variadic: false,
-            relation: null,
-          },
-        ],
-        returns: { kind: 'composite', type: 'todos', relation: 'public.todos' },
-        isSetOf: true,
-        isSingleRow: false,
-      },
+      [
+        {
+          schema: 'public',
+          name: 'search',
+          comment: null,
+          volatility: 'stable',
+          args: [
+            {
+              name: 'words',
+              type: 'text',
+              baseType: 'text',
+              hasDefault: false,
+              variadic: false,
+              relation: null,
+            },
+            {
+              name: 'max',
+              type: 'integer',
+              baseType: 'int4',
+              hasDefault: true,
+              variadic: false,
+              relation: null,
+            },
+          ],
+          returns: { kind: 'composite', type: 'todos', relation: 'public.todos' },
+          isSetOf: true,
+          isSingleRow: false,
+        },
+        search('most', 'integer', 'int4'),
+        search('', 'uuid', 'uuid'),
+      ],
     ],
   ]),
 };
@@ -106,6 +123,19 @@ rpc:
     returns: { type: setof todos }
     language: sql
     body: select * from todos
+  search_all:
+    name: search
+    args: [{ name: most, type: int4, required: true }]
+    returns: { type: integer }
+    language: sql
+    body: select 1
+  search_inside:
+    name: search
+    expose: false
+    args: [{ type: uuid, required: true }]
+    returns: { type: integer }
+    language: sql
+    body: select 1
 `;
 
 test('tables, relationships and functions, and nothing that left the file', () => {
@@ -160,6 +190,9 @@ test('tables, relationships and functions, and nothing that left the file', () =
           search: {
             Args: { words: string; max?: number };
             Returns: Database["public"]['Tables']["todos"]['Row'][];
+          } | {
+            Args: { most: number };
+            Returns: number;
           };
         };
         Enums: { [_ in never]: never };

@@ -3,6 +3,8 @@
 import { keyOf, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
 import { withKeys } from '../catalog/view-keys.ts';
 import type { Config, Field, SqlFunction, Table, View } from '../config/config.ts';
+import { withArguments } from '../config/schema/overloads.ts';
+import { groupBy } from '../lib/group-by.ts';
 
 type Declared = Pick<Config, 'types' | 'tables' | 'views' | 'rpc'>;
 
@@ -43,9 +45,12 @@ function renderSchema(schema: string, config: Declared, catalog: Catalog): strin
   const views = config.views
     .filter((view) => view.schema === schema && view.expose)
     .flatMap((view) => renderView(view, config, catalog));
-  const functions = config.rpc
-    .filter((fn) => fn.schema === schema)
-    .flatMap((fn) => renderFunction(fn, config, catalog));
+  const functions = [
+    ...groupBy(
+      config.rpc.filter((fn) => fn.schema === schema),
+      ({ name }) => name,
+    ),
+  ].flatMap(([name, overloads]) => renderFunction(name, overloads, config, catalog));
   const enums = config.types
     .filter((type) => type.schema === schema)
     .flatMap(({ name, values }) => (values ? [`      ${key(name)}: ${unionOf(values)};`] : []));
@@ -180,21 +185,32 @@ function sameSet(a: readonly string[], b: readonly string[]): boolean {
   return a.length > 0 && a.length === b.length && a.every((one) => b.includes(one));
 }
 
-function renderFunction(fn: SqlFunction, config: Declared, catalog: Catalog): string[] {
-  const routine = catalog.routines.get(keyOf(fn));
-  if (!routine || !fn.expose) return [];
-  const args = routine.args.map((arg) => {
-    const declared = fn.args.find((one) => one.name === arg.name);
-    return `${key(arg.name)}${declared?.required ? '' : '?'}: ${scalarType(arg.baseType)}`;
+/** Of several functions of one name, one of the forms. */
+function renderFunction(
+  name: string,
+  overloads: readonly SqlFunction[],
+  config: Declared,
+  catalog: Catalog,
+): string[] {
+  const forms = overloads.flatMap((fn) => {
+    const known = catalog.routines.get(keyOf(fn)) ?? [];
+    const isOnly = known.length === 1 && overloads.length === 1;
+    const routine = isOnly ? known[0] : withArguments(known, fn.args);
+    if (!routine || !fn.expose) return [];
+    const args = routine.args.map((arg) => {
+      const declared = fn.args.find((one) => one.name === arg.name);
+      return `${key(arg.name)}${declared?.required ? '' : '?'}: ${scalarType(arg.baseType)}`;
+    });
+    return [
+      [
+        '{',
+        `        Args: ${args.length === 0 ? 'never' : `{ ${args.join('; ')} }`};`,
+        `        Returns: ${returnType(routine, config)};`,
+        '      }',
+      ].join('\n'),
+    ];
   });
-  return [
-    [
-      `      ${key(fn.name)}: {`,
-      `        Args: ${args.length === 0 ? 'never' : `{ ${args.join('; ')} }`};`,
-      `        Returns: ${returnType(routine, config)};`,
-      '      };',
-    ].join('\n'),
-  ];
+  return forms.length === 0 ? [] : [`      ${key(name)}: ${forms.join(' | ')};`];
 }
 
 function returnType(routine: Routine, config: Declared): string {

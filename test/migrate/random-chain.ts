@@ -307,6 +307,42 @@ const checkCallsFunction: SpecialEdit = (file, _files, random) => {
   return `a check of ${table.name}.${column.name} calls a function`;
 };
 
+/** Each takes what none of the others does, whatever type of its own it takes. */
+const OVERLOADS: ReadonlyArray<{ readonly argument: string; readonly types: readonly string[] }> = [
+  { argument: 'n', types: ['integer', 'bigint'] },
+  { argument: 'word', types: ['text', 'varchar(7)'] },
+  { argument: 'id', types: ['uuid', 'date'] },
+];
+
+const changesOverloads: SpecialEdit = (file, _files, random) => {
+  const one = random.pick(OVERLOADS);
+  const name = `same by ${one.argument}`;
+  const known = file.functions.find((fn) => fn.name === name);
+  if (known && random.chance(0.4)) {
+    file.functions = file.functions.filter((fn) => fn !== known);
+    return `${name} is removed`;
+  }
+  const table = random.pick(file.tables);
+  const fn = known ?? {
+    id: file.nextId++,
+    name,
+    called: 'same',
+    language: 'sql',
+    volatility: 'stable',
+    security: 'invoker',
+    args: [],
+    returns: 'bigint',
+    body: '',
+  };
+  if (!known) file.functions.push(fn);
+  fn.args = [{ name: one.argument, type: random.pick(one.types), required: true }];
+  const isAtomic = random.chance(0.6);
+  fn.body = `${isAtomic ? 'return (' : ''}select count(*) from {p${table.id}}${isAtomic ? ')' : ''}`;
+  if (isAtomic) fn.atomic = true;
+  else delete fn.atomic;
+  return `${name} takes ${fn.args[0]?.type ?? ''}`;
+};
+
 const policiesReadEachOther: SpecialEdit = (file, _files, random) => {
   if (file.tables.length < 2) return null;
   const [one, other] = random.shuffle(file.tables);
@@ -370,6 +406,8 @@ const SPECIAL_EDITS: readonly SpecialEdit[] = [
   bucketReadsTable,
   checkCallsFunction,
   checkCallsFunction,
+  changesOverloads,
+  changesOverloads,
   policiesReadEachOther,
 ];
 

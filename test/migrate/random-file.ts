@@ -125,6 +125,10 @@ export type RandomPolicy = {
 export type RandomFunction = {
   id: number;
   name: string;
+  /** In SQL, where several have one name. */
+  called?: string;
+  /** The server reads its body. */
+  atomic?: true;
   language: string;
   volatility: string;
   security: string;
@@ -467,7 +471,8 @@ function addFunction(file: RandomFile, random: Random): void {
 function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
   const table = random.pick(file.tables);
   const visible = table.schema === 'public';
-  switch (random.below(4)) {
+  delete fn.atomic;
+  switch (random.below(6)) {
     case 0:
       Object.assign(fn, {
         language: 'sql',
@@ -489,7 +494,35 @@ function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
           : {},
       );
       return;
-    case 2:
+    case 2: {
+      const column = random.pick(table.columns);
+      Object.assign(fn, {
+        language: 'sql',
+        atomic: true,
+        args: [{ name: 'least', type: 'text', default: 'a' }],
+        returns: 'bigint',
+        body: random.pick([
+          `return (select count(*) from {p${table.id}} o where o.{${column.id}}::text > least)`,
+          `select 1; select count(o.{${column.id}}) from {p${table.id}} o where least is not null;`,
+        ]),
+      });
+      return;
+    }
+    case 3:
+      Object.assign(
+        fn,
+        visible
+          ? {
+              language: 'sql',
+              atomic: true,
+              args: [],
+              returns: `setof {t${table.id}}`,
+              body: `select * from {t${table.id}};`,
+            }
+          : {},
+      );
+      return;
+    case 4:
       Object.assign(fn, {
         language: 'plpgsql',
         args: [
@@ -637,7 +670,7 @@ function editOnce(
     }
     case 15: {
       // What checks call keeps its meaning: only its argument changes, elsewhere.
-      const free = file.functions.filter((fn) => fn.name !== CHECKING_FUNCTION);
+      const free = file.functions.filter((fn) => fn.name !== CHECKING_FUNCTION && fn.called === undefined);
       if (free.length === 0 || random.chance(0.3)) return addFunction(file, random);
       if (random.chance(0.3)) file.functions = file.functions.filter((fn) => fn !== free.at(-1));
       else shape(random.pick(free), file, random);
@@ -814,7 +847,7 @@ export function toYaml(file: RandomFile): string {
     names.set(`p${table.id}`, `${table.schema}.${quote(table.name)}`);
     for (const column of table.columns) names.set(String(column.id), quote(column.name));
   }
-  for (const fn of file.functions) names.set(`f${fn.id}`, quote(fn.name));
+  for (const fn of file.functions) names.set(`f${fn.id}`, quote(fn.called ?? fn.name));
   const text = (template: Template): string =>
     template.replace(/\{([tpf]?\d+)\}/g, (_all, key: string) => names.get(key) ?? '"missing"');
   const policy = (one: RandomPolicy): Record<string, unknown> => ({
@@ -910,9 +943,15 @@ export function toYaml(file: RandomFile): string {
         }),
     statements: statementsOf(file, text),
     rpc: Object.fromEntries(
-      file.functions.map(({ id, name, returns, body, ...fn }) => [
+      file.functions.map(({ id, name, called, returns, body, ...fn }) => [
         name,
-        { ...fn, returns: { type: text(returns) }, body: text(body), description: String(id) },
+        {
+          ...fn,
+          ...(called ? { name: called } : {}),
+          returns: { type: text(returns) },
+          body: text(body),
+          description: String(id),
+        },
       ]),
     ),
     ...(file.channels.length === 0 ? {} : { realtime: { rls: file.channels.map(policy) } }),

@@ -29,7 +29,7 @@ export async function structure(where: World, file: RandomFile): Promise<string[
      union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text || coalesce(p.qual, '') || coalesce(p.with_check, '')
        from t join pg_class c on c.oid = t.oid join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
      union all select 'table ' || t.name || ' ' || c.relrowsecurity || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g) from t join pg_class c on c.oid = t.oid
-     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || pg_get_function_result(p.oid) || p.prosrc || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
+     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || coalesce(pg_get_function_result(p.oid), '') || coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
        from pg_proc p where p.pronamespace = 'public'::regnamespace and (p.proname = any ($3) or has_function_privilege('anon', p.oid, 'execute'))
      union all select 'view ' || c.relname || pg_get_viewdef(c.oid) || c.relispopulated || coalesce(c.relacl::text, '')
          || coalesce((select string_agg(pg_get_indexdef(i.indexrelid), ';') from pg_index i where i.indrelid = c.oid), '')
@@ -42,7 +42,12 @@ export async function structure(where: World, file: RandomFile): Promise<string[
      union all select 'range ' || r.rngtypid::regtype || r.rngsubtype::regtype || r.rngmultitypid::regtype from pg_range r where r.rngtypid >= 16384
      union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
      order by 1`,
-    [tables, columns, file.functions.map((fn) => fn.name), file.sequences.map((one) => one.name)],
+    [
+      tables,
+      columns,
+      file.functions.map((fn) => fn.called ?? fn.name),
+      file.sequences.map((one) => one.name),
+    ],
   );
   return rows.map((row) => String(row['line']));
 }
@@ -122,7 +127,7 @@ export async function catalogText(world: World): Promise<string> {
       union all select oid || stxname || pg_get_statisticsobjdef(oid) from pg_statistic_ext
       union all select oid || pg_get_ruledef(oid) from pg_rewrite where ev_class >= 16384
       union all select aggfnoid::oid || coalesce(agginitval, '') from pg_aggregate where aggfnoid::oid >= 16384
-      union all select oid || proname || prosrc from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || proname || coalesce(pg_get_function_sqlbody(oid), prosrc) from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select identity || state || definition::text from svc_meta.object
     ) lines`);
   return JSON.stringify(rows);

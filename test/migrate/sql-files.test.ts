@@ -57,12 +57,15 @@ const STATEMENTS = [
   `create function span(notes) returns extent language sql stable as $$ select row(1, length(($1).title))::extent $$`,
   `create function search(words text, most int default 10) returns setof open_notes language sql stable as $$ select * from open_notes where title ~* words limit most $$`,
   `create function search_all(words text) returns table (id bigint, at text) language sql stable as $$ select id, 'public.notes' from search(words) $$`,
+  `create function search(words text, after bigint) returns bigint stable begin atomic select count(*) from open_notes where title ~* words and id > after; end`,
+  `create function titles() returns text stable return (select string_agg(title, ', ' order by id) from notes where search(title, -id) > 0)`,
   `create procedure close_all() language plpgsql as $$ begin update notes set state = 'done'; end $$`,
   `grant execute on function search(text, int) to authenticated`,
   `revoke all on function search(text, int) from public`,
   `grant select on open_notes to authenticated`,
   `comment on view open_notes is 'Not done yet'`,
   `comment on type note_state is 'How far'`,
+  `comment on function search(text, bigint) is 'How many'`,
 ];
 
 async function configOf(files: Readonly<Record<string, string>>, tables = TABLES): Promise<Config> {
@@ -128,6 +131,7 @@ describe.each([1, 2, 3, 4])('statements in any order over several files (%i)', (
       { changes: 1, high: 14 },
     ]);
     expect(await world.sql(`select at from search_all('something')`)).toEqual([{ at: 'public.notes' }]);
+    expect(await world.sql('select titles()')).toEqual([{ titles: 'Something else' }]);
     await world.sql(`call close_all()`);
     expect(await world.sql(`select count(*)::int as n from open_notes`)).toEqual([{ n: 0 }]);
     await world.sql('delete from auth.users');

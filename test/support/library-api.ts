@@ -1,6 +1,7 @@
 // A small library schema as the data API would expose it, without a database, for unit tests of plans and SQL.
 //
 //   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags, nodes with a parent, a view and functions.
+import { groupBy } from '../../src/lib/group-by.ts';
 import { NO_OTHER_NAMES } from '../../src/rest/plan/other-names.ts';
 import type { Catalog, Column, ForeignKey, Relation, Routine } from '../../src/catalog/catalog.ts';
 import { relationshipsOf } from '../../src/rest/plan/find-relationships.ts';
@@ -157,7 +158,7 @@ function byKey<T extends { readonly schema: string; readonly name: string }>(
 
 function expose(): Exposed {
   const relations = byKey(RELATIONS);
-  const routines = byKey(ROUTINES);
+  const routines = groupBy(ROUTINES, ({ schema, name }) => `${schema}.${name}`);
   const catalog: Catalog = {
     schemas: ['public'],
     relations,

@@ -251,9 +251,11 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
       position: POSITION,
     }));
   const rpc: SqlFunction[] = [...catalog.routines.values()]
+    .flat()
     .filter((routine) => routine.schema === 'public' && !undeclared.has(routine.name))
     .map((routine) => ({
       schema: 'public',
+      key: routine.name,
       name: routine.name,
       renamedFrom: undefined,
       expose: true,

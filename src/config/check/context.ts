@@ -3,6 +3,8 @@ import type { LookedAt } from '../read/looked-at.ts';
 import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistakes/mistake.ts';
 import { MOST_MISTAKES } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
+import { functionsOf, type NamedFunction } from '../schema/functions.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import { closest } from '../../lib/closest-word.ts';
 import type { ScalarText } from '../schema/scalar.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
@@ -35,6 +37,7 @@ export class CheckContext {
   readonly broken: BrokenPaths;
   readonly #tree: Tree;
   readonly #mistakes: Mistake[] = [];
+  #functions: CheckContext['functions'] | undefined;
 
   constructor(tree: Tree, file: SvcFile, broken: BrokenPaths, options: CheckOptions) {
     this.#tree = tree;
@@ -45,6 +48,12 @@ export class CheckContext {
 
   get mistakes(): readonly Mistake[] {
     return this.#mistakes;
+  }
+
+  /** The functions of the file by their names in SQL. */
+  get functions(): ReadonlyMap<string, readonly [NamedFunction, ...NamedFunction[]]> {
+    this.#functions ??= groupBy(functionsOf(this.file.rpc), ({ name }) => name);
+    return this.#functions;
   }
 
   /** More mistakes would not be shown. */

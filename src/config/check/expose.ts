@@ -1,32 +1,43 @@
 // Objects that are served without being managed: names only, since no database is asked here.
 import type { KeyPath } from '../mistakes/mistake.ts';
+import { functionsOf } from '../schema/functions.ts';
 import { toQualified } from '../schema/tables/reference.ts';
 import type { CheckContext } from './context.ts';
 import { checkName, isReservedSchema } from './name.ts';
 
 type Entry = string | { readonly name: string };
 
+/** Where the file declares what, by `schema.name`. */
+type Managed = ReadonlyMap<string, KeyPath>;
+
 export function checkExposed(context: CheckContext): void {
   const { expose, tables, views, rpc } = context.file;
-  const keysOf = (entries: Readonly<Record<string, { readonly schema: string }>>): Set<string> =>
-    new Set(Object.entries(entries).map(([name, { schema }]) => `${schema}.${name}`));
-  const managed = { tables: keysOf(tables), views: keysOf(views) };
-  checkEntries(context, ['expose', 'relations'], expose.relations, managed);
-  checkEntries(context, ['expose', 'functions'], expose.functions, { rpc: keysOf(rpc) });
+  const pathsOf = (block: string, entries: Readonly<Record<string, { readonly schema: string }>>): Managed =>
+    new Map(Object.entries(entries).map(([name, { schema }]) => [`${schema}.${name}`, [block, name]]));
+  const functions = new Map(
+    functionsOf(rpc).map(({ key, name, fn }) => [`${fn.schema}.${name}`, ['rpc', key]]),
+  );
+  checkEntries(
+    context,
+    ['expose', 'relations'],
+    expose.relations,
+    new Map([...pathsOf('tables', tables), ...pathsOf('views', views)]),
+  );
+  checkEntries(context, ['expose', 'functions'], expose.functions, functions);
 }
 
 function checkEntries(
   context: CheckContext,
   list: KeyPath,
   entries: readonly Entry[],
-  managed: Readonly<Record<string, ReadonlySet<string>>>,
+  managed: Managed,
 ): void {
   const seen = new Set<string>();
   entries.forEach((entry, index) => {
     const path = typeof entry === 'string' ? [...list, index] : [...list, index, 'name'];
     const { schema, name } = toQualified(typeof entry === 'string' ? entry : entry.name);
     const key = `${schema}.${name}`;
-    const block = Object.keys(managed).find((one) => managed[one]?.has(key));
+    const declared = managed.get(key);
     checkName(context, path, name);
     if (isReservedSchema(schema)) {
       context.report({
@@ -35,10 +46,10 @@ function checkEntries(
         message: `nothing of the schema ${schema} can be exposed`,
         hint: 'Make a view of what you need in another schema, and expose that.',
       });
-    } else if (block !== undefined && !context.isWritten([block, name, 'expose'])) {
+    } else if (declared !== undefined && !context.isWritten([...declared, 'expose'])) {
       context.conflict(
         path,
-        `${name} is declared under ${block}: already`,
+        `${name} is declared under ${declared[0]}: already`,
         'Remove it here: what is declared is served.',
       );
     } else if (seen.has(key)) {

@@ -4,9 +4,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { mentionsServiceClient } from './service-client.ts';
+import { groupBy } from '../../lib/group-by.ts';
+import { inputNames, inputTypes } from '../schema/overloads.ts';
 import {
+  functionsOf,
   isOutput,
   isServed,
+  type NamedFunction,
   type RawSqlFunction,
   returnsTrigger,
   WHOLE_BODY_TYPES,
@@ -24,16 +28,17 @@ const KNOWN_TYPE =
   /^(record|text|varchar|character varying|char|bool(ean)?|small(int)?|int(eger|[248])?|bigint|numeric|decimal|real|float[48]?|double precision|uuid|jsonb?|date|time(stamp)?(tz)?( with(out)? time zone)?|interval|bytea|inet|cidr)(\s*\(.*\))?(\[\])*$/i;
 
 export function checkSqlFunctions(context: CheckContext): void {
-  const entries = Object.entries(context.file.rpc);
+  const entries = functionsOf(context.file.rpc);
   const tables = new Set(
     [...Object.entries(context.file.tables), ...Object.entries(context.file.views)].map(
       ([name, { schema }]) => `${schema}.${name}`,
     ),
   );
-  for (const [name, fn] of entries) {
+  for (const { key, name, fn } of entries) {
     if (context.isFull) return;
-    const path = ['rpc', name];
-    checkName(context, path, name, 'key');
+    const path = ['rpc', key];
+    if (fn.name === undefined) checkName(context, path, name, 'key');
+    else checkName(context, [...path, 'name'], name);
     checkSchema(context, [...path, 'schema'], fn.schema);
     if (fn.kind === 'procedure') checkProcedure(context, path, fn);
     else if (!checkReturns(context, path, fn)) continue;
@@ -43,19 +48,61 @@ export function checkSqlFunctions(context: CheckContext): void {
     checkExecute(context, [...path, 'execute'], fn);
     checkResult(context, [...path, 'returns', 'type'], fn.returns, tables);
   }
+  const overloads = groupBy(entries, ({ name, fn }) => `${fn.schema}.${name}`);
   checkRenames(
     context,
-    entries.map(([name, fn]) => ({ path: ['rpc', name], name, from: fn.renamedFrom })),
+    entries.map(({ key, name, fn }) => ({
+      path: ['rpc', key],
+      name,
+      from: fn.renamedFrom,
+      ...((overloads.get(`${fn.schema}.${name}`)?.length ?? 0) > 1
+        ? { among: inputTypes(fn.args).join(', ') }
+        : {}),
+    })),
   );
-  for (const [name, fn] of entries) {
+  for (const group of overloads.values()) checkOverloads(context, group);
+  for (const { key, fn } of entries) {
     checkRenames(
       context,
       fn.args.map((arg, index) => ({
-        path: ['rpc', name, 'args', index],
+        path: ['rpc', key, 'args', index],
         name: arg.name ?? '',
         from: arg.renamedFrom,
       })),
     );
+  }
+}
+
+/** PostgreSQL tells functions of one name apart by types, the API by names. */
+function checkOverloads(context: CheckContext, group: readonly NamedFunction[]): void {
+  if (group.length < 2) return;
+  const byTypes = new Map<string, string>();
+  const byNames = new Map<string, string>();
+  for (const { key, name, fn } of group) {
+    const path = ['rpc', key];
+    const types = inputTypes(fn.args).join(', ');
+    const names = JSON.stringify(inputNames(fn.args));
+    const same = byTypes.get(types);
+    const alike = isServed(fn) ? byNames.get(names) : undefined;
+    if (same !== undefined) {
+      context.conflict(
+        path,
+        `rpc.${same} is ${name}(${types}) already`,
+        'Functions of one name differ in the types of their arguments: remove one of the two, or give it another name.',
+        'key',
+      );
+    } else if (alike !== undefined) {
+      const passed =
+        fn.args.length === 0 ? 'no arguments' : `the arguments ${inputNames(fn.args).join(', ')}`;
+      context.conflict(
+        path,
+        `rpc.${alike} is called ${name} too, with ${passed}: the API could not choose`,
+        'Rename one of the functions or its arguments, or write expose: false.',
+        'key',
+      );
+    }
+    byTypes.set(types, same ?? key);
+    if (isServed(fn)) byNames.set(names, alike ?? key);
   }
 }
 
@@ -77,6 +124,14 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
       hint: 'The body is the text between the dollar quotes of CREATE FUNCTION; body_file names a file with it.',
       part: 'key',
     });
+  }
+  if (fn.atomic === true && fn.language !== 'sql') {
+    context.conflict(
+      [...path, 'atomic'],
+      `the server reads no body of ${fn.language} before it runs`,
+      'Write language: sql, or remove atomic.',
+      'key',
+    );
   }
   if (fn.language === 'sql' || fn.body === undefined) return;
   const code = fn.body.replace(/^(\s|--[^\n]*(\n|$)|\/\*[^]*?\*\/)+/, '');

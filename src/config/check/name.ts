@@ -42,17 +42,23 @@ export type Renamable = {
   readonly path: KeyPath;
   readonly name: string;
   readonly from: string | undefined;
+  /** Which of several of that name, where these are different things. */
+  readonly among?: string;
 };
 
 export function checkRenames(context: CheckContext, entries: readonly Renamable[]): void {
-  const declared = new Set(entries.map(({ name }) => name));
+  const oneOf = (name: string, { among }: Renamable): string =>
+    among === undefined ? name : JSON.stringify([name, among]);
+  const declared = new Set(entries.map((entry) => oneOf(entry.name, entry)));
   const sources = new Map<string, string>();
-  for (const { path, name, from } of entries) {
+  for (const entry of entries) {
+    const { path, name, from } = entry;
     if (from === undefined) continue;
     const at = [...path, 'renamed_from'];
     checkName(context, at, from);
-    const other = sources.get(from);
-    sources.set(from, name);
+    const source = oneOf(from, entry);
+    const other = sources.get(source);
+    sources.set(source, name);
     if (from === name) {
       context.conflict(at, `${name} cannot be renamed from itself`, 'Remove renamed_from.');
     } else if (other !== undefined) {
@@ -61,7 +67,7 @@ export function checkRenames(context: CheckContext, entries: readonly Renamable[
         `both ${other} and ${name} claim to have been ${from}`,
         'Only one can keep its data: remove renamed_from from the other.',
       );
-    } else if (declared.has(from)) {
+    } else if (declared.has(source)) {
       context.conflict(
         at,
         `${from} is still declared here, so ${name} cannot have been it`,

@@ -336,6 +336,12 @@ rpc:
     args: [{ name: shop, type: bigint, required: true, mode: in }]
     returns: { table: [{ name: day, type: date }, { name: total, type: numeric }] }
     body: select day, sum(amount) from sales where shop_id = shop group by day
+  sales_of_all:
+    name: sales_of             # called without a shop, this one is meant
+    language: sql
+    atomic: true
+    returns: { type: numeric }
+    body: return (select sum(amount) from sales)
   clean_up:
     kind: procedure            # in SQL: call clean_up()
     body: begin delete from products where headline = ''; commit; end

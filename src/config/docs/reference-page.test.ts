@@ -118,6 +118,7 @@ test('the examples become the configuration they describe', () => {
         ],
       },
       { name: 'sales_of', returns: 'table("day" date, "total" numeric)', strict: true, rows: 30 },
+      { key: 'sales_of_all', name: 'sales_of', atomic: true, body: 'return (select sum(amount) from sales)' },
       { name: 'clean_up', kind: 'procedure', expose: false, returns: '' },
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },

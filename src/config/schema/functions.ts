@@ -20,9 +20,10 @@ const sqlFunction = z
       'invoker',
       'definer',
     ]),
-    schema: text('PostgreSQL schema').default('public').meta({
-      description: 'PostgreSQL schema. The names of the file’s functions are different in all of them',
-    }),
+    schema: text('PostgreSQL schema').default('public'),
+    name: text(
+      'Name in SQL and at /rest/v1/rpc, where it is not the key. Several functions may have one name: the API chooses among them by the names of the arguments',
+    ).optional(),
     kind: z
       .enum(['function', 'procedure'])
       .meta({
@@ -96,6 +97,14 @@ const sqlFunction = z
       'File with the body, relative to svc.yaml; instead of `body`',
       'sql/new_user.sql',
     ).optional(),
+    atomic: z
+      .boolean()
+      .meta({
+        description:
+          'Of `language: sql`: the server reads the body when the function is made, and knows from then on what it uses. The body is `return <expression>`, or what stands between BEGIN ATOMIC and END',
+        default: false,
+      })
+      .optional(),
     expose: z
       .boolean()
       .meta({
@@ -222,6 +231,13 @@ export function isServed({
 
 export function returnsTrigger(returns: string): boolean {
   return returns.trim().toLowerCase() === 'trigger';
+}
+
+/** An entry of `rpc` with its name in SQL. */
+export type NamedFunction = { readonly key: string; readonly name: string; readonly fn: RawSqlFunction };
+
+export function functionsOf(rpc: Readonly<Record<string, RawSqlFunction>>): NamedFunction[] {
+  return Object.entries(rpc).map(([key, fn]) => ({ key, name: fn.name ?? key, fn }));
 }
 
 export type RawCodeFunction = z.infer<typeof codeFunction>;

@@ -10,6 +10,8 @@ export type Declaration = {
   readonly kind: 'rpc' | 'views' | 'types' | 'sequences' | 'statements' | 'trigger';
   readonly schema: string;
   readonly name: string;
+  /** Of a function: the types by which PostgreSQL tells it from others of its name. */
+  readonly inputs?: readonly string[];
   readonly keys: KeyMap;
   readonly extent: Extent;
   /** What a rule or statistics are of. */

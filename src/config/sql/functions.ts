@@ -3,6 +3,8 @@ import type { A_Const, CreateFunctionStmt, DefElem, FunctionParameter } from '@p
 import { Words } from './cut.ts';
 import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
 import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
+import type { Extent } from './parser.ts';
+import { inputTypes } from '../schema/overloads.ts';
 
 /** Words that can follow the type of a result. */
 const AFTER_RESULT: ReadonlySet<string> = new Set(
@@ -31,18 +33,19 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
     'FunctionParameter' in one ? [one.FunctionParameter] : [],
   );
   const inputs = parameters.filter(({ mode }) => mode !== 'FUNC_PARAM_TABLE');
-  const args = words.inBrackets.split();
+  const pieces = words.inBrackets.split();
+  const args = inputs.map((one, n) => readArgument(one, pieces[n] ?? words, text));
   const options = readOptions(written, node);
   return {
     kind: 'rpc',
     schema,
     name,
+    inputs: inputTypes(args.map(({ keys }) => keys)),
     extent: headOf(written),
     keys: {
       schema: schema === 'public' ? undefined : schema,
       ...(node.is_procedure === true ? { kind: 'procedure' } : {}),
-      args:
-        inputs.length === 0 ? undefined : inputs.map((one, n) => readArgument(one, args[n] ?? words, text)),
+      args: args.length === 0 ? undefined : args.map(({ keys, extent }) => new Said(keys, extent)),
       returns: readResult(node, parameters, words, text),
       ...options,
       renamed_from: renamedFrom(written),
@@ -50,7 +53,17 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
   };
 }
 
-function readArgument({ name, mode, defexpr }: FunctionParameter, words: Words, text: string): KeyValue {
+type Argument = {
+  readonly name: string | undefined;
+  readonly type: string;
+  readonly mode: (typeof MODES)[keyof typeof MODES];
+};
+
+function readArgument(
+  { name, mode, defexpr }: FunctionParameter,
+  words: Words,
+  text: string,
+): { readonly keys: Argument & KeyMap; readonly extent: Extent } {
   const at = words.find(DEFAULTS);
   const hasDefault = defexpr !== undefined && at >= 0;
   let type = hasDefault ? words.slice(0, at) : words;
@@ -62,16 +75,16 @@ function readArgument({ name, mode, defexpr }: FunctionParameter, words: Words, 
   dropModes();
   const said = MODES[mode ?? 'FUNC_PARAM_DEFAULT'];
   const isAsked = said === undefined || said === 'inout';
-  return new Said(
-    {
+  return {
+    keys: {
       name: name === '' ? undefined : name,
       type: type.in(text),
       mode: said,
       required: isAsked && !hasDefault ? true : undefined,
       default: hasDefault ? { sql: words.slice(at + 1).in(text) } : undefined,
     },
-    words.extent,
-  );
+    extent: words.extent,
+  };
 }
 
 function readResult(
@@ -90,7 +103,7 @@ function readResult(
 }
 
 function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
-  const { statement, text } = written;
+  const { statement } = written;
   const keys: Record<string, KeyValue> = {};
   const settings: Record<string, KeyValue> = {};
   for (const option of node.options ?? []) {
@@ -131,17 +144,31 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
         refuseOption(written, defname.toUpperCase(), extent);
     }
   }
-  if (node.sql_body !== undefined)
-    refuse(
-      written,
-      'svc does not make functions whose body is no text (BEGIN ATOMIC, RETURN)',
-      `Write as $$ … $$${text.slice(statement.start, statement.end).includes('$$') ? ' with a tag of its own' : ''}.`,
-    );
+  if (node.sql_body !== undefined) {
+    keys['language'] ??= 'sql';
+    keys['body'] = readAtomicBody(written);
+    keys['atomic'] = true;
+  }
   if (keys['language'] === undefined)
     refuse(written, 'no language is said', 'Add language sql, or language plpgsql.');
   if (Object.keys(settings).length > 0) keys['settings'] = settings;
   return keys;
 }
+
+/** What stands between BEGIN ATOMIC and END, or `return` and its expression. */
+function readAtomicBody({ statement, text }: Written): Said {
+  const words = Words.of(statement);
+  const afterArguments = words.find(OPENING_BRACKET) + words.inBrackets.tokens.length + 2;
+  const at = words.find(ATOMIC_BEGINNINGS, afterArguments);
+  const body = words.tokens[at]?.text === 'return' ? words.slice(at) : words.slice(at + 2, -1);
+  const { end } = body.extent;
+  // The last semicolon is no word of the statement, and says that this is a block.
+  const isBlock = words.tokens[at]?.text === 'begin';
+  return new Said(`${text.slice(body.extent.start, end)}${isBlock ? ';' : ''}`, body.extent);
+}
+
+const OPENING_BRACKET: ReadonlySet<string> = new Set(['(']);
+const ATOMIC_BEGINNINGS: ReadonlySet<string> = new Set(['begin', 'return']);
 
 function refuseOption(written: Written, what: string, extent: { start: number; end: number }): never {
   return refuse(written, `svc does not make functions with ${what}`, 'Leave it out.', extent);

@@ -5,6 +5,7 @@ import type { MistakeCode } from '../mistakes/mistake.ts';
 import { type Declaration, headOf, refuse, Refusal, type Written } from './declaration.ts';
 import { declareFunction } from './functions.ts';
 import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
+import { areOverloads, signatureOf, writtenInputs } from './overloads.ts';
 import { parseSql, type Extent } from './parser.ts';
 import { homeOf } from './refused.ts';
 import { declareSequence } from './sequences.ts';
@@ -151,15 +152,15 @@ class Reader {
   #make(file: SqlFile, written: Written, declaration: Declaration): void {
     const { kind, name, schema } = declaration;
     if (kind !== 'trigger') {
-      const twin = this.#made.find((one) => one.kind === kind && one.name === name);
+      const twin = this.#made.find(
+        (one) => one.kind === kind && one.name === name && !areOverloads(one, declaration),
+      );
       if (twin) {
         const line = twin.file.text.slice(0, twin.extent.start).split('\n').length;
         refuse(
           written,
           `${name} is made twice; ${twin.file.name}:${line} has it first`,
-          kind === 'rpc'
-            ? 'Remove one of the two. Functions of one name with other arguments need names of their own.'
-            : 'Remove one of the two.',
+          'Remove one of the two.',
         );
       }
     } else this.#afterwards(file, () => this.#findHost(written, schema, name, 'trigger'));
@@ -186,14 +187,39 @@ class Reader {
     return this.#made.find((one) => one.kind === kind && one.name === name);
   }
 
+  /** What a COMMENT or GRANT is about. Of several functions of one name its arguments say which. */
+  #meant(written: Written, kind: Declaration['kind'], object: Node | undefined): Made | undefined {
+    const names = objectNames(object);
+    const name = names.at(-1) ?? '';
+    if (kind !== 'rpc') return this.#find(kind, name);
+    const schema = names.length > 1 ? names[0] : undefined;
+    const all = this.#made.filter((one) => one.kind === kind && one.name === name);
+    const near = all.filter((one) => one.schema === (schema ?? 'public'));
+    const known = near.length > 0 ? near : all;
+    if (known.length < 2) return known[0];
+    const inputs = writtenInputs(object);
+    if (inputs === undefined)
+      refuse(
+        written,
+        `several functions are called ${name}`,
+        `Say which: ${known.map(signatureOf).join(', ')}.`,
+      );
+    return known.find((one) => signatureOf(one) === signatureOf({ ...one, inputs }));
+  }
+
+  /** Under `rpc`. */
+  #entryOf(made: Made): string {
+    const isOne = this.#made.every((one) => one === made || one.kind !== 'rpc' || one.name !== made.name);
+    return isOne ? made.name : signatureOf(made);
+  }
+
   #comment(written: Written, node: CommentStmt): void {
     const { objtype, object, comment } = node;
     const names = objectNames(object);
-    const name = names.at(-1) ?? '';
     const kind = COMMENTED[objtype ?? ''];
     const statement = commentedStatement(node);
     const made =
-      (kind && this.#find(kind, name)) ??
+      (kind && this.#meant(written, kind, object)) ??
       (statement === undefined ? undefined : this.#find('statements', statement));
     if (!made)
       refuse(
@@ -233,7 +259,7 @@ class Reader {
       );
     for (const object of objects) {
       const names = objectNames(object);
-      const made = this.#find(rights.kind, names.at(-1) ?? '') ?? this.#findAggregate(object);
+      const made = this.#meant(written, rights.kind, object) ?? this.#findAggregate(object);
       if (!made) refuse(written, `no SQL file makes ${names.join('.')}`, rights.elsewhere);
       for (const role of roles) this.#change(written, made, role, wanted, isGrant === true);
     }
@@ -264,7 +290,12 @@ class Reader {
     const named = (kind: Declaration['kind'], keys: (made: Made) => KeyMap): KeyValue => {
       const some = own.filter((made) => made.kind === kind);
       if (some.length === 0) return undefined;
-      return Object.fromEntries(some.map((made) => [made.name, new Said(keys(made), made.extent)]));
+      return Object.fromEntries(
+        some.map((made) => [
+          kind === 'rpc' ? this.#entryOf(made) : made.name,
+          new Said(keys(made), made.extent),
+        ]),
+      );
     };
     const hosts = [
       ...new Set(own.filter(({ kind }) => kind === 'trigger').map(({ schema, name }) => `${schema}.${name}`)),
@@ -306,13 +337,20 @@ class Reader {
     };
   }
 
-  #functionKeys({ keys, schema, name, grants, comment }: Made): KeyMap {
-    const exposed = this.#surroundings.exposedFunctions.get(`${schema}.${name}`);
+  #functionKeys(made: Made): KeyMap {
+    const { keys, schema, name, grants, comment } = made;
+    const entry = this.#entryOf(made);
+    const { exposedFunctions } = this.#surroundings;
+    // All of one name, or one of them with its arguments.
+    const exposed =
+      exposedFunctions.get(`${schema}.${name}`) ??
+      exposedFunctions.get(schema === 'public' ? `public.${entry}` : entry);
     const roles = rolesOf(grants, 'execute');
     const isSaid = grants.size > 0;
     // What returns trigger, and a procedure, is called by nobody, and has no such keys.
     const isServable = keys['kind'] !== 'procedure' && !isTriggerFunction(keys);
     return {
+      ...(entry === name ? {} : { name }),
       ...keys,
       description: comment,
       expose: isServable ? exposed !== undefined : undefined,

@@ -1,8 +1,10 @@
 // GET /sql-functions: the functions of the data API, with the types a form for their arguments needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { relationKey, type RoutineResult } from '../../catalog/catalog.ts';
-import type { Config } from '../../config/config.ts';
+import { keyOf, type RoutineResult } from '../../catalog/catalog.ts';
+import { withArguments } from '../../config/schema/overloads.ts';
+import type { Snapshot } from '../../http/feature.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { exposed } from '../../rest/plan/exposed.ts';
@@ -21,12 +23,12 @@ export const sqlFunctionRoutes: DashboardRoutes = (context) => [
 
 async function listFunctions({ snapshot, owner }: DashboardContext): Promise<SqlFunctionList> {
   const current = snapshot();
-  const routines = [...exposed(current).routines.values()].filter(isShown);
+  const routines = [...exposed(current).routines.values()].flat().filter(isShown);
   const categories = await readCategories(owner, routines);
-  const bodies = readBodies(current.config);
+  const bodyOf = bodyReader(current);
   return {
     functions: routines.map((routine) => {
-      const body = bodies.get(relationKey(routine.schema, routine.name));
+      const body = bodyOf(routine);
       return {
         schema: routine.schema,
         name: routine.name,
@@ -47,10 +49,21 @@ async function listFunctions({ snapshot, owner }: DashboardContext): Promise<Sql
   };
 }
 
-/** Bodies as written in the file, with `${VAR}` unreplaced: values may be secret. Null for one in a file of its own. */
-function readBodies({ rpc, source }: Config): Map<string, string | null> {
+/**
+ * The body as written in the file, with `${VAR}` unreplaced: values may be secret. Null for one in a file of its own, undefined
+ * for a function that the file does not declare.
+ */
+function bodyReader({ config, catalog }: Snapshot): (routine: ExposedRoutine) => string | null | undefined {
+  const { rpc, source } = config;
   const written = BODIES.safeParse(parse(source.text, { merge: true, logLevel: 'silent' })).data?.rpc;
-  return new Map(rpc.map(({ schema, name }) => [relationKey(schema, name), written?.[name]?.body ?? null]));
+  const declared = groupBy(rpc, keyOf);
+  return (routine) => {
+    const overloads = catalog.routines.get(keyOf(routine)) ?? [];
+    const found = (declared.get(keyOf(routine)) ?? []).find(
+      (fn, _n, all) => all.length === 1 || withArguments(overloads, fn.args)?.args === routine.args,
+    );
+    return found && (written?.[found.key]?.body ?? null);
+  };
 }
 
 const BODIES = z.object({ rpc: z.record(z.string(), z.object({ body: z.string().optional() })) });

@@ -1,5 +1,6 @@
 // What the file declares must belong to svc_owner: only the owner of an object may change it. What came with the
 // database belongs to whoever made it, until a connection that may gives it over.
+import { inputTypes } from '../../config/schema/overloads.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
@@ -55,7 +56,7 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       schema,
       name,
       at,
-      args: args.filter(({ mode }) => mode !== 'out').map(({ type }) => type.toLowerCase()),
+      args: inputTypes(args),
     })),
   ];
   return session.query<ForeignObject>(sql`
@@ -71,7 +72,8 @@ export async function readForeignObjects(session: Queryable, model: SchemaModel)
       select w.at, p.oid, p.prokind, p.pronamespace, p.proname, p.proowner, count(*) over same as overloads,
         own.is, bool_or(own.is) over same as is_known, p.pronargs = jsonb_array_length(w.args) as is_long_enough
       from wanted w join pg_namespace n on n.nspname = w.schema join pg_proc p on p.pronamespace = n.oid and p.proname = w.name
-      cross join lateral (select w.args = (select coalesce(jsonb_agg(format_type(a.type, null) order by a.position), '[]')
+      cross join lateral (select w.args = (select coalesce(jsonb_agg(
+          replace(lower(regexp_replace(format_type(a.type, null), '^(public|pg_catalog)\\.', '')), '"', '') order by a.position), '[]')
         from unnest(p.proargtypes::oid[]) with ordinality as a(type, position)) as is) own
       where w.kind = 'function' and p.prokind in ('f', 'p')
       window same as (partition by w.at)

@@ -2,6 +2,7 @@
 import { pathOf } from '../schema/sql/function-sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
+import { atomicFault } from '../schema/sql/atomic-body.ts';
 import { expressionFault } from '../schema/sql/sql-text.ts';
 
 /** `changed`: tables, functions and views to check; policies of buckets and channels always are. */
@@ -63,6 +64,8 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
   for (const fn of model.functions) {
     if (!changed.has(keyOf(fn))) continue;
     if (fn.returns !== '') check(fn.returns, `${fn.at}.returns`);
+    const fault = fn.atomic ? atomicFault(fn.body) : null;
+    if (fault !== null) problems.push(problem('MIG-101', `${fn.at}.body`, fault));
     const path = pathOf(fn.settings?.['search_path'] ?? '');
     if (fn.definer && path.includes('$user')) {
       problems.push(

@@ -5,7 +5,7 @@ import { Document, isMap, visit, type YAMLMap } from 'yaml';
 import type { Live, LiveCheck, LiveColumn, LivePolicy, LiveTable } from '../schema/live/live-schema.ts';
 import { rolesOf } from '../diff/policy-match.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/rights/roles.ts';
-import { inexpressible, toFunction } from './pulled-functions.ts';
+import { pulledFunctions } from './pulled-functions.ts';
 import { pulledGrants } from '../schema/rights/grants.ts';
 import { toIndex } from './pulled-index.ts';
 import { extensionsKey } from './pulled-objects/extensions.ts';
@@ -43,23 +43,8 @@ export function renderPulled(
   const names = new Set<string>();
   const tables: [string, Node, string[]][] = [];
   const left: string[] = [...beside.left];
-  const functions: [string, Node][] = [];
-  for (const group of live.functions.values()) {
-    for (const fn of group) {
-      const reason =
-        group.length > 1
-          ? 'it is overloaded'
-          : functions.some(([name]) => name === fn.name)
-            ? 'a function of another schema has its name'
-            : inexpressible(fn);
-      if (reason === null) functions.push([fn.name, toFunction(fn)]);
-      else
-        left.push(
-          `function ${fn.schema === 'public' ? '' : `${fn.schema}.`}${fn.name}(${fn.identityArguments}): ${reason}`,
-        );
-    }
-  }
-  const declared = new Set(functions.map(([name, { schema = 'public' }]) => `${String(schema)}.${name}`));
+  const { functions, names: declared, alike, left: ofFunctions } = pulledFunctions(live.functions);
+  left.push(...ofFunctions);
   const isDeclared = (fn: string): boolean => declared.has(fn);
   for (const table of taken) {
     // The file names tables without their schema, so of two with one name only the first can be declared.
@@ -110,6 +95,12 @@ export function renderPulled(
       const node = document.getIn([block, name], true);
       if (isMap(node) && notes.length > 0) comment(node, notes);
     }
+  for (const key of alike) {
+    const node = document.getIn(['rpc', key], true);
+    if (isMap(node))
+      node.comment =
+        ' Not served: the API could not tell it from another one, whose arguments have the same names.';
+  }
   compact(document);
   keepReferences(document);
   if (left.length > 0)

@@ -63,7 +63,7 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
       tables: new Map(),
       retiredTables: new Map(),
       retiredColumns: new Set(),
-      functions: new Set(),
+      functions: new Map(),
       retiredFunctions: new Set(),
       hosted: perHost(() => new Set()),
       userTriggers: new Set(),

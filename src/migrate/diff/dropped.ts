@@ -1,6 +1,7 @@
 // What a change takes away, so that others can tell whether something in their way is gone by then.
 import { keyOf } from '../schema/model.ts';
 import { USERS } from '../schema/triggers.ts';
+import type { LiveFunction } from '../schema/live/live-schema.ts';
 import type { Change } from './change.ts';
 import { rebuildKey, type RebuildKind } from './table-diff.ts';
 
@@ -57,13 +58,24 @@ export function droppedBy(change: Change): Dropped | null {
   }
 }
 
+/** The function whose body lets go of what it uses before anything of that changes. */
+export function releasedBy(change: Change): LiveFunction | null {
+  const isReleased =
+    change.kind === 'replace-function' ||
+    change.kind === 'recreate-function' ||
+    change.kind === 'drop-function';
+  return isReleased && change.live?.atomic ? change.live : null;
+}
+
 /** As `rebuildKey`s: what the changes drop of what can be rebuilt. */
 export function droppedKeys(changes: readonly Change[]): ReadonlySet<string> {
   return new Set(
     changes.flatMap((change) => {
       const one = droppedBy(change);
-      if (one === null || one.kind === 'key' || one.kind === 'foreign key') return [];
-      return [rebuildKey(one.kind, one.table, one.label)];
+      const body = releasedBy(change);
+      const released = body ? [rebuildKey('body', '', body.oid)] : [];
+      if (one === null || one.kind === 'key' || one.kind === 'foreign key') return released;
+      return [rebuildKey(one.kind, one.table, one.label), ...released];
     }),
   );
 }

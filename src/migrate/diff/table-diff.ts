@@ -19,12 +19,14 @@ export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'pol
   triggers?: readonly string[];
 };
 
+/** `body`: the body of a function lets go of what it uses, and is made again; the function stays. */
 export type RebuildKind =
   | 'policy'
   | 'check'
   | 'index'
   | 'default'
   | 'function'
+  | 'body'
   | 'trigger'
   | 'view'
   | 'statement';
@@ -32,7 +34,7 @@ export type RebuildKind =
 /** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
 export type Rebuild = ReadonlySet<string>;
 
-/** A function goes by its oid, a statement by its address, as `label` of no table; a view is a table without a label. */
+/** A function and its body go by its oid, a statement by its address, as `label` of no table; a view is a table without a label. */
 export function rebuildKey(kind: RebuildKind, table: string, label: string): string {
   return `${kind} ${table} ${label}`;
 }

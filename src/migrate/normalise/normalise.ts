@@ -6,7 +6,7 @@ import type { Desired, DesiredFunction, DesiredTable, DesiredType } from '../sch
 import { schemasOf } from '../diff/diff.ts';
 import { type DeclaredRow, USER_TRIGGERS } from '../state/managed-objects.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
-import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
+import { functionKey, keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
 import {
   HOSTED_OBJECTS,
   HOSTS,
@@ -39,7 +39,7 @@ import {
 import type { RelatedDeclarations } from './related.ts';
 import { normaliseInShadow } from './shadow-schema.ts';
 
-/** By `schema.name`; a table and a function may share one. */
+/** By `schema.name`, functions by `functionKey`; a table and a function may share one. */
 export type Hashes = {
   readonly types: ReadonlyMap<string, string>;
   readonly tables: ReadonlyMap<string, string>;
@@ -63,7 +63,7 @@ export function hashDeclarations(
     tables: new Map(
       model.tables.map((table) => [keyOf(table), hashTable(table, resolve, inRings.has(keyOf(table)))]),
     ),
-    functions: new Map(model.functions.map((fn) => [keyOf(fn), hashFunction(fn)])),
+    functions: new Map(model.functions.map((fn) => [functionKey(fn), hashFunction(fn)])),
     views: new Map(viewsOf(model).map((view) => [keyOf(view), hashView(view)])),
     statements: new Map(statementsOf(model).map((one) => [statementKey(one), hashStatement(one)])),
     hosted: {
@@ -76,8 +76,12 @@ export function hashDeclarations(
   };
 }
 
-/** Keys of declarations whose normal form is not known. */
-export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredRow>): Set<string> {
+/** Keys of declarations whose normal form is not known; of functions, `schema.name`, as all of one name are read together. */
+export function changedKeys(
+  { functions }: SchemaModel,
+  hashes: Hashes,
+  known: ReadonlyMap<string, DeclaredRow>,
+): Set<string> {
   const changed = new Set<string>();
   const isKnown = (identity: string, hash: string, isForm: (value: unknown) => boolean): boolean => {
     const row = known.get(identity);
@@ -86,8 +90,10 @@ export function changedKeys(hashes: Hashes, known: ReadonlyMap<string, DeclaredR
   for (const [key, hash] of hashes.types) if (!isKnown(`type ${key}`, hash, isTypeForm)) changed.add(key);
   for (const [key, hash] of hashes.tables)
     if (!isKnown(`table ${key}`, hash, isNormalForms)) changed.add(key);
-  for (const [key, hash] of hashes.functions)
-    if (!isKnown(`function ${key}`, hash, isSignature)) changed.add(key);
+  for (const fn of functions) {
+    const key = functionKey(fn);
+    if (!isKnown(`function ${key}`, hashes.functions.get(key) ?? '', isSignature)) changed.add(keyOf(fn));
+  }
   for (const [key, hash] of hashes.views) if (!isKnown(`view ${key}`, hash, isViewForm)) changed.add(key);
   for (const [key, hash] of hashes.statements) if (!isKnown(key, hash, isStatementForm)) changed.add(key);
   for (const host of HOSTS) {
@@ -136,7 +142,7 @@ export async function normalise(
   const read = isNothing ? subset : await normaliseInShadow(session, subset, all, live);
   const types = byKey(read.types);
   const tables = byKey(read.tables);
-  const functions = byKey(read.functions);
+  const functions = new Map(read.functions.map((fn) => [functionKey(fn.model), fn]));
   const views = byKey(read.views);
   const statements = new Map(read.statements.map((one) => [statementKey(one.model), one]));
   const users = known.get(USER_TRIGGERS)?.normalForms;
@@ -159,8 +165,9 @@ export async function normalise(
       return tables.get(keyOf(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);
     }),
     functions: declared.functions.map((fn): DesiredFunction => {
-      const stored = known.get(`function ${keyOf(fn)}`)?.normalForms;
-      return functions.get(keyOf(fn)) ?? (isSignature(stored) ? { ...fn, normal: stored } : fn);
+      const key = functionKey(fn.model);
+      const stored = known.get(`function ${key}`)?.normalForms;
+      return functions.get(key) ?? (isSignature(stored) ? { ...fn, normal: stored } : fn);
     }),
     hosted: perHost((host) => {
       const stored = known.get(HOSTED_OBJECTS[host].identity)?.normalForms;

@@ -4,6 +4,7 @@
 import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import {
+  keyOf,
   tableKey,
   type DefaultModel,
   type FunctionModel,
@@ -57,10 +58,10 @@ export class RelatedDeclarations {
         name: table.name,
         text: () => textOf(table),
       })),
-      ...model.functions.map((fn) => ({
-        key: tableKey(fn.schema, fn.name),
-        name: fn.name,
-        text: () => textOfFunction(fn),
+      ...[...groupBy(model.functions, keyOf)].map(([key, overloads]) => ({
+        key,
+        name: overloads[0].name,
+        text: () => joined(overloads.map(textOfFunction)),
       })),
       ...viewsOf(model).map((view) => ({
         key: tableKey(view.schema, view.name),

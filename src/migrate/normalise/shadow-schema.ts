@@ -3,12 +3,13 @@
 // that cannot commit; the real schemas have another name meanwhile, which no other session sees.
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { randomBytes } from 'node:crypto';
+import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType, TypeForm } from '../schema/desired.ts';
 import { createExtensionSql } from '../schema/sql/extension-sql.ts';
-import { createFunctionSql } from '../schema/sql/function-sql.ts';
+import { createCheckedSql, createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { recordMade } from '../schema/live/live-statements.ts';
@@ -74,6 +75,8 @@ export type ShadowResult = Pick<
   readonly statements: ReadonlyMap<number, StatementForm>;
   /** Prints of the indexes of materialized views, by their labels here. */
   readonly viewIndexes: ReadonlyMap<string, string>;
+  /** Which declaration a function is, by its oid, where several have its name. */
+  readonly marks: ReadonlyMap<string, string>;
 };
 
 const STATEMENT_TIMEOUT = '60s';
@@ -260,7 +263,8 @@ function buildStatements(
   if (shadow.functions.length > 0) {
     // With every table in place the bodies of SQL functions can be read too.
     add('set local check_function_bodies = on', '');
-    for (const fn of shadow.functions) add(createFunction(fn), `${fn.at}.body`);
+    for (const fn of shadow.functions)
+      add(createCheckedSql({ ...fn, body: found(fn.body) }), `${fn.at}.body`);
   }
   addRowTriggers(shadow, add);
   addTriggers(shadow, `${copySchema(token)}.users`, add);
@@ -483,13 +487,18 @@ async function runOneByOne(
   }
 }
 
-// A print may change once more when it is read again, and views are made from their print.
-function printViewsAgain(schemas: readonly string[]): string {
+// A print may change once more when it is read again, and views and atomic bodies are made from their print.
+function printAgain(schemas: readonly string[]): string {
+  const within = `n.nspname in (${schemas.map((schema) => quoteLiteral(schema)).join(', ')})`;
   return `do $$ declare v record; begin
     perform set_config('search_path', 'pg_catalog', true);
     for v in select c.oid, n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relkind = 'v' and n.nspname in (${schemas.map((schema) => quoteLiteral(schema)).join(', ')}) loop
+      where c.relkind = 'v' and ${within} loop
       execute format('create or replace view %I.%I as %s', v.nspname, v.relname, pg_get_viewdef(v.oid));
+    end loop;
+    for v in select p.oid from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+      where p.prosqlbody is not null and ${within} loop
+      execute pg_get_functiondef(v.oid);
     end loop; end $$`;
 }
 
@@ -513,7 +522,9 @@ async function readResult(
   schemas: readonly string[],
   token: string,
 ): Promise<ShadowResult> {
-  if (shadow.views.length > 0) await session.query(raw(printViewsAgain(schemas)));
+  const marks = await readMarks(session, shadow, finder(shadow, schemas, token));
+  const isAtomic = shadow.functions.some(({ model }) => model.atomic);
+  if (shadow.views.length > 0 || isAtomic) await session.query(raw(printAgain(schemas)));
   if (shadow.statements.some((one) => phaseOf(one) === 'last'))
     await session.query(raw(PRINT_STATEMENTS_AGAIN));
   const copy = copySchema(token);
@@ -524,6 +535,7 @@ async function readResult(
     ...cleaned,
     statements:
       shadow.statements.length === 0 ? new Map() : await readMade(session, shadow, live, schemas, token),
+    marks,
     viewIndexes: new Map(
       [...cleaned.tables.values()]
         .filter(({ schema }) => schema === copy)
@@ -565,6 +577,47 @@ async function readMade(
   const problems = forms.flatMap((form) => ('code' in form ? [form] : []));
   if (problems.length > 0) throw new MigrationRefused(problems);
   return new Map(forms.flatMap((form, n) => ('code' in form ? [] : [[n, form] as const])));
+}
+
+function overloadsOf(functions: readonly DesiredFunction[]): DesiredFunction[] {
+  return [...groupBy(functions, keyOf).values()].filter((group) => group.length > 1).flat();
+}
+
+/** Only the server can tell which of several functions has the types that are written. */
+function markSql({ model, at, ...fn }: DesiredFunction): string {
+  const args = model.args.map(({ mode = 'in', type }) => `${mode} ${type}`).join(', ');
+  return `comment on ${routineWord(model)} ${nameOf(fn)}(${args}) is ${quoteLiteral(at)}`;
+}
+
+async function readMarks(
+  session: Queryable,
+  { functions }: Shadow,
+  found: (text: string) => string,
+): Promise<ReadonlyMap<string, string>> {
+  const overloads = overloadsOf(functions);
+  if (overloads.length === 0) return new Map();
+  const places = overloads.map(({ at }) => at);
+  await session.query(raw(overloads.map((fn) => found(markSql(fn))).join(';\n')));
+  const rows = await session.query<{ oid: string; at: string }>(sql`
+    select objoid::text as oid, description as at from pg_description
+    where classoid = 'pg_proc'::regclass and objsubid = 0 and description = any (${places})`);
+  return new Map(rows.map(({ oid, at }) => [oid, at]));
+}
+
+/** The later of two with the same types has taken the place of the other. */
+function refuseTwins(functions: readonly DesiredFunction[], marks: ShadowResult['marks']): void {
+  const there = new Set(marks.values());
+  const problems = overloadsOf(functions)
+    .filter(({ at }) => !there.has(at))
+    .map(({ at, name }) =>
+      problem(
+        'MIG-111',
+        at,
+        `another function called ${name} has arguments of the same types`,
+        'Functions of one name differ in the types of their arguments: remove one of the two, or give it another name.',
+      ),
+    );
+  if (problems.length > 0) throw new MigrationRefused(problems);
 }
 
 function cleaner(schemas: readonly string[], token: string): (text: string) => string {
@@ -616,6 +669,7 @@ function cleanNames(
     key,
     group.map((fn) => ({
       ...fn,
+      body: fn.atomic ? clean(fn.body) : fn.body,
       arguments: clean(fn.arguments),
       argumentTypes: fn.argumentTypes.map(clean),
       result: clean(fn.result),
@@ -694,6 +748,7 @@ export async function normaliseInShadow(
 ): Promise<Desired> {
   const tables = desired.tables.map((table) => inLiveOrder(table, live.get(keyOf(table))));
   const result = await readThroughShadow(session, { ...desired, tables }, schemas);
+  refuseTwins(desired.functions, result.marks);
   return {
     types: desired.types.map((type) => {
       const built = result.types.get(keyOf(type));
@@ -712,7 +767,7 @@ export async function normaliseInShadow(
     extensions: desired.extensions,
     sequences: desired.sequences,
     statements: desired.statements.map((one, n) => ({ ...one, normal: result.statements.get(n) ?? null })),
-    functions: desired.functions.map((fn) => withSignature(fn, result.functions)),
+    functions: desired.functions.map((fn) => withSignature(fn, result)),
     views: desired.views.map((view, number) => withForm(view, number, result)),
     newUsers: desired.newUsers,
     userTriggers: withTriggerNormalForms(
@@ -763,8 +818,9 @@ function formOf({ model }: DesiredType, { domain, attributes }: LiveType): TypeF
   return { kind: 'domain', base: domain.base, default: domain.default, collation: domain.collation, checks };
 }
 
-function withSignature(fn: DesiredFunction, functions: Live['functions']): DesiredFunction {
-  const found = functions.get(keyOf(fn))?.[0];
+function withSignature(fn: DesiredFunction, { functions, marks }: ShadowResult): DesiredFunction {
+  const overloads = functions.get(keyOf(fn)) ?? [];
+  const found = overloads.find(({ oid }) => marks.get(oid) === fn.at) ?? overloads[0];
   if (!found) return fn;
   const { argumentTypes, argumentNames, defaults, result, outputs } = found;
   const settings = fn.model.settings ? { settings: found.settings } : {};
@@ -778,6 +834,7 @@ function withSignature(fn: DesiredFunction, functions: Live['functions']): Desir
       result,
       ...(outputs ? { outputs } : {}),
       ...settings,
+      ...(fn.model.atomic ? { atomicBody: found.body } : {}),
     },
   };
 }

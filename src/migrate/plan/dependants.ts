@@ -47,6 +47,7 @@ type DependantKind =
   | 'index'
   | 'default'
   | 'function'
+  | 'body'
   | 'trigger'
   | 'view'
   | 'reference'
@@ -100,6 +101,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       union select g.class, g.object, g.part, b.at, false from below b cross join lateral (
           select d.classid::regclass as class, d.objid as object, 0 as part from pg_depend d
             where b.class <> 'pg_class'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and not ${raw(isOfRange('d'))}
+              and not ${IS_OF_BODY}
           union all select d.classid::regclass, d.objid, 0 from pg_depend d
             where d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid) and ${raw(isStatement('d.classid', 'd.objid'))}
           union all select 'pg_type'::regclass, y.oid, 0 from pg_type y left join pg_range q on q.rngmultitypid = y.oid
@@ -115,7 +117,8 @@ export async function findDependants(session: Queryable, changes: readonly Chang
         ) g
     ), above as (
       select d.classid, d.objid, max(d.objsubid) as part, min(b.at) as at,
-        bool_or(b.class <> 'pg_class'::regclass or b.part is null) as called, bool_or(b.goes) as goes
+        bool_or(b.class <> 'pg_class'::regclass or b.part is null) as called, bool_or(b.goes) as goes,
+        d.classid = 'pg_proc'::regclass and bool_and(b.class = 'pg_class'::regclass or ${IS_OF_BODY}) as of_body
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
       where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass) and not ${raw(isOfRange('d'))}
         and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object and own.rulename = '_RETURN')
@@ -126,7 +129,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           or exists (select from pg_class s where d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S')
           or exists (select from pg_constraint o where d.classid = 'pg_constraint'::regclass and o.oid = d.objid and o.contype = 'n')))
       group by 1, 2
-      union select d.classid, d.objid, 0, b.at, true, false
+      union select d.classid, d.objid, 0, b.at, true, false, false
       from below b join pg_class v on b.class = 'pg_class'::regclass and b.part is null and v.oid = b.object and v.relkind in ('v', 'm')
       join pg_type y on y.oid = v.reltype or y.typelem = v.reltype
       join pg_depend d on d.refclassid = 'pg_type'::regclass and d.refobjid = y.oid and d.classid = 'pg_proc'::regclass
@@ -140,6 +143,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
           when f.oid is not null then 'default'
           when k.contype = 'x' then 'index'
           when i.indexrelid is not null and (a.called or a.goes or i.indpred is not null or ${NOT_PLAIN_INDEX}) then 'index'
+          when a.of_body then 'body'
           when a.classid = 'pg_proc'::regclass and a.called then 'function'
           when not g.tgisinternal and g.tgname !~ '^~?svc_' then 'trigger'
           else 'other' end as kind,
@@ -159,7 +163,8 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       left join pg_class v on v.oid = r.ev_class and v.relkind in ('v', 'm') and r.rulename = '_RETURN'
     )
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
-      case m.kind when 'function' then m.objid::text when 'statement' then m.classid::regclass || '/' || m.objid else m.label end as label, m.what
+      case when m.kind in ('function', 'body') then m.objid::text
+        when m.kind = 'statement' then m.classid::regclass || '/' || m.objid else m.label end as label, m.what
     from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
   const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
@@ -270,6 +275,14 @@ export async function retiredInTheWay(
     .map(({ what, schema, name, label }) => ({ kind: 'drop-retired', what, home: { schema, name }, label }));
 }
 
+/**
+ * A body that the server has read depends on what it uses, and so do defaults of arguments: where a function has both,
+ * nobody can tell which it is.
+ */
+const IS_OF_BODY = raw(
+  `exists (select from pg_proc p where p.oid = d.objid and p.prosqlbody is not null and p.pronargdefaults = 0)`,
+);
+
 const DROP_FIRST = 'Drop it first and create it again afterwards.';
 
 /**
@@ -290,8 +303,10 @@ export async function foreignDependants(
       trigger: string | null;
       rule: string | null;
       view: string | null;
+      body: string | null;
     }>(sql`
-      select distinct t.tgname as trigger, case when r.rulename <> '_RETURN' then 'pg_rewrite/' || r.oid end as rule, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
+      select distinct t.tgname as trigger, case when d.classid = 'pg_proc'::regclass then d.objid::text end as body,
+        case when r.rulename <> '_RETURN' then 'pg_rewrite/' || r.oid end as rule, case when v.relkind in ('v', 'm') and r.rulename = '_RETURN' then vn.nspname || '.' || v.relname end as view, case when v.relkind in ('v', 'm') then pg_describe_object('pg_class'::regclass, r.ev_class, 0)
         when f.oid is not null then pg_describe_object('pg_class'::regclass, f.adrelid, f.adnum)
         else pg_describe_object(d.classid, d.objid, d.objsubid) end as what
       from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
@@ -307,7 +322,8 @@ export async function foreignDependants(
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
       order by 2`);
     const home = keyOf(change.live);
-    const isOurs = ({ trigger, rule, view }: (typeof rows)[number]): boolean =>
+    const isOurs = ({ trigger, rule, view, body }: (typeof rows)[number]): boolean =>
+      (body !== null && dropped.has(rebuildKey('body', '', body))) ||
       (rule !== null && dropped.has(rebuildKey('statement', '', rule))) ||
       (trigger !== null && dropped.has(rebuildKey('trigger', home, trigger))) ||
       (view !== null && dropped.has(rebuildKey('view', view, '')));

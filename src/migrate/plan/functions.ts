@@ -1,9 +1,12 @@
 // Functions as statements: created before their bodies can be checked, checked when all they name is there.
+import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { callersOf } from '../diff/functions.ts';
 import type { DesiredFunction } from '../schema/desired.ts';
-import { createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
+import { releasedBy } from '../diff/dropped.ts';
+import { looseBody } from '../schema/sql/atomic-body.ts';
+import { bodyLiteral, createCheckedSql, createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
 import type { LiveFunction } from '../schema/live/live-schema.ts';
 import { API_ROLES } from '../schema/rights/roles.ts';
 import { nameOf } from '../schema/model.ts';
@@ -11,7 +14,6 @@ import { wordsOf } from '../schema/sql/sql-text.ts';
 import type { Stage } from './step.ts';
 import type { ChangeOf, Planners, StepList } from './step-list.ts';
 
-type FunctionChange = Extract<Change, { fn: DesiredFunction }>;
 type CreateFunction = ChangeOf<'create-function' | 'replace-function' | 'recreate-function'>;
 
 export const FUNCTIONS = {
@@ -24,23 +26,40 @@ export const FUNCTIONS = {
 
 /** A default may call another function, which must exist first. */
 export function inOrderOfCalls(changes: readonly Change[]): Change[] {
-  const pending = new Map(
-    changes.flatMap((change) => ('fn' in change ? [[change.fn.name, change] as const] : [])),
-  );
+  const pending = new Set(changes.flatMap((change) => ('fn' in change ? [change.fn] : [])));
+  const byName = groupBy(pending, (fn) => fn.name);
   const ordered: Change[] = [];
-  const place = (change: FunctionChange): void => {
-    pending.delete(change.fn.name);
-    for (const word of wordsOf(change.fn.head)) {
-      const called = pending.get(word);
-      if (called) place(called);
-    }
-    ordered.push(...changes.filter((one) => 'fn' in one && one.fn === change.fn));
+  const place = (fn: DesiredFunction): void => {
+    if (!pending.delete(fn)) return;
+    for (const word of wordsOf(fn.head)) byName.get(word)?.forEach(place);
+    ordered.push(...changes.filter((one) => 'fn' in one && one.fn === fn));
   };
   for (const change of changes) {
-    if (!('fn' in change)) ordered.push(change);
-    else if (pending.has(change.fn.name)) place(change);
+    if ('fn' in change) place(change.fn);
+    else ordered.push(change);
   }
   return ordered;
+}
+
+/** Bodies that the server has read hold on to what they use: each is text before that changes or goes. */
+export function releaseBodies(steps: StepList, changes: readonly Change[]): void {
+  for (const change of changes) {
+    const live = releasedBy(change);
+    if (live === null) continue;
+    // What else the function is stays as the server prints it, under the names of that moment.
+    const body = `declare head text; begin
+  select left(d.def, length(d.def) - length(pg_get_function_sqlbody(p.oid)) - 1) into strict head
+    from pg_proc p cross join lateral (select pg_get_functiondef(p.oid) as def) d where p.oid = ${live.oid};
+  execute head || 'as ' || ${quoteLiteral(bodyLiteral(looseBody(live.body)))};
+end`;
+    steps.add({
+      identity: 'fn' in change ? change.fn.at : `rpc.${live.name}`,
+      sql: `do ${bodyLiteral(body)}`,
+      stage: 'drop-dependants',
+      sign: '~',
+      summary: `${live.isProcedure ? 'procedure' : 'function'} ${live.name}: body lets go of what it uses`,
+    });
+  }
 }
 
 /**
@@ -105,7 +124,7 @@ function createFunction(steps: StepList, { fn, kind }: CreateFunction): void {
   steps.add({
     identity: fn.at,
     at: `${fn.at}.body`,
-    sql: `set local check_function_bodies = on; ${create}`,
+    sql: `set local check_function_bodies = on; ${createCheckedSql(fn)}`,
     stage: 'function-bodies',
     sign: '~',
     summary: `${routineWord(fn.model)} ${fn.name}: body checked`,

@@ -7,7 +7,13 @@ import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
 import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
 import { EXTENSIONS } from './objects/extensions.ts';
-import { dropFormerFunctions, FUNCTIONS, functionsOfViews, inOrderOfCalls } from './functions.ts';
+import {
+  dropFormerFunctions,
+  FUNCTIONS,
+  functionsOfViews,
+  inOrderOfCalls,
+  releaseBodies,
+} from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-type-change.ts';
 import { PUBLICATIONS } from './publication.ts';
 import { REMOVALS } from './removal.ts';
@@ -63,6 +69,8 @@ export function planSteps(
     dropViews(steps, gone);
     dropFormerFunctions(steps, gone);
   };
+  // Also of what is deferred: nothing is held up by a body of text, which does the same meanwhile.
+  releaseBodies(steps, changes);
   drop(changes.filter((change) => !isDeferred(change)));
   steps.whileDeferred(() => drop(changes.filter(isDeferred)));
   for (const change of inOrderOfCalls(changes)) {

@@ -1,9 +1,11 @@
 // Declared renames. They are the first statements of a run, and of everything a plan tries out, so that what follows sees
 // the new names as the server prints them. Labels made from an old name are renamed, too.
 import type { LiveTrigger } from '../schema/triggers.ts';
+import { inputTypes, plainType } from '../../config/schema/overloads.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
-import type { Live, LiveTable } from '../schema/live/live-schema.ts';
+import type { Live, LiveFunction, LiveTable } from '../schema/live/live-schema.ts';
 import {
   checkLabel,
   foreignKeyLabel,
@@ -14,6 +16,8 @@ import {
 } from '../schema/label.ts';
 import { readLiveInside } from '../schema/live/read-live.ts';
 import {
+  type FunctionModel,
+  functionKey,
   keyOf,
   nameOf,
   tableKey,
@@ -24,9 +28,10 @@ import {
   type ViewModel,
   viewsOf,
 } from '../schema/model.ts';
+import { sameList } from '../schema/relation.ts';
 import { sequencesOf } from '../schema/sequences.ts';
 import { labelOf, USERS } from '../schema/triggers.ts';
-import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
+import { type OwnedFunction, type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
 import { stepOf } from './step-list.ts';
@@ -45,6 +50,11 @@ export type Renames = {
   readonly notes: readonly string[];
 };
 
+/** As far as the spelling of the types tells. */
+function takesTypesOf({ args }: FunctionModel, { argumentTypes }: LiveFunction): boolean {
+  return sameList(inputTypes(args), argumentTypes.map(plainType));
+}
+
 export async function planRenames(
   session: Queryable,
   model: SchemaModel,
@@ -55,11 +65,11 @@ export async function planRenames(
 ): Promise<Renames> {
   const types = new TypeRenames(live.types, owned, policy);
   for (const type of model.types ?? []) types.add(type);
-  const plan = new RenamePlan(live, owned, types);
+  const plan = new RenamePlan(model, live, owned, types);
   for (const table of model.tables) plan.table(table);
   for (const view of viewsOf(model)) plan.view(view);
   for (const sequence of sequencesOf(model)) plan.sequence(sequence);
-  for (const fn of model.functions) plan.routine(fn.schema, fn.name, fn.renamedFrom, fn.at);
+  for (const fn of model.functions) plan.routine(fn);
   plan.triggers(model);
   const { steps, problems, forgotten } = plan;
   if (problems.length + types.problems.length > 0)
@@ -114,12 +124,14 @@ class RenamePlan {
   readonly steps: Step[] = [];
   readonly problems: MigrationProblem[] = [];
   readonly forgotten: string[] = [];
+  readonly #hasOverloads: (fn: FunctionModel) => boolean;
   readonly #live: Live;
   readonly #owned: Ownership;
   readonly #types: TypeRenames;
   readonly #tables: Map<string, OwnedTable>;
   readonly #retiredTables: Map<string, OwnedTable>;
-  readonly #functions: Set<string>;
+  readonly #functions: Map<string, OwnedFunction>;
+  readonly #renamedFunctions = new Set<LiveFunction>();
   readonly #retiredColumns: Set<string>;
   readonly #userTriggers: Set<string>;
   readonly #sequences: Set<string>;
@@ -127,13 +139,15 @@ class RenamePlan {
   readonly #views: Set<string>;
   readonly #viewTriggers: Set<string>;
 
-  constructor(live: Live, owned: Ownership, types: TypeRenames) {
+  constructor({ functions }: SchemaModel, live: Live, owned: Ownership, types: TypeRenames) {
+    const names = groupBy(functions, keyOf);
+    this.#hasOverloads = (fn) => (names.get(keyOf(fn))?.length ?? 0) > 1;
     this.#live = live;
     this.#types = types;
     this.#owned = owned;
     this.#tables = new Map(owned.tables);
     this.#retiredTables = new Map(owned.retiredTables);
-    this.#functions = new Set(owned.functions);
+    this.#functions = new Map(owned.functions);
     this.#retiredColumns = new Set(owned.retiredColumns);
     this.#userTriggers = new Set(owned.userTriggers);
     this.#sequences = new Set(owned.sequences);
@@ -361,21 +375,35 @@ class RenamePlan {
     this.#sequences.add(key);
   }
 
-  routine(schema: string, name: string, oldName: string | null, at: string): void {
-    const key = tableKey(schema, name);
-    if (oldName === null || this.#live.functions.has(key)) return;
-    const [old] = this.#live.functions.get(tableKey(schema, oldName)) ?? [];
+  routine(fn: FunctionModel): void {
+    const { schema, name, renamedFrom, at } = fn;
+    if (renamedFrom === null) return;
+    const there = this.#live.functions.get(keyOf(fn)) ?? [];
+    const isOverloaded = there.length > 0 && this.#hasOverloads(fn);
+    if (isOverloaded ? there.some((one) => takesTypesOf(fn, one)) : there.length > 0) return;
+    const oldKey = tableKey(schema, renamedFrom);
+    const former = (this.#live.functions.get(oldKey) ?? []).filter((one) => !this.#renamedFunctions.has(one));
+    const old = former.find((one) => takesTypesOf(fn, one)) ?? (isOverloaded ? undefined : former[0]);
     if (!old) return;
-    const signature = `${quoteIdent(schema)}.${quoteIdent(oldName)}(${old.argumentTypes.join(', ')})`;
+    this.#renamedFunctions.add(old);
     this.#add(
-      `alter function ${signature} rename to ${quoteIdent(name)}`,
+      `alter ${old.isProcedure ? 'procedure' : 'function'} ${nameOf(old)}(${old.argumentTypes.join(', ')}) rename to ${quoteIdent(name)}`,
       at,
-      `function ${oldName} → ${name}`,
+      `function ${renamedFrom} → ${name}`,
       null,
     );
-    this.forgotten.push(`function ${tableKey(schema, oldName)}`);
-    this.#functions.delete(tableKey(schema, oldName));
-    this.#functions.add(key);
+    for (const [key, owned] of this.#functions) {
+      const isIt =
+        keyOf(owned) === oldKey &&
+        (owned.argumentTypes === null ||
+          former.length === 1 ||
+          sameList(owned.argumentTypes, old.argumentTypes));
+      if (!isIt) continue;
+      this.forgotten.push(`function ${key}`);
+      this.#functions.delete(key);
+      this.#functions.set(functionKey(fn), { ...owned, name });
+      break;
+    }
   }
 
   /** Labels that were made from an earlier name of their table or of the function that they call. */

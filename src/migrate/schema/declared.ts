@@ -116,7 +116,7 @@ function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
     view.triggers.forEach((one, n) => places.set(`views.${view.name}.triggers[${n}]`, one.position));
     view.indexes.forEach((index, n) => places.set(`views.${view.name}.indexes[${n}]`, index.position));
   }
-  for (const fn of config.rpc) places.set(`rpc.${fn.name}`, fn.position);
+  for (const fn of config.rpc) places.set(`rpc.${fn.key}`, fn.position);
   return places;
 }
 
@@ -337,6 +337,7 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
   return {
     schema: fn.schema,
     name: fn.name,
+    ...(fn.key === fn.name ? {} : { key: fn.key }),
     renamedFrom: fn.renamedFrom ?? null,
     language: fn.language,
     volatility: fn.volatility,
@@ -356,9 +357,10 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
     ...(fn.cost === undefined || fn.cost === USUAL_COST ? {} : { cost: fn.cost }),
     ...(fn.rows === undefined || fn.rows === USUAL_ROWS ? {} : { rows: fn.rows }),
     body: fn.body,
+    ...(fn.atomic === true ? { atomic: true } : {}),
     ...(execute === undefined ? {} : { execute }),
     ...(fn.expose && fn.schema !== 'public' ? { opensSchema: true } : {}),
     ...(fn.settings === undefined ? {} : { settings: fn.settings }),
-    at: `rpc.${fn.name}`,
+    at: `rpc.${fn.key}`,
   };
 }

@@ -145,6 +145,7 @@ export type DesiredFunction = {
   readonly isOfView: boolean;
   /** A range type of the file calls it: it comes before the tables. */
   readonly isOfRange?: boolean;
+  /** As written. */
   readonly body: string;
   readonly at: string;
   /** Null until the server has read it. */

@@ -1,7 +1,11 @@
 // A file without what it requires or removes: what the steps between the two halves of a deployment work on.
+import { inputTypes } from '../../config/schema/overloads.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import {
   type ColumnModel,
   type ConstraintModel,
+  type FunctionModel,
+  functionKey,
   type IndexModel,
   keyOf,
   type SchemaModel,
@@ -20,7 +24,7 @@ export function expandModel(model: SchemaModel, before: SchemaModel): SchemaMode
       ...model.tables.map((table) => expandTable(table, formerOf(table, former))),
       ...gone(before.tables, model.tables),
     ],
-    functions: [...model.functions, ...gone(before.functions, model.functions)],
+    functions: [...model.functions, ...goneFunctions(before.functions, model.functions)],
   };
 }
 
@@ -31,6 +35,20 @@ function gone<T extends Renamed>(before: readonly T[], now: readonly T[]): T[] {
     now.flatMap((one) => [keyOf(one), ...(one.renamedFrom ? [tableKey(one.schema, one.renamedFrom)] : [])]),
   );
   return before.filter((one) => !names.has(keyOf(one)));
+}
+
+/** Of functions of one name, each that takes other arguments is another one. What has the key of a new one cannot stay. */
+function goneFunctions(before: readonly FunctionModel[], now: readonly FunctionModel[]): FunctionModel[] {
+  const withoutName = new Set(gone(before, now));
+  const overloads = groupBy(before, keyOf);
+  const keys = new Set(now.map(functionKey));
+  const signature = (fn: FunctionModel): string => `${keyOf(fn)}(${inputTypes(fn.args).join(', ')})`;
+  const signatures = new Set(now.map(signature));
+  return before.filter((fn) => {
+    if (keys.has(functionKey(fn))) return false;
+    const isOverload = (overloads.get(keyOf(fn))?.length ?? 0) > 1 && !signatures.has(signature(fn));
+    return withoutName.has(fn) || isOverload;
+  });
 }
 
 function formerOf(table: TableModel, former: ReadonlyMap<string, TableModel>): TableModel | undefined {

@@ -15,7 +15,8 @@ export type Ownership = {
   readonly retiredTables: ReadonlyMap<string, OwnedTable>;
   /** `schema.table.column`, likewise. */
   readonly retiredColumns: ReadonlySet<string>;
-  readonly functions: ReadonlySet<string>;
+  /** By `functionKey`. */
+  readonly functions: ReadonlyMap<string, OwnedFunction>;
   readonly retiredFunctions: ReadonlySet<string>;
   /** Labels. */
   readonly hosted: PerHost<ReadonlySet<string>>;
@@ -31,6 +32,13 @@ export type Ownership = {
   readonly views: ReadonlySet<string>;
   /** Triggers on views, as `viewTriggerKey`s; absent without any. */
   readonly viewTriggers?: ReadonlySet<string>;
+};
+
+export type OwnedFunction = {
+  readonly schema: string;
+  readonly name: string;
+  /** By which the server tells it from others of its name; null where the state does not know. */
+  readonly argumentTypes: readonly string[] | null;
 };
 
 export function viewTriggerKey(view: string, label: string): string {

@@ -293,6 +293,8 @@ export type PolicyModel = {
 export type FunctionModel = {
   readonly schema: string;
   readonly name: string;
+  /** Its key under `rpc`; absent where that is its name. */
+  readonly key?: string;
   readonly renamedFrom: string | null;
   readonly language: 'sql' | 'plpgsql';
   readonly volatility: 'volatile' | 'stable' | 'immutable';
@@ -306,6 +308,8 @@ export type FunctionModel = {
   readonly cost?: number;
   readonly rows?: number;
   readonly body: string;
+  /** The server reads the body when the function is made: `return …`, or what is between BEGIN ATOMIC and END. */
+  readonly atomic?: true;
   /** Roles that may run it, sorted. Absent: the three API roles. */
   readonly execute?: readonly string[];
   /** Its schema must let the API roles in, because the API serves it. */
@@ -368,6 +372,11 @@ export function tableKey(schema: string, name: string): string {
 
 export function keyOf(named: { readonly schema: string; readonly name: string }): string {
   return tableKey(named.schema, named.name);
+}
+
+/** Where the migration state keeps a function: no two of a file have one, as they may have one name. */
+export function functionKey({ schema, name, key = name }: FunctionModel): string {
+  return tableKey(schema, key);
 }
 
 /** How SQL names it: quoted, with its schema. */

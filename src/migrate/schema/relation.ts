@@ -87,6 +87,8 @@ export type Signature = {
   readonly outputs?: readonly string[] | undefined;
   /** As `pg_proc.proconfig` has them, where the file says settings. */
   readonly settings?: readonly string[];
+  /** Of an atomic body: what stands between BEGIN ATOMIC and END, or `RETURN …`. */
+  readonly atomicBody?: string;
 };
 
 export function primaryKeyOf(table: { readonly keys: readonly Key[] }): readonly string[] {

@@ -42,7 +42,7 @@ export async function writeRenames(session: Queryable, model: SchemaModel): Prom
       delete from svc_meta.rename r where not exists (select from wanted w where w = r) returning 1
     ), new as (
       insert into svc_meta.rename
-      select * from wanted w where not exists (select from svc_meta.rename r where w = r) returning 1
+      select distinct * from wanted w where not exists (select from svc_meta.rename r where w = r) returning 1
     )
     select exists (select from gone) or exists (select from new) as changed`);
   return row?.changed === true;

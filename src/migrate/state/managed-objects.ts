@@ -3,7 +3,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/rights/hosts.ts';
 import { isStatementForm } from '../schema/statements.ts';
-import { type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
+import { type OwnedFunction, type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 
 /** Identity of the triggers of auth.users. */
 export const USER_TRIGGERS = 'user triggers';
@@ -46,7 +46,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
   const tables = new Map<string, OwnedTable>();
   const retiredTables = new Map<string, OwnedTable>();
   const retiredColumns = new Set<string>();
-  const functions = new Set<string>();
+  const functions = new Map<string, OwnedFunction>();
   const retiredFunctions = new Set<string>();
   const hosted = perHost(() => new Set<string>());
   const userTriggers = new Set<string>();
@@ -68,7 +68,9 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'table' && row.state === 'managed') tables.set(name, toOwnedTable(definition));
     if (row.kind === 'table' && row.state === 'retired') retiredTables.set(name, toOwnedTable(definition));
     if (row.kind === 'column' && row.state === 'retired') retiredColumns.add(name);
-    if (row.kind === 'function') (row.state === 'managed' ? functions : retiredFunctions).add(name);
+    if (row.kind === 'function' && row.state === 'managed')
+      functions.set(name, toOwnedFunction(name, definition));
+    if (row.kind === 'function' && row.state === 'retired') retiredFunctions.add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
     if (row.kind === 'sequence') (row.state === 'managed' ? sequences : retiredSequences).add(name);
     // By what it made: its name in the file is only for people.
@@ -107,6 +109,17 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
       viewTriggers,
     },
     declared,
+  };
+}
+
+function toOwnedFunction(key: string, definition: Record<string, unknown>): OwnedFunction {
+  const dot = key.indexOf('.');
+  const name = definition['name'];
+  const canonical = definition['canonical'];
+  return {
+    schema: key.slice(0, dot),
+    name: typeof name === 'string' ? name : key.slice(dot + 1),
+    argumentTypes: isRecord(canonical) ? strings(canonical['argumentTypes']) : null,
   };
 }
 

@@ -32,7 +32,7 @@ export async function readUnmanagedObjects(
     ...[...model.tables, ...viewsOf(model)].map(keyOf),
   ];
   // The diff finds overloads of declared functions.
-  const functions = [...ownership.functions, ...model.functions.map(keyOf)];
+  const functions = [...ownership.functions.values(), ...model.functions].map(keyOf);
   const types = [...ownership.types, ...ownership.retiredTypes, ...(model.types ?? []).map(keyOf)];
   const sequences = [
     ...ownership.sequences,

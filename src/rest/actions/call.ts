@@ -1,15 +1,18 @@
 // GET, HEAD and POST of a function.
 import type { Exchange } from '../exchange.ts';
-import { findRoutine } from '../plan/exposed.ts';
+import { findOverloads } from '../plan/exposed.ts';
 import type { CallPlan, PlanNode } from '../plan/plan.ts';
+import type { ExposedRoutine } from '../plan/relation.ts';
+import { wholeBodyArgument } from '../plan/whole-body.ts';
 import {
   argumentTexts,
+  chooseByGet,
+  chooseByPost,
   needsRecord,
   originOfCall,
   planCallByGet,
   planCallByPost,
   planSingleObject,
-  wholeBodyArgument,
 } from '../plan/plan-call.ts';
 import { planRead } from '../plan/plan-read.ts';
 import { badBody, loginRequired, maxAffectedOnSingle, methodNotForRoutine } from '../problem.ts';
@@ -42,19 +45,30 @@ export const CALL: Action<PlannedCall> = {
       rangeHeader: method === 'GET' ? headers.range : undefined,
       defaultLimit: undefined,
     });
-    const routine = findRoutine(exposed, schema, resource.name);
+    const overloads = findOverloads(exposed, schema, resource.name);
+    const routine =
+      method === 'POST' && overloads.length > 1
+        ? undefined
+        : chooseByGet(exposed, schema, resource.name, parsed.query);
     if (routine?.volatility === 'volatile' && method !== 'POST') {
       throw methodNotForRoutine(method, 'OPTIONS,POST');
     }
-    if (routine?.authRequired && caller.role !== 'service_role' && caller.user === null)
-      throw loginRequired();
+    // Whoever may call none of them need not send a body.
+    const candidates = routine ? [routine] : overloads;
+    if (candidates.length > 0 && candidates.every((one) => mustSignIn(one, caller))) throw loginRequired();
     return page;
   },
 
   payload: (exchange) => (exchange.request.method === 'POST' ? receive(exchange) : undefined),
 
-  payloadShape({ request, exposed }, payload) {
-    const routine = findRoutine(exposed, request.schema, request.resource.name);
+  payloadShape({ request, exposed, caller }, payload) {
+    const { schema, resource, parsed, method } = request;
+    const routine =
+      method === 'POST'
+        ? chooseByPost(exposed, schema, resource.name, parsed.query.columns ?? payload.keys)
+        : undefined;
+    // Which of several functions is meant is known only now.
+    if (routine && mustSignIn(routine, caller)) throw loginRequired();
     return `${routine && needsRecord(routine, payload) ? 'r' : ''}${JSON.stringify(payload.keys)}`;
   },
 
@@ -134,8 +148,13 @@ function planCall(
 async function receive({ request, exposed, body, context }: Exchange): Promise<Payload> {
   const { headers, preferences } = request;
   const bytes = await readBytes(body, headers, context.snapshot().config.server.maxBodyBytes);
-  const whole = wholeBodyArgument(findRoutine(exposed, request.schema, request.resource.name));
-  if (whole) return { ...EMPTY_OBJECT, bytes: wholeBody(bytes, whole.baseType, headers['content-type']) };
+  const overloads = findOverloads(exposed, request.schema, request.resource.name);
+  const whole = overloads.map(wholeBodyArgument).find((arg) => arg !== undefined);
+  if (whole && (overloads.length === 1 || isOneValue(bytes, headers['content-type']))) {
+    const value = wholeBody(bytes, whole.baseType, headers['content-type']);
+    // Its key is that of an argument without a name, which no other function has.
+    return { ...EMPTY_OBJECT, bytes: value, keys: overloads.length === 1 ? [] : [''] };
+  }
   if (bytes.length === 0) return EMPTY_OBJECT;
   const format = bodyFormat(headers['content-type']);
   // A single json parameter takes any JSON, which PostgreSQL checks.
@@ -147,6 +166,16 @@ async function receive({ request, exposed, body, context }: Exchange): Promise<P
     'The arguments of a function are one JSON object',
     'Send an object with one key per argument.',
   );
+}
+
+function mustSignIn({ authRequired }: ExposedRoutine, caller: Exchange['caller']): boolean {
+  return authRequired && caller.role !== 'service_role' && caller.user === null;
+}
+
+/** The body has no keys that could be the arguments of a function. */
+function isOneValue(bytes: Buffer, type = 'application/json'): boolean {
+  if (/^(text\/plain|application\/octet-stream)/i.test(type)) return true;
+  return /json/i.test(type) && bytes.length > 0 && !/^\s*\{/.test(bytes.toString('utf8', 0, 64));
 }
 
 function firstRow({ bytes }: Payload): Payload {

@@ -22,7 +22,9 @@ const RIGHTS = `SELECT
      has_any_column_privilege(id, 'SELECT'), has_any_column_privilege(id, 'INSERT'),
      has_any_column_privilege(id, 'UPDATE'), has_table_privilege(id, 'DELETE')))
    FROM (SELECT name, to_regclass(name)::oid AS id FROM unnest($1::text[]) AS name) AS r WHERE id IS NOT NULL),
-  (SELECT json_agg(p.proname) FROM pg_catalog.pg_proc p
+  (SELECT json_agg(json_build_array(p.proname, array(
+     SELECT coalesce(p.proargnames[a.n], '') FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS a (type, n)
+     WHERE coalesce(p.proargmodes[a.n], 'i') IN ('i', 'b', 'v') ORDER BY a.n))) FROM pg_catalog.pg_proc p
    WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[]) AND has_function_privilege(p.oid, 'EXECUTE'))`;
 
 type Subjects = {
@@ -67,7 +69,7 @@ export async function describeData(context: FeatureContext, caller: Caller): Pro
 /** What there is to describe, whoever may use it. */
 function subjectsIn(all: Exposed, schema: string): Subjects {
   const relations = [...all.relations.values()].filter((one) => one.schema === schema);
-  const routines = [...all.routines.values()].filter((one) => one.schema === schema);
+  const routines = [...all.routines.values()].flat().filter((one) => one.schema === schema);
   return { relations, routines, names: relations.map(qualifiedName), schema };
 }
 
@@ -82,7 +84,7 @@ function toDocument(
   [rights, callable]: ReadonlyArray<Buffer | null | undefined>,
 ): Schema {
   const mayUse = toRights(rights);
-  const mayCall = new Set(toNames(callable));
+  const mayCall = toSignatures(callable);
   const { project, tables } = snapshot().config;
   const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
   return openApi({
@@ -96,7 +98,9 @@ function toDocument(
       const rules = new Map((fields.get(keyOf(relation)) ?? []).map((field) => [field.name, rulesOf(field)]));
       return [{ relation, rules, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
     }),
-    routines: routines.filter((routine) => mayCall.has(routine.name)),
+    routines: routines.filter(({ name, args }) =>
+      mayCall.has(JSON.stringify([name, args.map((arg) => arg.name)])),
+    ),
   });
 }
 
@@ -123,7 +127,8 @@ function toRights(json: Buffer | null | undefined): ReadonlyMap<string, readonly
   );
 }
 
-function toNames(json: Buffer | null | undefined): string[] {
+/** The name of a function and those of its arguments, as JSON. */
+function toSignatures(json: Buffer | null | undefined): ReadonlySet<string> {
   const value: unknown = json ? JSON.parse(json.toString('utf8')) : [];
-  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+  return new Set(Array.isArray(value) ? value.map((one) => JSON.stringify(one)) : []);
 }

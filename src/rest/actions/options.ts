@@ -1,6 +1,6 @@
 // OPTIONS: the methods of a resource according to the catalog; privileges do not matter.
 import type { Exchange } from '../exchange.ts';
-import { findRelation, findRoutine } from '../plan/exposed.ts';
+import { findOverloads, findRelation } from '../plan/exposed.ts';
 import type { ExposedRelation } from '../plan/relation.ts';
 import { routineNotFound } from '../problem.ts';
 
@@ -21,15 +21,17 @@ export async function options({
       case 'relation':
         return relationMethods(findRelation(exposed, request.schema, resource.name));
       case 'routine': {
-        const routine = findRoutine(exposed, request.schema, resource.name);
-        if (!routine) {
+        const overloads = findOverloads(exposed, request.schema, resource.name);
+        if (overloads.length === 0) {
           throw routineNotFound(
             `Could not find the function ${request.schema}.${resource.name} in the schema cache`,
             `Searched for the function ${request.schema}.${resource.name}.`,
             'Only functions declared under rpc: in svc.yaml can be called.',
           );
         }
-        return routine.volatility === 'volatile' ? 'OPTIONS,POST' : 'OPTIONS,GET,HEAD,POST';
+        return overloads.every(({ volatility }) => volatility === 'volatile')
+          ? 'OPTIONS,POST'
+          : 'OPTIONS,GET,HEAD,POST';
       }
     }
   }

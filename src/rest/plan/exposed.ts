@@ -1,6 +1,8 @@
 // What the data API serves: objects that are declared in the file and exist in the database. Nothing else can be
 // read, embedded or appear in a suggestion.
-import { keyOf, relationKey, type Catalog, type Relation } from '../../catalog/catalog.ts';
+import { keyOf, relationKey, type Catalog, type Relation, type Routine } from '../../catalog/catalog.ts';
+import { withArguments } from '../../config/schema/overloads.ts';
+import { groupBy } from '../../lib/group-by.ts';
 import type { Snapshot } from '../../http/feature.ts';
 import { relationNotFound } from '../problem.ts';
 import { relationshipsOf } from './find-relationships.ts';
@@ -19,11 +21,12 @@ import { withKeys } from '../../catalog/view-keys.ts';
 export type Exposed = {
   readonly schemas: readonly string[];
   readonly relations: ReadonlyMap<string, ExposedRelation>;
-  readonly routines: ReadonlyMap<string, ExposedRoutine>;
+  /** All of one name, by `schema.name`. */
+  readonly routines: ReadonlyMap<string, readonly ExposedRoutine[]>;
   /** Relations and functions by their other names during the rollout of a rename. */
   readonly other: {
     readonly relations: ReadonlyMap<string, ExposedRelation>;
-    readonly routines: ReadonlyMap<string, ExposedRoutine>;
+    readonly routines: ReadonlyMap<string, readonly ExposedRoutine[]>;
   };
   readonly relationships: ReadonlyMap<string, readonly Relationship[]>;
   readonly catalog: Catalog;
@@ -69,36 +72,24 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
     const shown = columns ?? relation.columns.map((column) => column.name);
     relations.set(relationKey(schema, name), withColumns(withKeys(relation, catalog), new Set(shown)));
   }
-  const routines = new Map<string, ExposedRoutine>();
-  for (const declared of config.rpc) {
-    const routine = renames.find('routine', declared, catalog.routines);
-    if (!routine || !declared.expose) continue;
-    const { authRequired } = declared;
-    routines.set(keyOf(routine), {
-      ...routine,
-      authRequired,
-      other: otherNamesOfRoutine(routine, declared, renames),
-    });
-  }
-  for (const { schema, name, authRequired } of config.expose.routines) {
-    const routine = catalog.routines.get(relationKey(schema, name));
-    if (routine)
-      routines.set(relationKey(schema, name), {
-        ...routine,
-        authRequired,
-        other: { routine: [], args: new Map() },
-      });
-  }
+  const routines = exposeRoutines(config, catalog, renames);
   const schemas = new Set(['public']);
-  for (const schema of [...relations.values(), ...routines.values()].map((one) => one.schema).sort())
+  for (const schema of [...relations.values(), ...[...routines.values()].flat()]
+    .map((one) => one.schema)
+    .sort())
     schemas.add(schema);
   return {
     schemas: [...schemas],
     relations,
     routines,
     other: {
-      relations: byOtherNames(relations, ({ other }) => other.relation),
-      routines: byOtherNames(routines, ({ other }) => other.routine),
+      relations: new Map(
+        [...byOtherNames(relations.values(), ({ other }) => other.relation)].map(([key, [one]]) => [
+          key,
+          one,
+        ]),
+      ),
+      routines: byOtherNames([...routines.values()].flat(), ({ other }) => other.routine),
     },
     relationships: relationshipsOf(relations, routines, catalog),
     catalog,
@@ -108,12 +99,45 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   };
 }
 
+function exposeRoutines(
+  { rpc, expose: { routines: others } }: Snapshot['config'],
+  catalog: Catalog,
+  renames: Renames,
+): ReadonlyMap<string, readonly ExposedRoutine[]> {
+  const declarations = groupBy(rpc, keyOf);
+  const declared = rpc.flatMap((fn): ExposedRoutine[] => {
+    const isOnly = declarations.get(keyOf(fn))?.length === 1;
+    const pick = (overloads: readonly Routine[] = []): Routine | undefined =>
+      isOnly && overloads.length === 1 ? overloads[0] : withArguments(overloads, fn.args);
+    // Not renamed yet, where another function has the new name already.
+    const former = relationKey(fn.schema, fn.renamedFrom ?? fn.name);
+    const routine = pick(renames.find('routine', fn, catalog.routines)) ?? pick(catalog.routines.get(former));
+    if (!routine || !fn.expose) return [];
+    const { authRequired } = fn;
+    return [{ ...routine, authRequired, other: otherNamesOfRoutine(routine, fn, renames) }];
+  });
+  const found = others.flatMap(({ schema, name, authRequired }) =>
+    (catalog.routines.get(relationKey(schema, name)) ?? []).map((routine) => ({
+      ...routine,
+      authRequired,
+      other: { routine: [], args: new Map<string, string>() },
+    })),
+  );
+  return groupBy([...declared, ...found], keyOf);
+}
+
 function byOtherNames<T extends { readonly schema: string }>(
-  all: ReadonlyMap<string, T>,
+  all: Iterable<T>,
   namesOf: (one: T) => readonly string[],
-): ReadonlyMap<string, T> {
+): ReadonlyMap<string, readonly [T, ...T[]]> {
+  const named = [...all].flatMap((one) =>
+    namesOf(one).map((name) => ({ key: relationKey(one.schema, name), one })),
+  );
   return new Map(
-    [...all.values()].flatMap((one) => namesOf(one).map((name) => [relationKey(one.schema, name), one])),
+    [...groupBy(named, ({ key }) => key)].map(([key, [first, ...more]]) => [
+      key,
+      [first.one, ...more.map(({ one }) => one)],
+    ]),
   );
 }
 
@@ -142,9 +166,10 @@ export function findRelation(exposed: Exposed, schema: string, name: string): Ex
   throw relationNotFound(schema, name, closest(name, names, 0.6));
 }
 
-export function findRoutine(exposed: Exposed, schema: string, name: string): ExposedRoutine | undefined {
+/** All functions of a name. */
+export function findOverloads(exposed: Exposed, schema: string, name: string): readonly ExposedRoutine[] {
   const key = relationKey(schema, name);
-  return exposed.routines.get(key) ?? exposed.other.routines.get(key);
+  return exposed.routines.get(key) ?? exposed.other.routines.get(key) ?? [];
 }
 
 /** Columns that a role may read of a relation that it may not read as a whole; none where there are no such grants. */

@@ -9,7 +9,7 @@ type Relations = ReadonlyMap<string, ExposedRelation>;
 
 export function relationshipsOf(
   relations: Relations,
-  routines: ReadonlyMap<string, ExposedRoutine>,
+  routines: ReadonlyMap<string, readonly ExposedRoutine[]>,
   catalog: Catalog,
 ): ReadonlyMap<string, readonly Relationship[]> {
   const found = new Map<string, Relationship[]>([...relations.keys()].map((key) => [key, []]));
@@ -42,7 +42,7 @@ export function relationshipsOf(
     }
     for (const junction of junctions(relation, owned)) add(junction);
   }
-  for (const routine of routines.values()) {
+  for (const routine of [...routines.values()].flat()) {
     const computed = computedRelationship(routine, relations);
     if (computed) add(computed);
   }

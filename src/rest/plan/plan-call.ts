@@ -5,8 +5,9 @@ import { badArguments, routineNotFound, sameArgument } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
 import { fieldText, isScalar } from '../request/json-keys.ts';
 import { BODY, FIELD, type At, type Condition, type Parameter, type Query } from '../request/query.ts';
-import { WHOLE_BODY_TYPES } from '../../config/schema/functions.ts';
-import { findRoutine, type Exposed } from './exposed.ts';
+import { chooseRoutine } from './choose-routine.ts';
+import { findOverloads, type Exposed } from './exposed.ts';
+import { wholeBodyArgument } from './whole-body.ts';
 import type { ExposedRoutine } from './relation.ts';
 import type { CallPlan, PlannedArgument } from './plan.ts';
 import { argumentNamed } from './other-names.ts';
@@ -22,17 +23,11 @@ export function planCallByGet(
   query: Query,
   values: readonly string[],
 ): CallByGet {
-  const routine = findRoutine(exposed, schema, name);
-  const isArgument = (parameter: Parameter): boolean => {
-    const arg = routine && argumentNamed(routine, parameter.key);
-    if (!arg) return !parameter.filter;
-    // It is a filter only when the result has a column of that name.
-    return !parameter.filter || !resultColumns(exposed, routine)?.has(parameter.key);
-  };
+  const routine = chooseByGet(exposed, schema, name, query);
   const given = new Map<string, number[]>();
   const conditions: Array<At<Condition>> = [...query.conditions];
   for (const parameter of query.parameters) {
-    if (isArgument(parameter)) {
+    if (isArgument(exposed, routine, parameter)) {
       given.set(parameter.key, [...(given.get(parameter.key) ?? []), parameter.slot]);
     } else if (parameter.filter) {
       conditions.push(parameter.filter);
@@ -50,6 +45,38 @@ export function planCallByGet(
   return { call: { routine, arguments: args, fromBody: false }, query: { ...query, conditions } };
 }
 
+/** Of several functions, the one that takes the arguments of the call. */
+export function chooseByGet(
+  exposed: Exposed,
+  schema: string,
+  name: string,
+  { parameters }: Pick<Query, 'parameters'>,
+): ExposedRoutine | undefined {
+  return chooseRoutine(findOverloads(exposed, schema, name), (routine) => [
+    ...new Set(parameters.filter((one) => isArgument(exposed, routine, one)).map(({ key }) => key)),
+  ]);
+}
+
+export function chooseByPost(
+  exposed: Exposed,
+  schema: string,
+  name: string,
+  keys: readonly string[],
+): ExposedRoutine | undefined {
+  return chooseRoutine(findOverloads(exposed, schema, name), () => keys);
+}
+
+function isArgument(
+  exposed: Exposed,
+  routine: ExposedRoutine | undefined,
+  { key, filter }: Parameter,
+): boolean {
+  const arg = routine && argumentNamed(routine, key);
+  if (!arg) return !filter;
+  // It is a filter only when the result has a column of that name.
+  return !filter || !resultColumns(exposed, routine)?.has(key);
+}
+
 export function planCallByPost(
   exposed: Exposed,
   schema: string,
@@ -57,7 +84,7 @@ export function planCallByPost(
   keys: readonly string[],
   payload: Payload,
 ): CallPlan {
-  const routine = findRoutine(exposed, schema, name);
+  const routine = chooseByPost(exposed, schema, name, keys);
   if (!routine) throw notFound(exposed, schema, name, keys, true);
   const whole = wholeBodyArgument(routine);
   if (whole) return { routine, arguments: [{ ...toArgument(whole), slots: [BODY] }], fromBody: false };
@@ -85,21 +112,13 @@ function givenArguments(
   });
 }
 
-/** The only argument of a function that takes the body as one value: it has no name. */
-export function wholeBodyArgument(routine: ExposedRoutine | undefined): RoutineArg | undefined {
-  const [only, ...more] = routine?.args ?? [];
-  const isWhole = only?.name === '' && more.length === 0 && WHOLE_BODY_TYPES.includes(only.baseType);
-  return isWhole ? only : undefined;
-}
-
 /** `Prefer: params=single-object`: the body as it is, for the only JSON parameter. */
 export function planSingleObject(exposed: Exposed, schema: string, name: string): CallPlan {
-  const routine = findRoutine(exposed, schema, name);
+  const overloads = findOverloads(exposed, schema, name);
+  const routine = overloads.find((one) => jsonTaker(one)) ?? overloads[0];
   if (!routine) throw notFound(exposed, schema, name, [], true);
-  const takers = routine.args.filter((arg) => arg.baseType === 'json' || arg.baseType === 'jsonb');
-  const [taker] = takers;
-  const others = routine.args.filter((arg) => arg !== taker && !arg.hasDefault);
-  if (!taker || takers.length > 1 || others.length > 0) {
+  const taker = jsonTaker(routine);
+  if (!taker) {
     throw badArguments(
       `Could not find the function ${schema}.${name} with a single json parameter in the schema cache`,
       'params=single-object passes the whole body as one json or jsonb argument.',
@@ -107,6 +126,14 @@ export function planSingleObject(exposed: Exposed, schema: string, name: string)
     );
   }
   return { routine, arguments: [{ ...toArgument(taker), slots: [BODY] }], fromBody: false };
+}
+
+/** The only one that must be passed, of a function that takes one JSON value. */
+function jsonTaker({ args }: ExposedRoutine): RoutineArg | undefined {
+  const takers = args.filter((arg) => arg.baseType === 'json' || arg.baseType === 'jsonb');
+  const [taker, ...more] = takers;
+  const others = args.filter((arg) => arg !== taker && !arg.hasDefault);
+  return more.length > 0 || others.length > 0 ? undefined : taker;
 }
 
 function toArgument(
@@ -207,7 +234,7 @@ function notFound(
       ? 'without parameters'
       : `with parameter${sorted.length === 1 ? '' : 's'} ${sorted.join(', ')}`;
   const alternative = isPost && sorted.length > 0 ? ' or with a single unnamed json/jsonb parameter' : '';
-  const names = [...exposed.routines.values()].map((routine) => routine.name);
+  const names = [...exposed.routines.values()].map(([routine]) => routine?.name ?? '');
   const suggestion = closest(name, names, 0.6);
   return routineNotFound(
     notFoundMessage(schema, name, sorted),

@@ -1,6 +1,6 @@
 // Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import { isServed } from '../../schema/functions.ts';
+import { isServed, type RawSqlFunction } from '../../schema/functions.ts';
 import type { RawPolicy } from '../../schema/tables/policies.ts';
 import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
@@ -116,13 +116,13 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
 /** A policy runs with the caller's rights: a function that the caller may not run makes each request fail. */
 function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
   const roles = policy.to ?? CALLERS;
-  for (const [name, fn] of Object.entries(context.file.rpc)) {
-    const may = fn.execute ?? (isServed(fn) ? undefined : []);
-    if (may === undefined) continue;
+  for (const [name, overloads] of context.functions) {
     const barred = roles.filter(
-      (role) => !may.includes(role) && (CALLERS.includes(role) || role === 'public'),
+      (role) =>
+        (CALLERS.includes(role) || role === 'public') && !overloads.some(({ fn }) => mayRun(role, fn)),
     );
     if (barred.length === 0) continue;
+    const [{ key: entry, fn }] = overloads;
     for (const key of ['using', 'withCheck', 'check'] as const) {
       if (!calls(policy[key] ?? '', name)) continue;
       const given = `grant execute on function ${fn.schema === 'public' ? '' : `${fn.schema}.`}${name} to ${barred.join(', ')}`;
@@ -131,13 +131,18 @@ function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void
         path: [...at, key === 'withCheck' ? 'with_check' : key],
         message: `the policy calls ${name}, which ${barred.join(' and ')} may not run: their requests fail`,
         severity: 'warning',
-        hint: `Add to rpc.${name}.execute, or write in its SQL file: ${given};`,
+        hint: `Add to rpc.${entry}.execute, or write in its SQL file: ${given};`,
       });
     }
   }
 }
 
 const CALLERS: readonly string[] = ['anon', 'authenticated'];
+
+function mayRun(role: string, fn: RawSqlFunction): boolean {
+  const may = fn.execute ?? (isServed(fn) ? undefined : []);
+  return may === undefined || may.includes(role);
+}
 
 function calls(condition: string, name: string): boolean {
   const at = condition.indexOf(name);

@@ -1,6 +1,6 @@
 // Triggers of tables and of the users: functions and columns that exist, and moments that go together.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import { returnsTrigger } from '../../schema/functions.ts';
+import { functionsOf, returnsTrigger } from '../../schema/functions.ts';
 import type { RawTable } from '../../schema/tables/tables.ts';
 import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from '../../schema/tables/triggers.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
@@ -119,8 +119,8 @@ function checkCall(context: CheckContext, path: KeyPath, call: string): void {
   const parts = call.split('.');
   const [schema = 'public', own] =
     parts.length === 1 ? ['public', call] : [parts[0], parts.slice(1).join('.')];
-  const named = own !== undefined && Object.hasOwn(rpc, own) ? rpc[own] : undefined;
-  const fn = named?.schema === schema ? named : undefined;
+  const named = (context.functions.get(own ?? '') ?? []).filter((one) => one.fn.schema === schema);
+  const { fn } = named.find((one) => returnsTrigger(one.fn.returns)) ?? named[0] ?? {};
   if (fn !== undefined && !returnsTrigger(fn.returns)) {
     context.conflict(
       path,
@@ -136,7 +136,7 @@ function checkCall(context: CheckContext, path: KeyPath, call: string): void {
       'Write a name under rpc, or schema.function.',
     );
   } else if (fn === undefined && parts.length === 1 && !context.broken.covers(['rpc', call])) {
-    const triggers = Object.entries(rpc).filter(([, one]) => returnsTrigger(one.returns));
+    const triggers = functionsOf(rpc).filter((one) => returnsTrigger(one.fn.returns));
     context.report({
       code: 'unknown-reference',
       path,
@@ -144,7 +144,7 @@ function checkCall(context: CheckContext, path: KeyPath, call: string): void {
       hint: () =>
         didYouMean(
           call,
-          triggers.map(([name]) => name),
+          triggers.map(({ name }) => name),
         ) ??
         'Declare it there with returns: { type: trigger }, or write schema.function for one that the database has.',
     });

@@ -4,7 +4,7 @@ import type { Queryable } from '../../../postgres/owner-database.ts';
 import { ON_UPDATE } from '../../schema/row-triggers.ts';
 import { quoteIdent, quoteLiteral, sql } from '../../../postgres/sql.ts';
 import type { Change, TypeChange } from '../../diff/change.ts';
-import { type Dropped, droppedBy } from '../../diff/dropped.ts';
+import { type Dropped, droppedBy, releasedBy } from '../../diff/dropped.ts';
 import type { LiveTable } from '../../schema/live/live-schema.ts';
 import { isTransient, REFERENCE_PREFIX } from '../../schema/label.ts';
 import { keyOf, nameOf } from '../../schema/model.ts';
@@ -92,8 +92,7 @@ export async function readColumnFacts(
 
 type Dependant = {
   class: string;
-  /** As a statement of the file has it. */
-  address: string;
+  oid: string;
   what: string;
   label: string | null;
   /** `schema.table` the object belongs to. */
@@ -104,7 +103,7 @@ type Dependant = {
 };
 
 const DEPENDANTS = sql`
-  select distinct d.classid::regclass::text as class, d.classid::regclass || '/' || d.objid as address, pg_describe_object(d.classid, d.objid, d.objsubid) as what,
+  select distinct d.classid::regclass::text as class, d.objid::text as oid, pg_describe_object(d.classid, d.objid, d.objsubid) as what,
     coalesce(k.conname, ic.relname, p.polname, t.tgname)::text as label, hn.nspname || '.' || h.relname as home,
     coalesce(k.contype::text, ic.relkind::text) as kind, coalesce(f.adrelid = d.refobjid and f.adnum = d.refobjsubid, false) as own,
     coalesce(ki.indnkeyatts <> ki.indnatts or coalesce((to_jsonb(ki) ->> 'indnullsnotdistinct')::boolean, false), false) as odd
@@ -135,6 +134,8 @@ function isHandled(
     // Views are refused with an error of their own.
     case 'pg_rewrite':
       return true;
+    case 'pg_proc':
+      return changes.some((change) => releasedBy(change)?.oid === one.oid);
     case 'pg_attrdef':
       return one.own;
     case 'pg_policy':
@@ -159,7 +160,7 @@ function isHandled(
       return isDropped('key') || live.keys.some((key) => key.label === label && isPlainKey(key) && !one.odd);
     case 'pg_statistic_ext':
       return changes.some(
-        (change) => change.kind === 'recreate-statement' && change.live.address === one.address,
+        (change) => change.kind === 'recreate-statement' && change.live.address === `${one.class}/${one.oid}`,
       );
     default:
       return false;

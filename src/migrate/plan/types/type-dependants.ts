@@ -22,7 +22,7 @@ export async function strangersOfReplacedTypes(
     ...[...owned.tables].flatMap(([key, table]) => table.columns.map((column) => `${key}.${column}`)),
     ...owned.retiredColumns,
   ];
-  const functions = [...desired.functions.map(keyOf), ...owned.functions];
+  const functions = [...desired.functions, ...owned.functions.values()].map(keyOf);
   const declared = desired.tables.map(keyOf);
   const rows = await session.query<{ what: string }>(sql`
     select distinct pg_describe_object(d.classid, d.objid, d.objsubid) as what

@@ -201,7 +201,7 @@ export function functionsQuery(schemas: readonly string[]): Sql {
   (select array_agg(p.proargmodes[a.n]::text || ' ' || format_type(a.type, null) order by a.n)
     from unnest(p.proallargtypes) with ordinality as a(type, n) where p.proargmodes[a.n] in ('o', 'b', 't')) as outputs,
   p.proisstrict as strict, p.proparallel as parallel, p.procost as cost, p.prorows as rows, p.prosqlbody is not null as atomic,
-  l.lanname as language, p.provolatile as volatility, p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings, p.prosrc as body,
+  l.lanname as language, p.provolatile as volatility, p.prosecdef as definer, coalesce(p.proconfig, '{}') as settings, coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) as body,
   (select coalesce(array_agg(distinct coalesce(r.rolname::text, 'public')), '{}')
    from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x left join pg_roles r on r.oid = x.grantee
    where x.grantee <> p.proowner) as callers

@@ -166,8 +166,9 @@ export type LiveFunction = Signature & {
   readonly rows: number;
   readonly definer: boolean;
   readonly settings: readonly string[];
+  /** Of an atomic one as the server prints it, without BEGIN ATOMIC and END around it. */
   readonly body: string;
-  /** `BEGIN ATOMIC`: the body was parsed when it was made. */
+  /** The server read the body when the function was made, and knows what it uses. */
   readonly atomic: boolean;
   /** Roles that may run it besides its owner, `public` among them. */
   readonly callers: readonly string[];

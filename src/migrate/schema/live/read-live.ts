@@ -46,6 +46,7 @@ import { perHost } from '../rights/hosts.ts';
 import { NEW_USER_PREFIX } from '../label.ts';
 import { readStatements } from './live-statements.ts';
 import { readViews } from './live-views.ts';
+import { atomicBody } from '../sql/atomic-body.ts';
 import { keyOf } from '../model.ts';
 import { PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 
@@ -131,7 +132,7 @@ export async function readLiveInside(
     types: new Map(types.map((row) => [keyOf(row), row])),
     tables: new Map(relations.map((row) => [keyOf(row), toTable(row, rows)])),
     functions: groupBy(
-      functions.map((fn) => ({ ...fn, body: fn.body.trimEnd() })),
+      functions.map((fn) => ({ ...fn, body: fn.atomic ? atomicBody(fn.body) : fn.body.trimEnd() })),
       keyOf,
     ),
     views: new Map(views.map((view) => [keyOf(view), view])),

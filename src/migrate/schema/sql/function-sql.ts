@@ -3,6 +3,7 @@ import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import { defaultSql } from './default-sql.ts';
 import type { DesiredFunction } from '../desired.ts';
 import { type FunctionModel, nameOf } from '../model.ts';
+import { atomicSql, looseBody } from './atomic-body.ts';
 import { wordsOf } from './sql-text.ts';
 
 /** `views`: names of the views of the file. */
@@ -81,6 +82,22 @@ export function routineWord({ kind }: Pick<FunctionModel, 'kind'>): 'function' |
   return kind ?? 'function';
 }
 
+/** With a body of text, about which the server asks nothing. */
 export function createFunctionSql(fn: DesiredFunction): string {
-  return `create or replace ${routineWord(fn.model)} ${nameOf(fn)}${fn.head} as ${bodyLiteral(fn.body)}`;
+  const body = fn.model.atomic ? looseBody(readBody(fn)) : fn.body;
+  return `${createHead(fn)} as ${bodyLiteral(body)}`;
+}
+
+/** So that the server reads the body: what it names must be there. */
+export function createCheckedSql(fn: DesiredFunction): string {
+  return fn.model.atomic ? `${createHead(fn)}\n${atomicSql(readBody(fn))}` : createFunctionSql(fn);
+}
+
+function createHead(fn: DesiredFunction): string {
+  return `create or replace ${routineWord(fn.model)} ${nameOf(fn)}${fn.head}`;
+}
+
+/** As of a view, the server's print and not the text: `select *` would yield retired columns too. */
+function readBody({ normal, body }: DesiredFunction): string {
+  return normal?.atomicBody ?? body;
 }
