@@ -23,6 +23,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { hasChromium, launchChromium } from '../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { OF_THE_MACHINE } from '../support/machine-environment.ts';
 import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -39,15 +40,6 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'svc-published-'));
 }, INSTALL_TIMEOUT_MS);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-/** With the Node of the machine, and without what the npm that runs these tests has set. */
-const OF_THE_MACHINE = {
-  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
-  PATH: (process.env['PATH'] ?? '')
-    .split(':')
-    .filter((one) => !one.endsWith('node_modules/.bin'))
-    .join(':'),
-};
 
 /** What npm said that is about us. */
 function install(directory: string): string[] {
