@@ -19,7 +19,7 @@ if (['typescript', 'vite'].every(isThere)) {
   });
   process.exitCode = status ?? 1;
 } else {
-  console.log(
-    'Not built, since the development dependencies are left out: svc runs from its sources, without the dashboard.',
+  process.stdout.write(
+    'Not built, since the development dependencies are left out: svc runs from its sources, without the dashboard.\n',
   );
 }
