@@ -253,11 +253,11 @@ const load = () => setTimeout(() => client.from('messages').insert({ body: 'hear
 
 /** Checks it strictly, as a project that installed the package does; the file that it is in. */
 function typed(code: string): string {
-  const file = join(folder, 'defined.ts');
+  const file = join(folder, 'defined.mts');
   // The package's name leads to what it is made of.
   writeFileSync(file, code.replace("'svcyaml'", `'${join(ROOT, 'src/functions/package/index.ts')}'`));
   const options =
-    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target es2023 --module nodenext --types node';
+    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target esnext --lib esnext --module nodenext --types node';
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
   const types = join(ROOT, 'node_modules/@types');
   const { status, stdout } = spawnSync(NODE, [tsc, ...options.split(' '), '--typeRoots', types, file], {

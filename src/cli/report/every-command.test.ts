@@ -18,6 +18,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
   serve: 'goes on, and writes a log',
   receive: 'goes on, and writes a log',
   mcp: 'speaks a protocol of its own',
+  'mcp install': 'prints settings of another program',
   schema: 'prints a JSON Schema',
   complete: 'prints a script',
   'complete words': 'is asked by that script',
