@@ -42,9 +42,9 @@ const FILES = z.strictObject({
   missing: z.array(z.strictObject({ name: z.string(), why: z.string() })),
 });
 const CONVERTED = z.strictObject({
-  functions: z.array(z.strictObject({ name: z.string(), authRequired: z.boolean() })),
-  variables: z.array(z.string()),
-  byHand: z.array(z.strictObject({ name: z.string(), reasons: z.array(z.string()) })),
+  functions: z.array(z.strictObject({ name: z.string(), authRequired: z.boolean() })).readonly(),
+  variables: z.array(z.string()).readonly(),
+  byHand: z.array(z.strictObject({ name: z.string(), reasons: z.array(z.string()).readonly() })).readonly(),
   dependencies: z.record(z.string(), z.string()),
 });
 const VERIFIED = z.strictObject({ differences: z.array(z.string()) });
@@ -132,14 +132,13 @@ export function importCommand(terminal: Terminal, environment: () => Environment
           );
         const converted = convertFunctions({ from: directory, file: config });
         out.print(describeFunctions(converted));
-        const data = structuredClone(converted) as z.infer<typeof CONVERTED>;
-        if (converted.byHand.length === 0) return { data };
+        if (converted.byHand.length === 0) return { data: converted };
         const lines = converted.byHand.flatMap(({ name, reasons }) => [
           `${name}:`,
           ...reasons.map((reason) => `  ${reason}`),
         ]);
         const report = ['To be rewritten by hand:', ...lines].join('\n');
-        return { data, exitCode: EXIT.problem, report };
+        return { data: converted, exitCode: EXIT.problem, report };
       },
     ),
   );

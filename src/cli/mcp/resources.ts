@@ -1,5 +1,5 @@
 // What an assistant may put before itself without a tool: the file, the types and the pages of the documentation.
-import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
+import { type McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
 import { pageNames } from '../docs/documentation.ts';
 import { readPageNamed } from './documentation-tools.ts';
 

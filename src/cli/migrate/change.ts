@@ -40,11 +40,10 @@ export async function plan(
       if (superseded)
         terminal.print(`${superseded.code} ${describeSuperseded(superseded)}\n  → ${remedyFor(superseded)}`);
     }
-    const data = structuredClone(artifact) as z.infer<typeof PLANNED>;
     if (made.problems.length > 0)
-      return { data, problems: asJsonProblems(made.problems), exitCode: exitCodeOf(made.problems) };
+      return { data: artifact, problems: asJsonProblems(made.problems), exitCode: exitCodeOf(made.problems) };
     const isPending = made.steps.length + made.foreign.length + dataSteps.length > 0;
-    return { data, exitCode: options.check && isPending ? MIGRATE_EXIT.pending : 0 };
+    return { data: artifact, exitCode: options.check && isPending ? MIGRATE_EXIT.pending : 0 };
   });
 }
 

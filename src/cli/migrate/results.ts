@@ -13,21 +13,23 @@ export const PLANNED = z.strictObject({
   from: FIRST_HASH,
   to: z.string(),
   fingerprint: z.string(),
-  ownership: z.array(z.string()),
-  steps: z.array(
-    z.strictObject({
-      sql: z.string(),
-      lane: z.string(),
-      identity: z.string(),
-      place: z.string().nullable(),
-      lock: z.string(),
-      rewrites: z.boolean(),
-      scans: z.boolean(),
-      estimateMs: z.number(),
-      hazards: z.array(z.string()),
-    }),
-  ),
-  problems: z.array(z.unknown()),
+  ownership: z.array(z.string()).readonly(),
+  steps: z
+    .array(
+      z.strictObject({
+        sql: z.string(),
+        lane: z.string(),
+        identity: z.string(),
+        place: z.string().nullable(),
+        lock: z.string(),
+        rewrites: z.boolean(),
+        scans: z.boolean(),
+        estimateMs: z.number(),
+        hazards: z.array(z.string()).readonly(),
+      }),
+    )
+    .readonly(),
+  problems: z.array(z.unknown()).readonly(),
 });
 
 /** `run` is null where there was nothing to do. */
