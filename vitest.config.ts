@@ -20,6 +20,7 @@ const PATIENT = {
  * test:slow`, so that `npm test` stays short. Named on the command line they run like all others.
  */
 const SLOW = [
+  'test/package/clone.test.ts',
   'test/package/published.test.ts',
   'test/package/site.test.ts',
   'test/backup/clone.test.ts',

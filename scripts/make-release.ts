@@ -42,7 +42,7 @@ async function bundle(): Promise<ReadonlySet<string>> {
     cwd: ROOT,
     platform: 'node',
     input: {
-      index: 'src/functions/package/index.ts',
+      'functions/package/index': 'src/functions/package/index.ts',
       'cli/main': 'src/cli/main.ts',
       'functions/worker/main': 'src/functions/worker/main.ts',
     },
@@ -81,10 +81,15 @@ function copyFiles(): void {
   writeFileSync(join(MAIN, 'schema', 'svc.schema.json'), `${JSON.stringify(toJsonSchema(), null, 2)}\n`);
   writeFileSync(join(MAIN, 'llms.txt'), renderIndex());
   writeFileSync(join(MAIN, 'llms-full.txt'), renderWhole());
-  execFileSync('tsc', ['-p', 'tsconfig.package.json', '--outDir', join(MAIN, 'dist', 'types')], {
-    cwd: ROOT,
-    stdio: 'inherit',
-  });
+  writeTypes();
+}
+
+/** Of what a project may import, and nothing of what it is made of. */
+function writeTypes(): void {
+  const types = join(MAIN, 'dist', 'types');
+  execFileSync('tsc', ['-p', 'tsconfig.package.json', '--outDir', types], { cwd: ROOT, stdio: 'inherit' });
+  for (const name of readdirSync(types))
+    if (name !== 'package') rmSync(join(types, name), { recursive: true });
 }
 
 /** Every page with a line about it, in the order of docs/index.md, for readers that fetch what they need. */
@@ -117,7 +122,7 @@ function writeManifest(): void {
     // What the launcher runs on. It finds a newer Node for the rest.
     engines: { node: '>=18' },
     exports: {
-      '.': { types: './dist/types/index.d.ts', default: './dist/index.js' },
+      '.': { types: './dist/types/package/index.d.ts', default: './dist/functions/package/index.js' },
       './schema.json': './schema/svc.schema.json',
       './package.json': './package.json',
     },

@@ -237,19 +237,9 @@ const load = () => setTimeout(() => client.from('messages').insert({ body: 'hear
       ).status;
     expect([await send('paid'), await send('unpaid')]).toEqual([204, 401]);
   },
-  "import { defineFunction } from 'svcyaml'": (code) => {
-    const file = join(folder, 'defined.ts');
-    // The package's name leads to what it is made of.
-    writeFileSync(file, code.replace("'svcyaml'", `'${join(ROOT, 'src/functions/package/index.ts')}'`));
-    const options =
-      '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target es2023 --module nodenext --types node';
-    const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
-    const { status, stdout } = spawnSync(
-      NODE,
-      [tsc, ...options.split(' '), '--typeRoots', join(ROOT, 'node_modules/@types'), file],
-      { encoding: 'utf8' },
-    );
-    expect(status, stdout).toBe(0);
+  "import { defineFunction } from 'svcyaml'": (code) => void typed(code),
+  "import assert from 'node:assert'": (code) => {
+    execFileSync(NODE, [typed(code)], { stdio: 'pipe' });
   },
 
   'grant select on monthly_totals': (code) =>
@@ -261,6 +251,22 @@ const load = () => setTimeout(() => client.from('messages').insert({ body: 'hear
   '-- sql/prices.sql': (code) => inTransaction(`create table addresses (city text, postcode text); ${code}`),
   '-- svc: renamed_from': (code) => inTransaction(code),
 };
+
+/** Checks it strictly, as a project that installed the package does; the file that it is in. */
+function typed(code: string): string {
+  const file = join(folder, 'defined.mts');
+  // The package's name leads to what it is made of.
+  writeFileSync(file, code.replace("'svcyaml'", `'${join(ROOT, 'src/functions/package/index.ts')}'`));
+  const options =
+    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target esnext --lib esnext --module nodenext --types node';
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  const types = join(ROOT, 'node_modules/@types');
+  const { status, stdout } = spawnSync(NODE, [tsc, ...options.split(' '), '--typeRoots', types, file], {
+    encoding: 'utf8',
+  });
+  expect(status, stdout).toBe(0);
+  return file;
+}
 
 const runOf = (code: string) => Object.entries(RUNS).find(([begin]) => code.startsWith(begin))?.[1];
 /** Settings of an environment; a value that is left out is one that anybody chooses. */

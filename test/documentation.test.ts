@@ -28,6 +28,39 @@ describe('paths that are named exist', () => {
   });
 });
 
+/** Where `npx svc` is ours and not the package of somebody else that is called svc: a project that has it, or a clone. */
+const HAS_SVC: Readonly<Record<string, string>> = {
+  'docs/tutorial.md': 'in the project of its first step',
+  'docs/package.md': 'after npm install svcyaml',
+  'packages/svcyaml/README.md': 'after npm install svcyaml',
+  'docs/from-pocketbase.md': 'in the project of its first step',
+  'docs/from-firebase.md': 'in the project of its first step',
+  'docs/shop.md': 'in the clone',
+  'docs/migrations.md': 'in an image, after npm ci',
+  'docs/operations/releases.md': 'in an image, after npm ci',
+  'src/cli/stamp.ts': 'in an image, after npm ci',
+  'docs/running.md': 'tells that completion does not know it',
+};
+
+test('npx svc is said only where it would run svc', () => {
+  const files = [
+    'README.md',
+    ...list('docs'),
+    ...list('docs/operations'),
+    ...below('packages', /\.(?:md|js|jsx|ts|json|yaml)$/),
+    ...below('src', /(?<!\.test)\.ts$/),
+    ...below('dashboard/src', /\.tsx?$/),
+  ];
+  const said = files.filter((file) => /npx svc\b(?!yaml)/.test(readFileSync(join(ROOT, file), 'utf8')));
+  expect(said.toSorted()).toEqual(Object.keys(HAS_SVC).toSorted());
+  for (const file of said.filter((one) => HAS_SVC[one]?.includes('after npm'))) {
+    const text = readFileSync(join(ROOT, file), 'utf8');
+    const installed = text.search(/npm (?:ci|install svcyaml)/);
+    expect(installed, file).toBeGreaterThan(-1);
+    expect(installed, file).toBeLessThan(text.search(/npx svc\b(?!yaml)/));
+  }
+});
+
 test('docs/index.md has every page once, and says what it is about', () => {
   const text = readFileSync(join(ROOT, 'docs/index.md'), 'utf8');
   const named = [...text.matchAll(/^- \[.+?\]\((.+?)\)(?:: .+)$/gm)].map(([, page = '']) => `docs/${page}`);
@@ -74,6 +107,13 @@ describe.each(['chat', 'documents', 'shop'])('docs/%s.md is the code of its exam
 function outdented(lines: readonly string[]): string {
   const depth = Math.min(...lines.filter((line) => line.trim() !== '').map((line) => line.search(/\S/)));
   return lines.map((line) => line.slice(depth)).join('\n');
+}
+
+/** Files in it and in its folders, by the end of their names. */
+function below(folder: string, named: RegExp): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => named.test(name) && !name.includes('node_modules'))
+    .map((name) => `${folder}/${name}`);
 }
 
 function list(folder: string): string[] {

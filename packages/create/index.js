@@ -108,7 +108,9 @@ for (const file of kept) process.stdout.write(`kept ${file} as it was\n`);
 
 if (!values['no-install']) {
   const isWindows = process.platform === 'win32';
-  const { status } = spawnSync(isWindows ? 'npm.cmd' : 'npm', ['install', '--no-audit', '--no-fund'], {
+  // Libraries for pages ask for a newer Node than npm may run on here. They run in the browser, so that is no warning.
+  const args = ['install', '--no-audit', '--no-fund', '--loglevel=error'];
+  const { status } = spawnSync(isWindows ? 'npm.cmd' : 'npm', args, {
     cwd: target,
     stdio: 'inherit',
     shell: isWindows,

@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { Command } from 'commander';
+import { z } from 'zod';
 import { editText } from '../config/edit/edit.ts';
 import { DeployClient } from '../deploy/api.ts';
 import { makeStamp } from '../deploy/build-stamp.ts';
@@ -14,13 +15,16 @@ import { logSettings, trustedProxies, parsePort, requireDatabase, requireKeys } 
 import { EXIT, failure } from './exit.ts';
 import { modeOption, type ModeOption } from './mode-option.ts';
 import { loadProject, requireLocal } from './project.ts';
+import { type Findings, reporting } from './report/reporting.ts';
 import { untilStopped } from './signals.ts';
 import type { Terminal } from './terminal.ts';
 
 const TOKEN_VARIABLE = 'SVC_DEPLOY_TOKEN';
 
+const DEPLOYED = z.strictObject({ id: z.string(), project: z.string(), url: z.string(), files: z.int() });
+
 export function deployCommand(terminal: Terminal): Command {
-  return new Command('deploy')
+  const command = new Command('deploy')
     .description('send svc.yaml and the functions to a server and switch to them')
     .option('-c, --config <file>', 'the configuration file')
     .addOption(modeOption('production'))
@@ -29,13 +33,16 @@ export function deployCommand(terminal: Terminal): Command {
       'after',
       `\nThe server runs \`svc receive\` and shares ${TOKEN_VARIABLE} with you. Example:\n` +
         `  ${TOKEN_VARIABLE}=… svc deploy --to https://api.example.com`,
-    )
-    .action(async (options: DeployOptions) => await deploy(options, terminal));
+    );
+  return reporting(command, terminal, DEPLOYED, (out, options: DeployOptions) => deploy(options, out));
 }
 
 type DeployOptions = ModeOption & { config?: string; to?: string };
 
-async function deploy(options: DeployOptions, terminal: Terminal): Promise<void> {
+async function deploy(
+  options: DeployOptions,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof DEPLOYED>>> {
   const project = await loadProject(
     // The values of variables are the server's: here the file is only checked.
     { config: options.config, mode: options.mode ?? 'production', standIns: /./ },
@@ -78,6 +85,7 @@ async function deploy(options: DeployOptions, terminal: Terminal): Promise<void>
       );
     }
     terminal.print(`${terminal.style('green', '✓')} ${id} is live at ${to}`);
+    return { data: { id, project: projectId, url: to, files: archive.paths.length } };
   } finally {
     await archive.close();
   }

@@ -1,6 +1,7 @@
 // How a command ends. Commands throw; `explain` turns whatever was thrown into text and an exit code.
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
+import type { JsonProblem } from './report/json-problem.ts';
 
 export const EXIT = {
   /** A problem was found: invalid file, refused plan. */
@@ -22,9 +23,18 @@ export class CommandFailure extends Error {
   /** The same in parts, where there is one sentence. */
   readonly said: Pick<Problem, 'message' | 'hint'> | undefined;
 
-  constructor(exitCode: number, report: string, said?: Pick<Problem, 'message' | 'hint'>) {
+  /** The same for programs, where it is made of several. */
+  readonly problems: readonly JsonProblem[] | undefined;
+
+  constructor(
+    exitCode: number,
+    report: string,
+    said?: Pick<Problem, 'message' | 'hint'>,
+    problems?: readonly JsonProblem[],
+  ) {
     super(report);
     this.said = said;
+    this.problems = problems;
     this.name = 'CommandFailure';
     this.exitCode = exitCode;
     this.report = report;

@@ -2,12 +2,15 @@
 import { existsSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import { z } from 'zod';
 import { createFunction, type StarterOptions } from '../functions/sources/starter.ts';
 import { listenPort } from './environment.ts';
 import { Problem } from '../problem/problem.ts';
 import { EXIT, failure } from './exit.ts';
 import { loadProject, readProject } from './project.ts';
-import { asJson, mistakeProblems, type JsonFindings } from './report/json-report.ts';
+import { asJson, type JsonFindings } from './report/json-report.ts';
+import { mistakeProblems } from './report/mistake-problems.ts';
+import { describesJson, reporting } from './report/reporting.ts';
 import type { Terminal } from './terminal.ts';
 
 type NewOptions = Pick<StarterOptions, 'language' | 'authRequired'> & { config: string };
@@ -19,25 +22,45 @@ export function functionsCommand(terminal: Terminal): Command {
     .addCommand(listCommand(terminal));
 }
 
+const MADE = z.strictObject({ name: z.string(), url: z.string(), written: z.array(z.string()) });
+
+const LISTED = z.strictObject({
+  functions: z.array(
+    z.strictObject({
+      name: z.string(),
+      file: z.string(),
+      auth_required: z.boolean(),
+      timeout_ms: z.number(),
+    }),
+  ),
+});
+
 function newCommand(terminal: Terminal): Command {
-  return new Command('new')
+  const command = new Command('new')
     .description('write a first handler and declare it in svc.yaml')
     .argument('<name>', 'part of the URL: /functions/v1/<name>')
     .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
     .addOption(new Option('-l, --language <language>', 'of the handler').choices(['js', 'ts']).default('js'))
-    .option('--auth-required', 'answer 401 to callers who are not signed in')
-    .action(async (name: string, { config, ...options }: NewOptions) => {
+    .option('--auth-required', 'answer 401 to callers who are not signed in');
+  return reporting(
+    command,
+    terminal,
+    MADE,
+    async (out, name: string, { config, language, authRequired }: NewOptions) => {
       const file = resolve(config);
       if (!existsSync(file)) {
         const hint = 'Write a first one with `svc init`.';
         throw failure(EXIT.badConfiguration, `there is no file ${config}`, hint);
       }
-      const written = createdFiles({ ...options, file, name });
-      for (const path of written) terminal.print(`wrote ${path}`);
-      terminal.print(`declared functions.${name} in ${config}\n`);
+      const written = createdFiles({ language, authRequired, file, name });
+      for (const path of written) out.print(`wrote ${path}`);
+      out.print(`declared functions.${name} in ${config}\n`);
       const port = await declaredPort(config);
-      terminal.print(`With \`svc dev\` running:\n  curl http://localhost:${port}/functions/v1/${name}`);
-    });
+      const url = `http://localhost:${port}/functions/v1/${name}`;
+      out.print(`With \`svc dev\` running:\n  curl ${url}`);
+      return { data: { name, url, written } };
+    },
+  );
 }
 
 /** A name that cannot be, or is taken, is a mistake of the command line. */
@@ -57,7 +80,7 @@ async function declaredPort(config: string): Promise<number> {
 }
 
 function listCommand(terminal: Terminal): Command {
-  return new Command('list')
+  return describesJson(new Command('list'), LISTED)
     .description('list the declared functions')
     .option('-c, --config <file>', 'the configuration file')
     .option('--json', 'print them as JSON')
@@ -77,7 +100,11 @@ function listCommand(terminal: Terminal): Command {
     });
 }
 
-async function listAsJson({ config }: { config?: string }): Promise<JsonFindings> {
+async function listAsJson({
+  config,
+}: {
+  config?: string;
+}): Promise<JsonFindings<z.infer<typeof LISTED> | null>> {
   const { source, loaded } = await readProject({ config, mode: 'development' });
   const name = source.directory === undefined ? source.name : relative(process.cwd(), source.name);
   if (!loaded.ok) {

@@ -1,6 +1,7 @@
 // `svc import supabase`: moves a Supabase project into the database of SVC_DATABASE_URL, stage by stage.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
+import { z } from 'zod';
 import { environmentSecrets, Keyring } from '../identity/keyring.ts';
 import { openBoxes } from '../auth/auth-context.ts';
 import { listChanges, type Changed } from '../import/changes.ts';
@@ -17,13 +18,43 @@ import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { databaseAddresses } from '../postgres/address/database-addresses.ts';
 import { parseAddress } from '../postgres/address/parse-address.ts';
 import { requireDatabase, requireKeys, type Environment } from './environment.ts';
-import { CommandFailure, EXIT, failure } from './exit.ts';
+import { EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
 import { givePulled } from './migrate/pull.ts';
+import { PULLED } from './migrate/results.ts';
 import { loadProject } from './project.ts';
+import { type Findings, reporting } from './report/reporting.ts';
 import type { Terminal } from './terminal.ts';
 
-type SourceOptions = { from?: string; json?: boolean };
+type SourceOptions = { from?: string };
+
+const LINES = z.array(
+  z.strictObject({ what: z.string(), count: z.number().optional(), why: z.string().optional() }),
+);
+const REPORT = z.strictObject({ moves: LINES, decide: LINES, stays: LINES });
+const CHANGES = z.strictObject({
+  changes: z.array(z.strictObject({ kind: z.string(), added: z.int(), changed: z.int(), removed: z.int() })),
+});
+const FILES = z.strictObject({
+  copied: z.int(),
+  unchanged: z.int(),
+  removed: z.int(),
+  missing: z.array(z.strictObject({ name: z.string(), why: z.string() })),
+});
+const CONVERTED = z.strictObject({
+  functions: z.array(z.strictObject({ name: z.string(), authRequired: z.boolean() })).readonly(),
+  variables: z.array(z.string()).readonly(),
+  byHand: z.array(z.strictObject({ name: z.string(), reasons: z.array(z.string()).readonly() })).readonly(),
+  dependencies: z.record(z.string(), z.string()),
+});
+const VERIFIED = z.strictObject({ differences: z.array(z.string()) });
+const ABANDONED = z.strictObject({ abandoned: z.boolean() });
+const CHANGED = z.strictObject({
+  tables: z.array(
+    z.strictObject({ table: z.string(), inserted: z.int(), updated: z.int(), deleted: z.int() }),
+  ),
+  directory: z.string().nullable(),
+});
 
 const SOURCE_VARIABLE = 'SVC_IMPORT_SOURCE_URL';
 const API_KEY_VARIABLE = 'SVC_IMPORT_API_KEY';
@@ -34,72 +65,65 @@ const KEYS_VARIABLE = 'SVC_IMPORT_ENCRYPTION_KEYS';
 export function importCommand(terminal: Terminal, environment: () => Environment): Command {
   const supabase = new Command('supabase').description('move a Supabase project into SVC_DATABASE_URL');
   supabase.addCommand(
-    withSource('report', 'what would move, what stays behind and why; changes nothing')
-      .option('--json', 'as JSON')
-      .action(async (options: SourceOptions) => {
+    reporting(
+      withSource('report', 'what would move, what stays behind and why; changes nothing'),
+      terminal,
+      REPORT,
+      async (out, options: SourceOptions) => {
         const env = environment();
         const report = await readReport(sourceAddress(options, env), databaseAddresses(env)?.direct);
-        terminal.print(options.json ? JSON.stringify(report, undefined, 2) : describeReport(report));
-      }),
+        out.print(describeReport(report));
+        const { moves, decide, stays } = report;
+        return { data: { moves: [...moves], decide: [...decide], stays: [...stays] } };
+      },
+    ),
     { isDefault: true },
   );
   supabase.addCommand(
-    withSource(
-      'prepare',
-      'tables, policies, functions and buckets of the source as svc.yaml; changes nothing there',
-    )
-      .option('--out <file>', 'where to write it; otherwise it is printed')
-      .option('--force', 'write over a file that says something else')
-      .action(async (options: SourceOptions & { out?: string; force?: true }) => {
-        await givePulled(await prepare(sourceAddress(options, environment())), options, terminal);
-      }),
+    reporting(
+      withSource(
+        'prepare',
+        'tables, policies, functions and buckets of the source as svc.yaml; changes nothing there',
+      )
+        .option('--out <file>', 'where to write it; otherwise it is printed')
+        .option('--force', 'write over a file that says something else'),
+      terminal,
+      PULLED,
+      async (out, options: SourceOptions & { out?: string; force?: true }) =>
+        await givePulled(await prepare(sourceAddress(options, environment())), options, out),
+    ),
   );
   supabase.addCommand(
-    withSource('copy', 'take over what differs from the source; repeat it as often as you like').action(
-      async (options: SourceOptions) => {
+    reporting(
+      withSource('copy', 'take over what differs from the source; repeat it as often as you like'),
+      terminal,
+      CHANGES,
+      async (out, options: SourceOptions) => {
         const changes = await onBoth(options, environment(), copy);
-        terminal.print(changes.map(describeChanges).join('\n'));
+        out.print(changes.map(describeChanges).join('\n'));
+        return { data: { changes: [...changes] } };
       },
     ),
   );
   supabase.addCommand(
-    withSource('files', 'copy the files of all declared buckets; repeat it as often as you like')
-      .requiredOption('--api <url>', `address of the project; its secret key is ${API_KEY_VARIABLE}`)
-      .option('-c, --config <file>', 'the configuration file')
-      .action(async (options: SourceOptions & { api: string; config?: string }) => {
-        const project = await loadProject({ ...options, mode: 'production' }, terminal);
-        const env = { ...environment(), ...project.env };
-        const source = sourceAddress(options, env);
-        requireDatabase(env);
-        const key = env[API_KEY_VARIABLE];
-        if (!key)
-          throw failure(
-            EXIT.misuse,
-            `${API_KEY_VARIABLE} is not set`,
-            'Set it to the secret key of the project.',
-          );
-        const api = { url: options.api, key };
-        const { config, directory } = project;
-        const result = await withOwner(env, directory, { ...OWNER, max: 8 }, (owner) =>
-          copyFiles({ source, owner, config, api }),
-        );
-        terminal.print(
-          `files: ${result.copied} copied, ${result.unchanged} unchanged, ${result.removed} removed`,
-        );
-        if (result.missing.length === 0) return;
-        const missing = result.missing.map(({ name, why }) => `  ${name}: ${why}`);
-        throw new CommandFailure(
-          EXIT.problem,
-          [`${missing.length} files are not here:`, ...missing].join('\n'),
-        );
-      }),
+    reporting(
+      withSource('files', 'copy the files of all declared buckets; repeat it as often as you like')
+        .requiredOption('--api <url>', `address of the project; its secret key is ${API_KEY_VARIABLE}`)
+        .option('-c, --config <file>', 'the configuration file'),
+      terminal,
+      FILES,
+      (out, options: FilesOptions) => takeFiles(options, environment(), out),
+    ),
   );
   supabase.addCommand(
-    new Command('functions')
-      .description('edge functions as code functions under functions/, declared in svc.yaml')
-      .argument('<directory>', 'supabase/functions of the project')
-      .option('-c, --config <file>', 'the configuration file', 'svc.yaml')
-      .action((directory: string, { config }: { config: string }) => {
+    reporting(
+      new Command('functions')
+        .description('edge functions as code functions under functions/, declared in svc.yaml')
+        .argument('<directory>', 'supabase/functions of the project')
+        .option('-c, --config <file>', 'the configuration file', 'svc.yaml'),
+      terminal,
+      CONVERTED,
+      async (out, directory: string, { config }: { config: string }) => {
         if (!existsSync(config))
           throw failure(
             EXIT.misuse,
@@ -107,50 +131,65 @@ export function importCommand(terminal: Terminal, environment: () => Environment
             'Name it with --config, or write one with svc init.',
           );
         const converted = convertFunctions({ from: directory, file: config });
-        terminal.print(describeFunctions(converted));
-        if (converted.byHand.length === 0) return;
+        out.print(describeFunctions(converted));
+        if (converted.byHand.length === 0) return { data: converted };
         const lines = converted.byHand.flatMap(({ name, reasons }) => [
           `${name}:`,
           ...reasons.map((reason) => `  ${reason}`),
         ]);
-        throw new CommandFailure(EXIT.problem, ['To be rewritten by hand:', ...lines].join('\n'));
-      }),
-  );
-  supabase.addCommand(
-    withSource('verify', 'compare both sides; ends with 1 when something differs').action(
-      async (options: SourceOptions) => {
-        const findings = await onBoth(options, environment(), verify);
-        if (findings.length > 0) throw new CommandFailure(EXIT.problem, findings.join('\n'));
-        terminal.print('Both sides are equal.');
+        const report = ['To be rewritten by hand:', ...lines].join('\n');
+        return { data: converted, exitCode: EXIT.problem, report };
       },
     ),
   );
   supabase.addCommand(
-    withSource('cut-over', 'copy for the last time and open the database for requests')
-      .addOption(
-        new Option(
-          '--uncarried-factors <what>',
-          'drop: users whose second factor does not move sign in with the password alone',
+    reporting(
+      withSource('verify', 'compare both sides; ends with 1 when something differs'),
+      terminal,
+      VERIFIED,
+      async (out, options: SourceOptions) => {
+        const differences = [...(await onBoth(options, environment(), verify))];
+        if (differences.length > 0)
+          return { data: { differences }, exitCode: EXIT.problem, report: differences.join('\n') };
+        out.print('Both sides are equal.');
+        return { data: { differences } };
+      },
+    ),
+  );
+  supabase.addCommand(
+    reporting(
+      withSource('cut-over', 'copy for the last time and open the database for requests')
+        .addOption(
+          new Option(
+            '--uncarried-factors <what>',
+            'drop: users whose second factor does not move sign in with the password alone',
+          )
+            .choices(['refuse', 'drop'])
+            .default('refuse'),
         )
-          .choices(['refuse', 'drop'])
-          .default('refuse'),
-      )
-      .option('--yes', 'really do it')
-      .action(async (options: SourceOptions & { uncarriedFactors: string; yes?: boolean }) => {
+        .option('--yes', 'really do it'),
+      terminal,
+      CHANGES,
+      async (out, options: SourceOptions & { uncarriedFactors: string; yes?: boolean }) => {
         requireYes(
           options,
           'after this nothing more is taken over from the source, which nobody may write any more',
         );
         const dropFactors = options.uncarriedFactors === 'drop';
         const changes = await onBoth(options, environment(), (both) => cutOver({ ...both, dropFactors }));
-        terminal.print(`${changes.map(describeChanges).join('\n')}\nThe database is open for requests.`);
-      }),
+        out.print(`${changes.map(describeChanges).join('\n')}\nThe database is open for requests.`);
+        return { data: { changes: [...changes] } };
+      },
+    ),
   );
   supabase.addCommand(
-    new Command('abandon')
-      .description('delete the users, rows and files that were imported, before a cut-over')
-      .option('--yes', 'really do it')
-      .action(async (options: { yes?: boolean }) => {
+    reporting(
+      new Command('abandon')
+        .description('delete the users, rows and files that were imported, before a cut-over')
+        .option('--yes', 'really do it'),
+      terminal,
+      ABANDONED,
+      async (out, options: { yes?: boolean }) => {
         requireYes(
           options,
           'this deletes the imported users, and all rows of the tables that were copied to',
@@ -158,20 +197,59 @@ export function importCommand(terminal: Terminal, environment: () => Environment
         const env = environment();
         requireDatabase(env);
         await withOwner(env, process.cwd(), OWNER, (_owner, _admin, roles) => abandon(roles.owner.direct));
-        terminal.print('What was imported is deleted; the tables are empty.');
-      }),
+        out.print('What was imported is deleted; the tables are empty.');
+        return { data: { abandoned: true } };
+      },
+    ),
   );
   supabase.addCommand(
-    withSource('changes', 'after the cut-over: what was inserted, updated and deleted here since')
-      .option('--out <directory>', 'write the rows there as CSV, for a way back')
-      .action(async (options: SourceOptions & { out?: string }) => {
+    reporting(
+      withSource('changes', 'after the cut-over: what was inserted, updated and deleted here since').option(
+        '--out <directory>',
+        'write the rows there as CSV, for a way back',
+      ),
+      terminal,
+      CHANGED,
+      async (out, options: SourceOptions & { out?: string }) => {
         const changed = await onBoth(options, environment(), (both) =>
           listChanges({ ...both, out: options.out }),
         );
-        terminal.print(describeChanged(changed, options.out));
-      }),
+        out.print(describeChanged(changed, options.out));
+        return { data: { tables: [...changed], directory: options.out ?? null } };
+      },
+    ),
   );
   return new Command('import').description('move a project of another product here').addCommand(supabase);
+}
+
+type FilesOptions = SourceOptions & { api: string; config?: string };
+
+async function takeFiles(
+  options: FilesOptions,
+  environment: Environment,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof FILES>>> {
+  const project = await loadProject({ ...options, mode: 'production' }, terminal);
+  const env = { ...environment, ...project.env };
+  const source = sourceAddress(options, env);
+  requireDatabase(env);
+  const key = env[API_KEY_VARIABLE];
+  if (!key)
+    throw failure(EXIT.misuse, `${API_KEY_VARIABLE} is not set`, 'Set it to the secret key of the project.');
+  const api = { url: options.api, key };
+  const { config, directory } = project;
+  const { copied, unchanged, removed, missing } = await withOwner(
+    env,
+    directory,
+    { ...OWNER, max: 8 },
+    (owner) => copyFiles({ source, owner, config, api }),
+  );
+  terminal.print(`files: ${copied} copied, ${unchanged} unchanged, ${removed} removed`);
+  const data = { copied, unchanged, removed, missing: [...missing] };
+  if (missing.length === 0) return { data };
+  const lines = missing.map(({ name, why }) => `  ${name}: ${why}`);
+  const report = [`${missing.length} files are not here:`, ...lines].join('\n');
+  return { data, exitCode: EXIT.problem, report };
 }
 
 function withSource(name: string, description: string): Command {

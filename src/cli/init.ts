@@ -2,17 +2,24 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { z } from 'zod';
 import { packageName } from '../lib/own-files.ts';
 import { EXIT, failure } from './exit.ts';
+import { reporting } from './report/reporting.ts';
 import type { Terminal } from './terminal.ts';
 
 const IGNORED = ['.svc/', '.env', '.*.env', 'node_modules/'];
 
+const WRITTEN = z.strictObject({ file: z.string() });
+
 export function initCommand(terminal: Terminal): Command {
-  return new Command('init')
-    .description('write a first svc.yaml')
-    .argument('[directory]', 'where to write it', '.')
-    .action((directory: string) => {
+  return reporting(
+    new Command('init')
+      .description('write a first svc.yaml')
+      .argument('[directory]', 'where to write it', '.'),
+    terminal,
+    WRITTEN,
+    async (out, directory: string) => {
       const folder = resolve(directory);
       const file = join(folder, 'svc.yaml');
       if (existsSync(file)) {
@@ -22,10 +29,12 @@ export function initCommand(terminal: Terminal): Command {
       mkdirSync(folder, { recursive: true });
       writeFileSync(file, starter(basename(folder)), { flag: 'wx' });
       addIgnored(join(folder, '.gitignore'));
-      terminal.print(
+      out.print(
         `wrote ${file}\n\nNext:\n  ${directory === '.' ? '' : `cd ${directory} && `}${callOf(process.env)} dev`,
       );
-    });
+      return { data: { file } };
+    },
+  );
 }
 
 /** The command as it can be typed: a package that npx fetched or that is a dependency is not on PATH. */

@@ -3,6 +3,7 @@
 // instance by itself.
 import { readFile } from 'node:fs/promises';
 import { Command, InvalidArgumentError } from 'commander';
+import { z } from 'zod';
 import { generateApiKeys } from '../identity/api-key.ts';
 import { isDatabaseRole } from '../identity/claims.ts';
 import { KeyAliases } from '../identity/key-aliases.ts';
@@ -13,7 +14,38 @@ import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { requireKeys, type Environment } from './environment.ts';
 import { EXIT, failure } from './exit.ts';
 import { withOwner } from './migrate/database.ts';
+import { reporting } from './report/reporting.ts';
 import type { Terminal } from './terminal.ts';
+
+const PAIR = z.strictObject({ publishable: z.string(), secret: z.string() });
+const NEXT_KEY = z.strictObject({ kid: z.string(), signs_in_minutes: z.int() });
+const KEYS = z.strictObject({
+  keys: z.array(
+    z.strictObject({
+      kid: z.string(),
+      alg: z.string(),
+      state: z.string(),
+      imported: z.boolean(),
+      roles: z.array(z.string()).nullable(),
+      created_at: z.iso.datetime(),
+    }),
+  ),
+});
+const KID = z.strictObject({ kid: z.string() });
+const ACCEPTED = z.strictObject({ kid: z.string(), roles: z.array(z.string()) });
+const ALIAS = z.strictObject({ id: z.string(), accept_until: z.iso.datetime() });
+const ALIASES = z.strictObject({
+  aliases: z.array(
+    z.strictObject({
+      id: z.string(),
+      accept_until: z.iso.datetime(),
+      is_over: z.boolean(),
+      last_used_on: z.string().nullable(),
+    }),
+  ),
+});
+const REMOVED = z.strictObject({ id: z.string() });
+const RESET = z.strictObject({ reset: z.boolean() });
 
 /** `environment` is read when a command runs: the process environment, and the env file beside the configuration. */
 export function keysCommand(terminal: Terminal, environment: () => Environment): Command {
@@ -22,44 +54,70 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
     .addHelpText(
       'after',
       '\nExample:\n  svc keys >> .production.env\n\nThe publishable key may be in a browser. The secret key bypasses row-level security: keep it on servers.',
-    )
-    .action(() => {
-      const keys = generateApiKeys();
-      terminal.print(`SVC_PUBLISHABLE_KEY=${keys.publishable}\nSVC_SECRET_KEY=${keys.secret}`);
-    });
+    );
+  reporting(command, terminal, PAIR, async (out) => {
+    const { publishable, secret } = generateApiKeys();
+    out.print(`SVC_PUBLISHABLE_KEY=${publishable}\nSVC_SECRET_KEY=${secret}`);
+    return { data: { publishable, secret } };
+  });
   for (const child of keyringCommands(terminal, environment)) command.addCommand(child);
   return command;
 }
 
 function keyringCommands(terminal: Terminal, environment: () => Environment): Command[] {
-  const rotate = new Command('rotate')
-    .description('make the next signing key; nobody is signed out')
-    .option('--now', 'sign with it at once, before caches of other services have seen it')
-    .action(async (options: { now?: boolean }) => {
+  const rotate = reporting(
+    new Command('rotate')
+      .description('make the next signing key; nobody is signed out')
+      .option('--now', 'sign with it at once, before caches of other services have seen it'),
+    terminal,
+    NEXT_KEY,
+    async (out, options: { now?: boolean }) =>
       await withKeys(environment(), async (keys) => {
         const kid = await keys.rotate(options.now ? 'now' : 'after-standby');
-        terminal.print(
+        out.print(
           options.now
             ? `Key ${kid} signs from now on. Tokens of the earlier key stay valid until they expire.`
             : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. Tokens of the earlier key stay valid until they expire.`,
         );
-      });
-    });
-  const list = new Command('list').description('show the signing keys').action(async () => {
-    await withKeys(environment(), async (keys) => {
-      for (const key of await keys.list()) {
-        const origin = key.imported ? `, imported for ${(key.roles ?? ['users']).join(' and ')}` : '';
-        terminal.print(`${key.kid}  ${key.alg}  ${key.state}${origin}, made ${key.created_at.toISOString()}`);
-      }
-    });
-  });
-  const revoke = new Command('revoke')
-    .description('revoke a signing key at once: its tokens stop working, sessions continue when they refresh')
-    .argument('<kid>')
-    .action(async (kid: string) => {
+        return { data: { kid, signs_in_minutes: options.now ? 0 : STANDBY_MINUTES } };
+      }),
+  );
+  const list = reporting(
+    new Command('list').description('show the signing keys'),
+    terminal,
+    KEYS,
+    async (out) =>
+      await withKeys(environment(), async (keys) => {
+        const all = await keys.list();
+        for (const key of all) {
+          const origin = key.imported ? `, imported for ${(key.roles ?? ['users']).join(' and ')}` : '';
+          out.print(`${key.kid}  ${key.alg}  ${key.state}${origin}, made ${key.created_at.toISOString()}`);
+        }
+        const told = all.map(({ kid, alg, state, imported, roles, created_at: at }) => ({
+          kid,
+          alg,
+          state,
+          imported,
+          roles: roles && [...roles],
+          created_at: at.toISOString(),
+        }));
+        return { data: { keys: told } };
+      }),
+  );
+  const revoke = reporting(
+    new Command('revoke')
+      .description(
+        'revoke a signing key at once: its tokens stop working, sessions continue when they refresh',
+      )
+      .argument('<kid>'),
+    terminal,
+    KID,
+    async (out, kid: string) => {
       await withKeys(environment(), async (keys) => await keys.revoke(kid));
-      terminal.print(`Key ${kid} is revoked.`);
-    });
+      out.print(`Key ${kid} is revoked.`);
+      return { data: { kid } };
+    },
+  );
   const importKey = new Command('import')
     .description('accept the tokens of another product, by its shared secret (HS256) or its public JWK')
     .option('--secret-file <path>', 'file with the shared secret')
@@ -68,8 +126,12 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       '--roles <list>',
       'roles its tokens may have; service_role passes every policy',
       'authenticated,anon',
-    )
-    .action(async (options: { secretFile?: string; jwkFile?: string; roles: string }) => {
+    );
+  reporting(
+    importKey,
+    terminal,
+    ACCEPTED,
+    async (out, options: { secretFile?: string; jwkFile?: string; roles: string }) => {
       const { secretFile, jwkFile } = options;
       const file = secretFile ?? jwkFile;
       if (file === undefined || (secretFile !== undefined && jwkFile !== undefined)) {
@@ -77,12 +139,14 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       }
       const text = (await readFile(file, 'utf8')).trim();
       const imported = secretFile === undefined ? { jwk: parseJwk(text, file) } : { sharedSecret: text };
-      await withKeys(environment(), async (keys) => {
+      return await withKeys(environment(), async (keys) => {
         const roles = parseRoles(options.roles);
         const kid = await keys.importKey(imported, roles);
-        terminal.print(`Key ${kid} is accepted for ${roles.join(' and ')} until you revoke it.`);
+        out.print(`Key ${kid} is accepted for ${roles.join(' and ')} until you revoke it.`);
+        return { data: { kid, roles } };
       });
-    });
+    },
+  );
   return [
     rotate,
     list,
@@ -101,41 +165,52 @@ function aliasCommand(terminal: Terminal, environment: () => Environment): Comma
   const alias = new Command('alias').description(
     'accept the publishable key of a former product beside the own one, for a while',
   );
-  const withAliases = async (work: (aliases: KeyAliases) => Promise<void>): Promise<void> =>
+  const withAliases = async <T>(work: (aliases: KeyAliases) => Promise<T>): Promise<T> =>
     await withDatabase(environment(), (db) => work(new KeyAliases(db)));
-  alias
+  const add = alias
     .command('add')
     .description(
       'accept the anon key or sb_publishable_ key of a Supabase project; repeated, it moves the end',
     )
     .requiredOption('--key-file <path>', 'file with the key')
-    .option('--days <number>', 'how long', parseDays, ALIAS_DAYS)
-    .action(async ({ keyFile, days }: { keyFile: string; days: number }) => {
-      const key = (await readFile(keyFile, 'utf8')).trim();
-      await withAliases(async (aliases) => {
-        const { id, accept_until: until } = await aliases.add(key, days);
-        terminal.print(`Alias ${id} is accepted as the publishable key until ${until.toISOString()}.`);
-      });
+    .option('--days <number>', 'how long', parseDays, ALIAS_DAYS);
+  reporting(add, terminal, ALIAS, async (out, options: { keyFile: string; days: number }) => {
+    const key = (await readFile(options.keyFile, 'utf8')).trim();
+    return await withAliases(async (aliases) => {
+      const { id, accept_until: until } = await aliases.add(key, options.days);
+      out.print(`Alias ${id} is accepted as the publishable key until ${until.toISOString()}.`);
+      return { data: { id, accept_until: until.toISOString() } };
     });
-  alias
+  });
+  const list = alias
     .command('list', { isDefault: true })
-    .description('show the aliases, and when each was used for the last time')
-    .action(async () => {
+    .description('show the aliases, and when each was used for the last time');
+  reporting(
+    list,
+    terminal,
+    ALIASES,
+    async (out) =>
       await withAliases(async (aliases) => {
-        for (const { id, accept_until: until, is_over: isOver, last_used_on: day } of await aliases.list()) {
+        const all = await aliases.list();
+        for (const { id, accept_until: until, is_over: isOver, last_used_on: day } of all) {
           const used = day === null ? 'never used' : `last used on ${day}`;
-          terminal.print(`${id}  ${isOver ? 'ended' : 'accepted until'} ${until.toISOString()}, ${used}`);
+          out.print(`${id}  ${isOver ? 'ended' : 'accepted until'} ${until.toISOString()}, ${used}`);
         }
-      });
-    });
-  alias
-    .command('remove')
-    .description('end an alias at once')
-    .argument('<id>')
-    .action(async (id: string) => {
-      await withAliases(async (aliases) => await aliases.remove(id));
-      terminal.print(`Alias ${id} is removed.`);
-    });
+        const told = all.map(({ id, accept_until: until, is_over: isOver, last_used_on: day }) => ({
+          id,
+          accept_until: until.toISOString(),
+          is_over: isOver,
+          last_used_on: day,
+        }));
+        return { data: { aliases: told } };
+      }),
+  );
+  const remove = alias.command('remove').description('end an alias at once').argument('<id>');
+  reporting(remove, terminal, REMOVED, async (out, id: string) => {
+    await withAliases(async (aliases) => await aliases.remove(id));
+    out.print(`Alias ${id} is removed.`);
+    return { data: { id } };
+  });
   return alias;
 }
 
@@ -147,40 +222,41 @@ function parseDays(text: string): number {
 
 /** `svc keys reset`: for when the secret that sealed the keyring is lost. */
 function resetCommand(terminal: Terminal, environment: () => Environment): Command {
-  return new Command('reset')
+  const command = new Command('reset')
     .description(
       'make a new keyring when the secret of the old one is lost: signs everybody out, makes second factors unusable',
     )
-    .option('--yes', 'really do it')
-    .action(async (options: { yes?: boolean }) => {
-      if (!options.yes) {
-        throw failure(
-          EXIT.misuse,
-          'this signs everybody out and makes every second factor unusable',
-          'Add --yes to do it. If you still have the earlier secret, set SVC_SECRET_KEY_PREVIOUS instead.',
-        );
-      }
-      const env = environment();
-      await withDatabase(env, async (db) => {
-        await Keyring.open(db, secretsOf(env), 'replace');
-      });
-      terminal.print(
-        'The keyring is new. Users sign in again; second factors must be removed by an admin and enrolled again.',
+    .option('--yes', 'really do it');
+  return reporting(command, terminal, RESET, async (out, options: { yes?: boolean }) => {
+    if (!options.yes) {
+      throw failure(
+        EXIT.misuse,
+        'this signs everybody out and makes every second factor unusable',
+        'Add --yes to do it. If you still have the earlier secret, set SVC_SECRET_KEY_PREVIOUS instead.',
       );
+    }
+    const env = environment();
+    await withDatabase(env, async (db) => {
+      await Keyring.open(db, secretsOf(env), 'replace');
     });
-}
-
-async function withKeys(env: Environment, work: (keys: SigningKeys) => Promise<void>): Promise<void> {
-  await withDatabase(env, async (db) => {
-    const keyring = await Keyring.open(db, secretsOf(env));
-    const keys = new SigningKeys(db, keyring.box('signing keys'));
-    await keys.load();
-    await work(keys);
+    out.print(
+      'The keyring is new. Users sign in again; second factors must be removed by an admin and enrolled again.',
+    );
+    return { data: { reset: true } };
   });
 }
 
-async function withDatabase(env: Environment, work: (db: OwnerDatabase) => Promise<void>): Promise<void> {
-  await withOwner(env, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
+async function withKeys<T>(env: Environment, work: (keys: SigningKeys) => Promise<T>): Promise<T> {
+  return await withDatabase(env, async (db) => {
+    const keyring = await Keyring.open(db, secretsOf(env));
+    const keys = new SigningKeys(db, keyring.box('signing keys'));
+    await keys.load();
+    return await work(keys);
+  });
+}
+
+async function withDatabase<T>(env: Environment, work: (db: OwnerDatabase) => Promise<T>): Promise<T> {
+  return await withOwner(env, process.cwd(), { applicationName: 'svc-keys', max: 2 }, work);
 }
 
 function secretsOf(env: Environment): KeyringSecrets {

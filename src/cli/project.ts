@@ -13,6 +13,7 @@ import type { ModelDigest } from '../migrate/state/applied-state.ts';
 import { digestConfig, rememberDigest } from '../migrate/state/config-digest.ts';
 import type { Environment } from './environment.ts';
 import { CommandFailure, EXIT, failure } from './exit.ts';
+import { mistakeProblems } from './report/mistake-problems.ts';
 import type { Terminal } from './terminal.ts';
 
 export type Project = {
@@ -78,6 +79,8 @@ export function acceptProject(
     throw new CommandFailure(
       options.mistakesExit ?? EXIT.badConfiguration,
       `${renderMistakes(loaded.mistakes, report)}\n\n${total}`,
+      undefined,
+      mistakeProblems(loaded.mistakes, source.name),
     );
   }
   const warnings = [...unset, ...loaded.warnings];

@@ -1,6 +1,7 @@
 // `svc validate`: the structural check of the file, without a database.
 import { relative } from 'node:path';
 import { Command, Option } from 'commander';
+import { z } from 'zod';
 import type { Config } from '../config/config.ts';
 import { annotations } from '../config/mistakes/annotations.ts';
 import { sarif } from '../config/mistakes/sarif.ts';
@@ -9,7 +10,9 @@ import { CommandFailure, EXIT } from './exit.ts';
 import { foundIn, modesToRead, readEveryMode } from './every-mode.ts';
 import { modeOption, type ModeOption } from './mode-option.ts';
 import { acceptProject, readProject, type ProjectOptions, type ReadProject } from './project.ts';
-import { asJson, mistakeProblems } from './report/json-report.ts';
+import { asJson } from './report/json-report.ts';
+import { mistakeProblems } from './report/mistake-problems.ts';
+import { describesJson } from './report/reporting.ts';
 import type { Terminal } from './terminal.ts';
 
 type Options = ModeOption & {
@@ -21,9 +24,19 @@ type Options = ModeOption & {
   format: 'text' | 'json' | 'github' | 'sarif';
 };
 
+/** Counts are absent where the file has mistakes. */
+const SUMMARY = z.strictObject({
+  file: z.string(),
+  tables: z.int().optional(),
+  buckets: z.int().optional(),
+  rpc: z.int().optional(),
+  functions: z.int().optional(),
+});
+
 export function validateCommand(terminal: Terminal): Command {
   const { CI, GITHUB_ACTIONS } = process.env;
-  return new Command('validate')
+  const command = describesJson(new Command('validate'), SUMMARY);
+  return command
     .description('check svc.yaml without a database; every mistake is named with its line')
     .option('-c, --config <location>', 'file, https:// or s3:// location of the configuration')
     .option('--strict', 'an open table (no rls key) is an error, not a warning')
@@ -97,7 +110,7 @@ function nameOf({ source }: ReadProject): string {
   return source.directory === undefined ? source.name : relative(process.cwd(), source.name);
 }
 
-function summary(read: ReadProject): object {
+function summary(read: ReadProject): z.infer<typeof SUMMARY> {
   const file = nameOf(read);
   if (!read.loaded.ok) return { file };
   const { tables, storage, rpc, functions } = read.loaded.config;

@@ -24,12 +24,14 @@ export function roleAddresses({ data, direct, read }: DatabaseAddresses, role: L
   };
 }
 
-/** Of the role that `svc mcp` reads as. */
-export function readerPassword(address: DatabaseAddress): string | null {
-  return rolePassword(address, 'svc_reader');
+type ToolRole = 'svc_reader' | 'svc_asker';
+
+/** Of the roles that `svc mcp` runs statements as. */
+export function toolPassword(address: DatabaseAddress, role: ToolRole): string | null {
+  return rolePassword(address, role);
 }
 
-function rolePassword({ password }: DatabaseAddress, role: LoginRole | 'svc_reader'): string | null {
+function rolePassword({ password }: DatabaseAddress, role: LoginRole | ToolRole): string | null {
   if (password === undefined) return null;
   return createHmac('sha256', password).update(`svc role password\0${role}`).digest('base64url');
 }

@@ -1,5 +1,6 @@
-// `svc_reader`: a login that can read and nothing else, for tools that run statements which nobody has looked at. Made when
-// such a tool first asks for it. It is a member of no role, so there is nothing it could become.
+// Logins for tools that run statements which nobody has looked at; made when such a tool first asks for them. `svc_reader`
+// reads and is a member of no role, so there is nothing it could become. `svc_asker` may become what requests run as; it is
+// not `authenticator`, because a role may end the connections of its own kind.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
@@ -7,12 +8,19 @@ import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, join, literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { untilNoRace } from './cluster-race.ts';
-import { readerPassword } from './passwords.ts';
+import { toolPassword } from './passwords.ts';
 import { asAdministrator } from './provision.ts';
 import { scramVerifier } from './scram.ts';
 
 const READER = 'svc_reader';
-const MAKE = `create role ${READER} login noinherit bypassrls`;
+const ASKER = 'svc_asker';
+const API_ROLES = ['anon', 'authenticated', 'service_role'];
+type ToolRole = typeof READER | typeof ASKER;
+
+const MAKE: Readonly<Record<ToolRole, string>> = {
+  svc_reader: `create role ${READER} login noinherit bypassrls`,
+  svc_asker: `create role ${ASKER} login noinherit in role ${API_ROLES.join(', ')}`,
+};
 
 /** Of users what tells who they are: no hashes, no tokens. */
 const USER_COLUMNS = [
@@ -28,60 +36,83 @@ const USER_COLUMNS = [
   'raw_user_meta_data',
 ];
 
-type Found = { readonly elevated: boolean; readonly bypassrls: boolean; readonly member: boolean };
-
-/** Where it connects. `schemas`: whose tables it may read. */
+/** Where the reader connects. `schemas`: whose tables it may read. */
 export async function provideReader(
   addresses: DatabaseAddresses,
   owner: OwnerDatabase,
   schemas: readonly string[],
 ): Promise<DatabaseAddress> {
+  const address = await provideLogin(addresses, READER);
+  // Several queries at once, or another instance, may give the same.
+  await untilNoRace(() => grantReading(owner, schemas));
+  return address;
+}
+
+/** Where statements as a caller connect. */
+export async function provideAsker(addresses: DatabaseAddresses): Promise<DatabaseAddress> {
+  return await provideLogin(addresses, ASKER);
+}
+
+async function provideLogin(addresses: DatabaseAddresses, role: ToolRole): Promise<DatabaseAddress> {
   const { direct } = addresses;
-  const password = readerPassword(direct);
+  const password = toolPassword(direct, role);
   await asAdministrator(addresses, async (admin) => {
     try {
       await untilNoRace(async () => {
-        if ((await find(admin)) === undefined) await admin.query(raw(MAKE));
+        if ((await find(admin, role)) === undefined) await admin.query(raw(MAKE[role]));
         if (password !== null)
-          await admin.query(sql`alter role ${ident(READER)} password ${literal(scramVerifier(password))}`);
+          await admin.query(sql`alter role ${ident(role)} password ${literal(scramVerifier(password))}`);
       });
     } catch (error) {
       if (!isDatabaseError(error, 'insufficient_privilege')) throw error;
       throw new Problem(
         'missing_rights',
         500,
-        `The role "${direct.user}" may not make ${READER}: ${error.message}`,
+        `The role "${direct.user}" may not make ${role}: ${error.message}`,
         {
           cause: error,
-          hint: `Run as a superuser, once: ${MAKE}; grant ${READER} to ${direct.user} with admin option;`,
+          hint: `Run as a superuser, once: ${MAKE[role]}; grant ${role} to ${direct.user} with admin option;`,
         },
       );
     }
-    const found = await find(admin);
-    if (found === undefined || found.elevated || found.member)
-      throw new Problem('unsafe_session', 500, `${READER} may do more than read`, {
-        hint: `Take its memberships and attributes from it: drop role ${READER}, and it is made anew.`,
+    const found = await find(admin, role);
+    const isAsMade =
+      found?.elevated === false &&
+      found.bypassrls === (role === READER) &&
+      found.member.every((one) => role === ASKER && API_ROLES.includes(one));
+    if (!isAsMade)
+      throw new Problem('unsafe_session', 500, `${role} may do more than it was made for`, {
+        hint: `Take its memberships and attributes from it: drop role ${role}, and it is made anew.`,
       });
   });
-  // Several queries at once, or another instance, may give the same.
-  await untilNoRace(() => grantReading(owner, schemas));
-  return direct.as(READER, password ?? undefined);
+  return direct.as(role, password ?? undefined);
 }
 
-async function find(admin: Queryable): Promise<Found | undefined> {
+type Found = { readonly elevated: boolean; readonly bypassrls: boolean; readonly member: readonly string[] };
+
+async function find(admin: Queryable, role: ToolRole): Promise<Found | undefined> {
   const [found] = await admin.query<Found>(sql`
     select rolsuper or rolcreaterole or rolcreatedb or rolreplication as elevated, rolbypassrls as bypassrls,
-      exists (select from pg_auth_members where member = r.oid) as member
-    from pg_roles r where rolname = ${READER}`);
+      array(select roleid::regrole::text from pg_auth_members where member = r.oid) as member
+    from pg_roles r where rolname = ${role}`);
   return found;
 }
 
 async function grantReading(owner: OwnerDatabase, schemas: readonly string[]): Promise<void> {
-  const all = join([...new Set(['public', ...schemas])].map((name) => ident(name)));
+  const names = [...new Set(['public', ...schemas])];
+  const all = join(names.map((name) => ident(name)));
   const reader = ident(READER);
   await owner.transaction(async (transaction) => {
     await transaction.query(sql`grant usage on schema ${all}, auth, storage to ${reader}`);
-    await transaction.query(sql`grant select on all tables in schema ${all} to ${reader}`);
+    // Not `on all tables`: somebody else's are not the owner's to give, and one of them would refuse them all.
+    const tables = await transaction.query<{ schema: string; name: string }>(sql`
+      select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = any(${names}::name[]) and c.relkind in ('r', 'p', 'v', 'm', 'f')
+        and pg_has_role(c.relowner, 'usage') and not has_table_privilege(${READER}, c.oid, 'select')`);
+    if (tables.length > 0) {
+      const named = join(tables.map(({ schema, name }) => sql`${ident(schema)}.${ident(name)}`));
+      await transaction.query(sql`grant select on ${named} to ${reader}`);
+    }
     await transaction.query(
       sql`grant select (${join(USER_COLUMNS.map((name) => ident(name)))}) on auth.users to ${reader}`,
     );

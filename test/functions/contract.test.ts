@@ -68,6 +68,8 @@ beforeAll(async () => {
           console.log('the key is ' + ctx.env.KEY + ' and ' + req.headers.authorization);
           return {};
         };`,
+      'functions/own.ts':
+        "import { defineFunction, testFunction } from 'svcyaml';\nconst inner = defineFunction(() => ({ body: 'inner' }));\nexport default defineFunction(async () => ({ body: [await (await testFunction(inner)).text()] }));",
       'functions/broken.js': 'export default async () => { syntax error',
       'functions/nodefault.js': 'export const handler = 1;',
     },
@@ -77,6 +79,7 @@ beforeAll(async () => {
   guarded: { runtime: node, file: functions/guarded.js, auth_required: true }
   typed: { runtime: node, file: functions/typed.ts }
   logs: { runtime: node, file: functions/logs.js, env: { KEY: "\${SVC_ENV_KEY}" } }
+  own: { runtime: node, file: functions/own.ts }
   broken: { runtime: node, file: functions/broken.js }
   nodefault: { runtime: node, file: functions/nodefault.js }
 `,
@@ -190,6 +193,10 @@ describe('the request', () => {
     expect((await world.call('')).status).toBe(404);
     expect((await world.call('__proto__')).status).toBe(404);
   });
+});
+
+test('a handler may import the package although nobody installed it beside it', async () => {
+  expect((await world.call('own')).json).toEqual(['inner']);
 });
 
 describe('the answer', () => {

@@ -96,7 +96,9 @@ test('a table that the role may not read is named, and counts are of what is the
       '--json',
     );
     expect(code).toBe(0);
-    const { moves, decide, stays } = JSON.parse(output) as Record<string, Array<Record<string, unknown>>>;
+    const { moves, decide, stays } = (
+      JSON.parse(output) as { data: Record<string, Array<Record<string, unknown>>> }
+    ).data;
     expect(moves).toContainEqual({ what: 'users', count: 4 });
     expect(decide).toContainEqual(expect.objectContaining({ what: 'single sign-on users', count: 1 }));
     expect(stays).toContainEqual({

@@ -23,6 +23,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { hasChromium, launchChromium } from '../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { OF_THE_MACHINE } from '../support/machine-environment.ts';
 import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -40,25 +41,46 @@ beforeAll(() => {
 }, INSTALL_TIMEOUT_MS);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** With the Node of the machine, and without what the npm that runs these tests has set. */
-const OF_THE_MACHINE = {
-  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
-  PATH: (process.env['PATH'] ?? '')
-    .split(':')
-    .filter((one) => !one.endsWith('node_modules/.bin'))
-    .join(':'),
-};
-
-/** What npm said that is about us. */
-function install(directory: string): string[] {
-  const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--loglevel=warn'], {
+/** What npm warned of. */
+function install(directory: string, ...options: readonly string[]): string {
+  const args = ['install', '--no-audit', '--no-fund', '--loglevel=warn', ...options];
+  const { status, stderr } = spawnSync('npm', args, {
     cwd: directory,
     encoding: 'utf8',
     env: OF_THE_MACHINE,
   });
   expect(status, stderr).toBe(0);
-  return stderr.split('\n').filter((line) => /svcyaml|libpg-query|@node-rs/.test(line));
+  return stderr;
 }
+
+/** Lines about what is ours. Libraries of pages may ask for a newer Node than the machine's; they run in browsers. */
+const aboutUs = (warned: string): string[] =>
+  warned.split('\n').filter((line) => /svcyaml|libpg-query|@node-rs/.test(line));
+
+/** A project that has the package and nothing else. */
+function makeHome(name: string): string {
+  const home = join(folder, name);
+  mkdirSync(home);
+  const dependencies = { svcyaml: tarball('svcyaml') };
+  const optionalDependencies = { '@svcyaml/node': tarball('svcyaml-node') };
+  writeFileSync(
+    join(home, 'package.json'),
+    JSON.stringify({ private: true, type: 'module', dependencies, optionalDependencies }),
+  );
+  return home;
+}
+
+/** A Node for old machines, where there is one. */
+const nodesIn = (home: string): string[] =>
+  readdirSync(join(home, 'node_modules')).filter((name) => /^node(?:-bin)?-(?:linux|darwin|win)/.test(name));
+
+const PIXEL = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+);
+const IMAGE_APP = `version: 1
+storage: { pictures: { public: true, rls: [{ operations: [select, insert], check: "true" }] } }
+`;
 
 function weightOf(path: string): number {
   const stats = lstatSync(path);
@@ -73,15 +95,8 @@ describe('the package', () => {
   let svc: SvcProcess | undefined;
 
   beforeAll(async () => {
-    home = join(folder, 'home');
-    mkdirSync(home);
-    const dependencies = { svcyaml: tarball('svcyaml') };
-    const optionalDependencies = { '@svcyaml/node': tarball('svcyaml-node') };
-    writeFileSync(
-      join(home, 'package.json'),
-      JSON.stringify({ private: true, type: 'module', dependencies, optionalDependencies }),
-    );
-    expect(install(home)).toEqual([]);
+    home = makeHome('home');
+    expect(install(home)).toBe('');
     launcher = join(home, 'node_modules/svcyaml/bin/svc.js');
     database = await createDatabase();
   }, INSTALL_TIMEOUT_MS);
@@ -90,23 +105,74 @@ describe('the package', () => {
     await database?.drop();
   });
 
-  test('is small: at most 60 MB, PostgreSQL and a Node for old machines left out', () => {
+  test('is small: below 40 MB and 16 packages, PostgreSQL and a Node for old machines left out', () => {
     const modules = join(home, 'node_modules');
-    const nodes = readdirSync(modules).filter((name) => /^node(?:-bin)?-(?:linux|darwin|win)/.test(name));
+    const nodes = nodesIn(home);
     const all = weightOf(modules) - nodes.reduce((sum, name) => sum + weightOf(join(modules, name)), 0);
-    expect(all / MEGABYTE).toBeLessThan(60);
+    expect(all / MEGABYTE).toBeLessThan(40);
+    const packages = Object.keys(
+      (JSON.parse(readFileSync(join(modules, '.package-lock.json'), 'utf8')) as { packages: object })
+        .packages,
+    );
+    expect(packages.filter((one) => existsSync(join(home, one))).length - nodes.length).toBeLessThanOrEqual(
+      15,
+    );
     expect(weightOf(join(modules, 'svcyaml')) / MEGABYTE).toBeLessThan(12);
     const machine = execFileSync('node', ['--version'], { encoding: 'utf8', env: OF_THE_MACHINE });
     expect(nodes.length > 0).toBe(Number.parseInt(machine.slice(1), 10) < 22);
   });
 
-  test('can be installed again from the lock file: what it needs is there for every platform', () => {
-    const { status, stderr } = spawnSync('npm', ['ci', '--dry-run', '--no-audit', '--no-fund'], {
-      cwd: home,
-      encoding: 'utf8',
-      env: OF_THE_MACHINE,
+  test('the lock file of one Node installs under another: a Node comes along only where it is needed', () => {
+    const npm = realpathSync(
+      execFileSync('which', ['npm'], { encoding: 'utf8', env: OF_THE_MACHINE }).trim(),
+    );
+    const again = join(folder, 'again');
+    mkdirSync(again);
+    for (const file of ['package.json', 'package-lock.json']) cpSync(join(home, file), join(again, file));
+    const ci = (command: string, ...args: readonly string[]): void => {
+      const { status, stderr } = spawnSync(command, [...args, 'ci', '--no-audit', '--no-fund'], {
+        cwd: again,
+        encoding: 'utf8',
+        env: OF_THE_MACHINE,
+      });
+      expect([status, stderr]).toEqual([0, '']);
+    };
+    ci(NODE, npm);
+    expect(nodesIn(again)).toEqual([]);
+    ci('npm');
+    expect(nodesIn(again)).toEqual(nodesIn(home));
+  });
+
+  test('without optional packages people sign up, and a transformation is refused with a code', async () => {
+    const small = makeHome('small');
+    expect(install(small, '--omit=optional')).toBe('');
+    expect(weightOf(join(small, 'node_modules')) / MEGABYTE).toBeLessThan(20);
+    writeFileSync(join(small, 'svc.yaml'), IMAGE_APP);
+    const other = await createDatabase();
+    const running = await startSvc({
+      command: 'dev',
+      config: join(small, 'svc.yaml'),
+      cwd: small,
+      launcher: join(small, 'node_modules/svcyaml/bin/svc.js'),
+      env: { SVC_DATABASE_URL: other.url },
     });
-    expect(status, stderr).toBe(0);
+    try {
+      const client = createClient(running.url, running.publishableKey, { auth: { persistSession: false } });
+      const credentials = { email: 'ann@example.com', password: 'correct horse battery' };
+      expect((await client.auth.signUp(credentials)).error).toBeNull();
+      expect((await client.auth.signInWithPassword(credentials)).error).toBeNull();
+      const pictures = client.storage.from('pictures');
+      expect((await pictures.upload('a.png', PIXEL, { contentType: 'image/png' })).error).toBeNull();
+      const { data } = pictures.getPublicUrl('a.png', { transform: { width: 8 } });
+      const refused = await fetch(data.publicUrl);
+      expect([refused.status, await refused.json()]).toEqual([
+        403,
+        expect.objectContaining({ code: 'FeatureNotEnabled' }),
+      ]);
+    } finally {
+      await running.stop();
+      await other.drop();
+    }
   });
 
   test('has its documentation, schema and licences inside, and nothing of the workshop', () => {
@@ -121,9 +187,13 @@ describe('the package', () => {
       'sbom.cdx.json',
       'docs/configuration.md',
       'schema/svc.schema.json',
+      'dist/types/package/index.d.ts',
+      'deploy/Containerfile',
+      'deploy/compose.yaml',
+      'deploy/svc.service',
     ])
       expect(inside).toContain(file);
-    expect(inside.filter((file) => /\.map$|\.test\.|^src\/|^docs\/decisions/.test(file))).toEqual([]);
+    expect(inside.filter((file) => /\.map$|\.test\.|^src\/|^test\/|^docs\/decisions/.test(file))).toEqual([]);
     const read = (file: string): string => readFileSync(join(home, 'node_modules/svcyaml', file), 'utf8');
     const { components } = JSON.parse(read('sbom.cdx.json')) as { components: { name: string }[] };
     expect(components.map(({ name }) => name)).toEqual(
@@ -141,15 +211,18 @@ describe('the package', () => {
     mkdirSync(directory);
     writeFileSync(
       join(directory, 'hello.ts'),
-      `import { defineFunction, type Context } from 'svcyaml';
+      `import { defineFunction, testFunction, type Context } from 'svcyaml';
 export default defineFunction<'PLACE'>(async (req, ctx) => ({ status: 200, body: { at: ctx.env.PLACE, who: ctx.claims?.sub ?? null, size: req.rawBody.length } }));
+export const answer: Response = await testFunction(defineFunction<'PLACE'>(() => ({})), { env: { PLACE: 'here' } });
+// @ts-expect-error the handler has no such variable
+void testFunction(defineFunction<'PLACE'>(() => ({})), { env: { NAME: 'Ann' } });
 // @ts-expect-error a status is a number
 export const wrong = defineFunction(() => ({ status: 'fine' }));
 export const name = (ctx: Context): string => ctx.clientAddress;
 `,
     );
     const module = resolution === 'bundler' ? 'esnext' : resolution;
-    const options = `--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --skipLibCheck --target es2023 --module ${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} --types node`;
+    const options = `--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --target es2023 --module ${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} --types node`;
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
     execFileSync(process.execPath, [tsc, ...options.split(' '), 'hello.ts'], { cwd: directory });
   });
@@ -165,7 +238,8 @@ export const name = (ctx: Context): string => ctx.clientAddress;
   });
 
   test('serves an app to the client library: sign-up, rows, files, SQL, code, page', async () => {
-    const app = join(home, 'app');
+    // Not below the package, as where it is installed for the whole machine.
+    const app = join(folder, 'app');
     mkdirSync(join(app, 'functions'), { recursive: true });
     writeFileSync(
       join(app, 'svc.yaml'),
@@ -208,12 +282,8 @@ functions:
       { text: 'first' },
     ]);
     expect((await client.rpc('twice', { n: 21 })).data).toBe(42);
-    const pixel = Buffer.from(
-      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
-      'base64',
-    );
     expect(
-      (await client.storage.from('pictures').upload('a.png', pixel, { contentType: 'image/png' })).error,
+      (await client.storage.from('pictures').upload('a.png', PIXEL, { contentType: 'image/png' })).error,
     ).toBeNull();
     const { data } = client.storage.from('pictures').getPublicUrl('a.png', { transform: { width: 8 } });
     expect((await fetch(data.publicUrl)).status).toBe(200);
@@ -362,7 +432,7 @@ describe('npm create', () => {
     () => {
       create('whole', '--yes', '--no-install', '--template', 'shop');
       const app = join(folder, 'whole');
-      expect(install(app)).toEqual([]);
+      expect(aboutUs(install(app))).toEqual([]);
       for (const [command, ...args] of [['svc', 'validate'], ['tsc'], ['vite', 'build']] as const) {
         const path = `${join(app, 'node_modules/.bin')}:${OF_THE_MACHINE.PATH}`;
         const ran = spawnSync(command, args, {
@@ -377,6 +447,54 @@ describe('npm create', () => {
     INSTALL_TIMEOUT_MS,
   );
 
+  test(
+    'an API: installed without a warning, its tests and types hold, its functions answer, and it is bundled',
+    async () => {
+      const at = { cwd: folder, encoding: 'utf8', env: OF_THE_MACHINE } as const;
+      const args = [join(RELEASE, 'create-svcyaml/index.js'), 'an-api', '--yes', '--template', 'api'];
+      const made = spawnSync('node', args, at);
+      expect([made.status, made.stderr]).toEqual([0, '']);
+      expect(made.stdout).toContain('cd an-api');
+      const app = join(folder, 'an-api');
+      for (const script of ['test', 'check']) {
+        const ran = spawnSync('npm', ['run', script], { ...at, cwd: app });
+        expect([ran.status, ran.status === 0 ? '' : ran.stdout + ran.stderr]).toEqual([0, '']);
+      }
+      const database = await createDatabase();
+      const launcher = join(app, 'node_modules/svcyaml/bin/svc.js');
+      const env = { SVC_DATABASE_URL: database.url };
+      const running = await startSvc({
+        command: 'dev',
+        config: join(app, 'svc.yaml'),
+        cwd: app,
+        launcher,
+        env,
+      });
+      try {
+        const client = createClient(running.url, running.publishableKey, { auth: { persistSession: false } });
+        await client.auth.signUp({ email: 'ann@example.com', password: 'correct horse battery' });
+        const ordered = await client.from('orders').insert([
+          { item: 'Tea', price: 3 },
+          { item: 'Milk', price: 4 },
+        ]);
+        expect(ordered.error).toBeNull();
+        const { data } = await client.functions.invoke('total', { method: 'GET' });
+        expect(data).toEqual({ orders: 2, total: 7 });
+        expect((await client.from('orders').insert({ item: 'Tea', price: 3, paid: true })).error?.code).toBe(
+          '42501',
+        );
+        const unsigned = await fetch(`${running.url}/functions/v1/payment`, { method: 'POST', body: '{}' });
+        expect(unsigned.status).toBe(401);
+      } finally {
+        await running.stop();
+        await database.drop();
+      }
+      const bundled = await runSvc(['bundle', '--no-write'], { cwd: app, launcher, env });
+      expect(bundled).toMatchObject({ code: 0 });
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+
   test.skipIf(!hasChromium())(
     'a page that works at its first start',
     async () => {
@@ -384,7 +502,7 @@ describe('npm create', () => {
       const app = join(folder, 'My App');
       expect(readFileSync(join(app, 'package.json'), 'utf8')).toContain('"name": "my-app"');
       expect(dependenciesOf(app)['svcyaml']).toBe(tarball('svcyaml'));
-      expect(install(app)).toEqual([]);
+      expect(aboutUs(install(app))).toEqual([]);
 
       const [api, page] = [await freePort(), await freePort()];
       // As npm runs it, but without npm, which a signal would not pass.

@@ -28,9 +28,9 @@ describe('svc doctor', () => {
     });
   const findings = async (env: Record<string, string> = {}): Promise<Map<string, Finding>> => {
     const { code, output } = await run(['doctor', '--json'], env);
-    const { ok, findings: found } = JSON.parse(output) as { ok: boolean; findings: Finding[] };
+    const { ok, data } = JSON.parse(output) as { ok: boolean; data: { findings: Finding[] } };
     expect(code).toBe(ok ? 0 : 1);
-    return new Map(found.map((finding) => [finding.id, finding]));
+    return new Map(data.findings.map((finding) => [finding.id, finding]));
   };
 
   beforeAll(async () => {
@@ -122,8 +122,8 @@ describe('svc doctor', () => {
       });
       expect(readFileSync(ignore, 'utf8')).toBe('node_modules');
       const { output } = await run(['doctor', '--fix', '--json'], {});
-      const { findings: found } = JSON.parse(output) as { findings: Finding[] };
-      const of = (id: string): Finding | undefined => found.find((one) => one.id === id);
+      const { data } = JSON.parse(output) as { data: { findings: Finding[] } };
+      const of = (id: string): Finding | undefined => data.findings.find((one) => one.id === id);
       expect(of('git')).toMatchObject({
         level: 'ok',
         says: expect.stringContaining('repaired: git would take'),

@@ -1,6 +1,6 @@
 // `svc mcp`, spoken to by the protocol's own client library: what it tells of a project, and that nothing an assistant says
 // changes anything.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
@@ -133,6 +133,31 @@ describe('svc mcp', () => {
     expect((await call(open, 'read_doc', { page: '../package.json' })).isError).toBe(true);
     expect((await call(open, 'doctor')).text).toContain('"id": "migrations"');
   });
+
+  test('the file, the types and the pages are resources, too', async () => {
+    const { resources } = await open.listResources();
+    expect(resources.map(({ uri }) => uri)).toEqual(
+      expect.arrayContaining(['svc://config', 'svc://types', 'svc://docs/operations/backup.md']),
+    );
+    const read = async (uri: string): Promise<unknown> => (await open.readResource({ uri })).contents[0];
+    expect(await read('svc://config')).toMatchObject({ text: YAML });
+    expect(await read('svc://types')).toMatchObject({ text: expect.stringContaining('notes: {') });
+    expect(await read('svc://docs/operations/backup.md')).toMatchObject({
+      mimeType: 'text/markdown',
+      text: expect.stringMatching(/^# /),
+    });
+    await expect(read('svc://docs/../package.json')).rejects.toThrow();
+  });
+
+  test.each(['claude', 'cursor', 'vscode'])(
+    'install prints what %s needs, and writes nothing',
+    async (name) => {
+      const { code, output } = await runSvc(['mcp', 'install', name], { cwd: folder });
+      expect(code).toBe(0);
+      expect(output).toMatch(/"--no-install",\s+"svc",\s+"mcp"/);
+      expect(readdirSync(folder).filter((file) => /mcp|cursor|vscode/.test(file))).toEqual([]);
+    },
+  );
 
   test('rows, as the reader and as callers', async () => {
     const count = 'select count(*)::int as n from notes';

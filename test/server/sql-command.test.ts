@@ -40,7 +40,7 @@ describe('svc sql', () => {
   const rowsOf = async (...args: readonly string[]): Promise<unknown> => {
     const { code, output } = await sql('--json', ...args);
     expect(code, output).toBe(0);
-    return (JSON.parse(output) as { rows: unknown }).rows;
+    return (JSON.parse(output) as { data: { rows: unknown } }).data.rows;
   };
 
   beforeAll(async () => {

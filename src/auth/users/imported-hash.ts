@@ -1,14 +1,19 @@
 // Verifying stored password hashes, and which ones may be imported from elsewhere.
 import { createCipheriv, scrypt, timingSafeEqual } from 'node:crypto';
+import { Problem } from '../../problem/problem.ts';
 import { problems } from '../problem.ts';
+import { argon2, hasNativeHalf, type Resolve } from './argon2.ts';
 
-// Native code, loaded at the first password: it costs 10 MB that a server without passwords need not hold.
-export const argon2 = () => import('@node-rs/argon2');
 const bcrypt = () => import('@node-rs/bcrypt');
 
-export async function verifyHash(password: string, hash: string): Promise<boolean> {
+/** Only hashes from elsewhere are of bcrypt, so a server starts without it. */
+export const hasBcrypt = (resolve?: Resolve): boolean => hasNativeHalf('@node-rs/bcrypt', resolve);
+
+export async function verifyHash(password: string, hash: string, canBcrypt = hasBcrypt): Promise<boolean> {
+  const isBcrypt = /^\$2[aby]\$/.test(hash);
+  if (isBcrypt && !canBcrypt()) throw bcryptMissing();
   try {
-    if (/^\$2[aby]\$/.test(hash)) return await (await bcrypt()).verify(password, hash);
+    if (isBcrypt) return await (await bcrypt()).verify(password, hash);
     if (/^\$argon2(?:i|id)\$/.test(hash)) return await (await argon2()).verify(hash, password);
     if (hash.startsWith('$fbscrypt$')) return await verifyFirebaseScrypt(password, hash);
   } catch {
@@ -16,6 +21,15 @@ export async function verifyHash(password: string, hash: string): Promise<boolea
   }
   return false;
 }
+
+/** Not a wrong password: nobody who came with such a hash could sign in, and nobody would know why. */
+const bcryptMissing = (): Problem =>
+  new Problem(
+    'native_module_missing',
+    500,
+    `This password cannot be verified: @node-rs/bcrypt lacks its native half for ${process.platform}-${process.arch}`,
+    { hint: 'Run npm install again, on this machine and without --omit=optional.' },
+  );
 
 /** Limits on imported hashes: verifying one must not cost more than a sign-in may. */
 const MAX_BCRYPT_COST = 14;

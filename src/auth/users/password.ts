@@ -1,10 +1,10 @@
 // Passwords: the rules, and hashing off the main thread. Verifying takes the same time for an unknown user as for a known
 // one.
 import { availableParallelism } from 'node:os';
-import { resolvePackage } from '../../lib/own-files.ts';
 import { Problem } from '../../problem/problem.ts';
 import { problems } from '../problem.ts';
-import { argon2, verifyHash } from './imported-hash.ts';
+import { argon2, hasArgon2 } from './argon2.ts';
+import { verifyHash } from './imported-hash.ts';
 
 /** What bcrypt reads; kept for every scheme, so that a password means the same everywhere. */
 const MAX_BYTES = 72;
@@ -40,35 +40,19 @@ export function checkPasswordStrength(password: string): void {
   if (reasons.length > 0) throw problems.weakPassword(WEAK_MESSAGE, reasons);
 }
 
-const NATIVE_SUFFIXES = ['', '-gnu', '-musl', '-msvc', '-gnueabihf'];
-
-/**
- * Refuses to start where no password could be hashed: npm installs the native part of each library as an optional
- * package. Only looked for, not loaded.
- */
-export function checkPasswordHashing(resolve: (name: string) => string = resolvePackage): void {
-  const platform = `${process.platform}-${process.arch}`;
-  for (const library of ['@node-rs/argon2', '@node-rs/bcrypt']) {
-    const isThere = NATIVE_SUFFIXES.some((suffix) => {
-      try {
-        return resolve(`${library}-${platform}${suffix}`) !== '';
-      } catch {
-        return false;
-      }
-    });
-    if (isThere) continue;
-    throw new Problem(
-      'native_module_missing',
-      500,
-      `Passwords cannot be hashed: ${library} lacks its native half for ${platform}`,
-      {
-        hint: 'Run npm install again, on this machine and without --omit=optional.',
-      },
-    );
-  }
+/** Refuses to start where no password could be hashed. */
+export function checkPasswordHashing(isThere: boolean = hasArgon2()): void {
+  if (isThere) return;
+  throw new Problem(
+    'native_module_missing',
+    500,
+    `Passwords cannot be hashed: @node-rs/argon2 lacks its native half for ${process.platform}-${process.arch}`,
+    {
+      hint: 'Run npm install again, on this machine and without --omit=optional, or use Node 24.7 or newer.',
+    },
+  );
 }
 
-const ARGON2ID = 2;
 /** Memory in KiB, and passes over it. */
 export type HashingCost = { readonly memoryCost: number; readonly timeCost: number };
 const COST: HashingCost = { memoryCost: 19_456, timeCost: 2 };
@@ -89,7 +73,7 @@ export class PasswordHasher {
   }
 
   async hash(password: string): Promise<string> {
-    const options = { algorithm: ARGON2ID, parallelism: 1, ...this.#cost };
+    const options = { parallelism: 1, ...this.#cost };
     return await this.#run(async () => (await argon2()).hash(password, options));
   }
 

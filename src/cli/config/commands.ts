@@ -2,6 +2,7 @@
 import { hostname, userInfo } from 'node:os';
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
+import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import { yamlTexts } from '../../config/load.ts';
 import { renderPath } from '../../config/mistakes/mistake.ts';
@@ -21,6 +22,7 @@ import { withOwner } from '../migrate/database.ts';
 import { refusal } from '../migrate/exit.ts';
 import { modeOption, type ModeOption } from '../mode-option.ts';
 import { acceptProject, loadProject, readProject, type Project } from '../project.ts';
+import { type Findings, reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 
 type PrintCommandOptions = ModeOption & PrintOptions;
@@ -33,48 +35,110 @@ type PushOptions = ModeOption & {
   allow?: string[];
 };
 
+const PRINTED = z.strictObject({ text: z.string() });
+const APPLIED = z.strictObject({ id: z.string(), same: z.boolean(), changes: z.int() });
+const PULLED = z.strictObject({
+  id: z.string(),
+  author: z.string(),
+  file: z.string().nullable(),
+  text: z.string(),
+});
+const DIFFERENCE = z.strictObject({
+  id: z.string(),
+  lines: z.array(z.strictObject({ sign: z.enum([' ', '+', '-']), text: z.string() })),
+});
+const HISTORY = z.strictObject({
+  configurations: z.array(
+    z.strictObject({
+      id: z.string(),
+      state: z.string(),
+      created_at: z.iso.datetime(),
+      author: z.string(),
+      hash: z.string(),
+      note: z.string().nullable(),
+      reason: z.string().nullable(),
+    }),
+  ),
+});
+const STATUS = z.strictObject({
+  applied: z.string(),
+  instances: z.array(
+    z.strictObject({
+      instance: z.string(),
+      serves: z.string().nullable(),
+      reason: z.string().nullable(),
+    }),
+  ),
+});
+
 export function configCommand(terminal: Terminal): Command {
   const config = new Command('config').description(
     'the configuration that instances share in the database (svc serve --config database)',
   );
-  config
-    .command('print')
-    .argument('[file]', 'the configuration file')
-    .description('the file, all that it includes and the overlay as one: what is served. ${VAR} stays')
-    .addOption(modeOption('production'))
-    .option('--origins', 'behind each value the file and line that it comes from')
-    .option('--show-secrets', 'also secrets that are written into the file')
-    .action((file: string | undefined, options: PrintCommandOptions) => print(file, options, terminal));
-  pushOptions(config.command('push'))
-    .argument('[file]', 'the configuration file')
-    .description('check a file, apply it to the database and have every instance serve it')
-    .addOption(modeOption('production'))
-    .action((file: string | undefined, options: PushOptions) => push(file, options, terminal));
-  config
-    .command('pull')
-    .argument('[file]', 'where to write it; - prints it', 'svc.yaml')
-    .option('--id <id>', 'another one than the applied')
-    .description('write the applied configuration to a file')
-    .action((file: string, { id }: { id?: string }) => pull(file, id, terminal));
-  config
-    .command('diff')
-    .argument('[file]', 'the configuration file')
-    .description('what a push of the file would change in the applied configuration')
-    .addOption(modeOption('production'))
-    .action((file: string | undefined, { mode }: ModeOption) => diff(file, mode, terminal));
-  config
-    .command('history')
-    .option('--limit <n>', 'how many', Number, 20)
-    .description('configurations, the newest first')
-    .action(({ limit }: { limit: number }) => history(limit, terminal));
-  pushOptions(config.command('rollback'))
-    .argument('<id>', 'of svc config history')
-    .description('apply an earlier configuration again')
-    .action((id: string, options: PushOptions) => rollback(id, options, terminal));
-  config
-    .command('status')
-    .description('which instance serves what, and why not the applied one')
-    .action(() => status(terminal));
+  reporting(
+    config
+      .command('print')
+      .argument('[file]', 'the configuration file')
+      .description('the file, all that it includes and the overlay as one: what is served. ${VAR} stays')
+      .addOption(modeOption('production'))
+      .option('--origins', 'behind each value the file and line that it comes from')
+      .option('--show-secrets', 'also secrets that are written into the file'),
+    terminal,
+    PRINTED,
+    (out, file: string | undefined, options: PrintCommandOptions) => print(file, options, out),
+  );
+  reporting(
+    pushOptions(config.command('push'))
+      .argument('[file]', 'the configuration file')
+      .description('check a file, apply it to the database and have every instance serve it')
+      .addOption(modeOption('production')),
+    terminal,
+    APPLIED,
+    (out, file: string | undefined, options: PushOptions) => push(file, options, out),
+  );
+  reporting(
+    config
+      .command('pull')
+      .argument('[file]', 'where to write it; - prints it', 'svc.yaml')
+      .option('--id <id>', 'another one than the applied')
+      .description('write the applied configuration to a file'),
+    terminal,
+    PULLED,
+    (out, file: string, { id }: { id?: string }) => pull(file, id, out),
+  );
+  reporting(
+    config
+      .command('diff')
+      .argument('[file]', 'the configuration file')
+      .description('what a push of the file would change in the applied configuration')
+      .addOption(modeOption('production')),
+    terminal,
+    DIFFERENCE,
+    (out, file: string | undefined, { mode }: ModeOption) => diff(file, mode, out),
+  );
+  reporting(
+    config
+      .command('history')
+      .option('--limit <n>', 'how many', Number, 20)
+      .description('configurations, the newest first'),
+    terminal,
+    HISTORY,
+    (out, { limit }: { limit: number }) => history(limit, out),
+  );
+  reporting(
+    pushOptions(config.command('rollback'))
+      .argument('<id>', 'of svc config history')
+      .description('apply an earlier configuration again'),
+    terminal,
+    APPLIED,
+    (out, id: string, options: PushOptions) => rollback(id, options, out),
+  );
+  reporting(
+    config.command('status').description('which instance serves what, and why not the applied one'),
+    terminal,
+    STATUS,
+    (out) => status(out),
+  );
   return config;
 }
 
@@ -91,7 +155,7 @@ async function print(
   file: string | undefined,
   { mode = 'production', ...options }: PrintCommandOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<Findings<z.infer<typeof PRINTED>>> {
   const read = await readProject({ config: file, mode, unsetVariables: 'warning' });
   acceptProject(read, { mode }, terminal);
   const { included } = read.loaded;
@@ -101,15 +165,16 @@ async function print(
     terminal.printError(
       `note: written into the file and masked here: ${masked.map(renderPath).join(', ')}\n  → A \${VAR} keeps a secret out of the file; --show-secrets prints it.`,
     );
+  return { data: { text } };
 }
 
-async function push(file: string | undefined, options: PushOptions, terminal: Terminal): Promise<void> {
+type Applied = Findings<z.infer<typeof APPLIED>>;
+
+async function push(file: string | undefined, options: PushOptions, terminal: Terminal): Promise<Applied> {
   const { source, isTold } = await oneFile(file, options.mode, terminal);
   const heard = isTold ? { ...terminal, printError: () => {} } : terminal;
   const project = await checked({ source, strict: options.strict }, heard);
-  await withRows(project.env, async (owner) => {
-    await submit(owner, project, options, terminal);
-  });
+  return await withRows(project.env, (owner) => submit(owner, project, options, terminal));
 }
 
 /**
@@ -130,11 +195,11 @@ async function oneFile(
   return { source: { name: read.source.name, directory: undefined, text }, isTold };
 }
 
-async function rollback(id: string, options: PushOptions, terminal: Terminal): Promise<void> {
-  await withRows(process.env, async (owner) => {
+async function rollback(id: string, options: PushOptions, terminal: Terminal): Promise<Applied> {
+  return await withRows(process.env, async (owner) => {
     const row = await requireRow(owner, id);
     const project = await checked({ source: sourceOf(row), strict: options.strict }, terminal);
-    await submit(owner, project, { note: `back to ${id}`, ...options }, terminal);
+    return await submit(owner, project, { note: `back to ${id}`, ...options }, terminal);
   });
 }
 
@@ -176,7 +241,7 @@ async function submit(
   { config }: { readonly config: Config },
   options: PushOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<Applied> {
   const { note, author = whoAmI(), base, allow } = options;
   if (base !== undefined) assertId(base);
   const outcome = await applyConfig({ text: config.source.text, author, note, base }, config, {
@@ -189,12 +254,14 @@ async function submit(
       throw new CommandFailure(EXIT.problem, conflictText(error));
     throw error;
   });
-  await report(outcome, terminal);
+  return { data: await report(outcome, terminal) };
 }
 
-async function report(outcome: ConfigOutcome, terminal: Terminal): Promise<void> {
-  if (outcome.kind === 'same')
-    return terminal.print(`nothing to do: ${outcome.row.id} is this very file, and is applied`);
+async function report(outcome: ConfigOutcome, terminal: Terminal): Promise<z.infer<typeof APPLIED>> {
+  if (outcome.kind === 'same') {
+    terminal.print(`nothing to do: ${outcome.row.id} is this very file, and is applied`);
+    return { id: outcome.row.id, same: true, changes: 0 };
+  }
   if (outcome.kind === 'refused') throw refusal(outcome.problems);
   const { row, migration, problems } = outcome;
   const steps = migration.kind === 'applied' ? migration.plan.steps.length : 0;
@@ -203,50 +270,78 @@ async function report(outcome: ConfigOutcome, terminal: Terminal): Promise<void>
   );
   const late = migration.kind === 'applied' ? await migration.background : problems;
   if (late.length > 0) throw refusal(late, true);
+  return { id: row.id, same: false, changes: steps };
 }
 
 function conflictText({ message, details, hint }: Problem): string {
   return `error: ${message}\n${details ?? ''}\n  → ${hint ?? ''}`;
 }
 
-async function pull(file: string, id: string | undefined, terminal: Terminal): Promise<void> {
-  await withRows(process.env, async (owner) => {
+async function pull(
+  file: string,
+  id: string | undefined,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof PULLED>>> {
+  return await withRows(process.env, async (owner) => {
     const row = id === undefined ? await requireApplied(owner) : await requireRow(owner, id);
-    if (file === '-') return terminal.print(row.text.replace(/\n$/, ''));
-    await writeFile(file, row.text);
-    terminal.print(`${terminal.style('green', '✓')} ${file} is ${row.id} (${row.author})`);
+    const { author, text } = row;
+    if (file === '-') {
+      terminal.print(text.replace(/\n$/, ''));
+      return { data: { id: row.id, author, file: null, text } };
+    }
+    await writeFile(file, text);
+    terminal.print(`${terminal.style('green', '✓')} ${file} is ${row.id} (${author})`);
+    return { data: { id: row.id, author, file, text } };
   });
 }
 
-async function diff(file: string | undefined, mode: Mode | undefined, terminal: Terminal): Promise<void> {
+async function diff(
+  file: string | undefined,
+  mode: Mode | undefined,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof DIFFERENCE>>> {
   const { text } = (await oneFile(file, mode, terminal)).source;
-  await withRows(process.env, async (owner) => {
+  return await withRows(process.env, async (owner) => {
     const row = await requireApplied(owner);
     const lines = diffLines(row.text, text);
-    if (lines.length === 0) return terminal.print(`no difference from ${row.id}`);
+    if (lines.length === 0) terminal.print(`no difference from ${row.id}`);
     for (const { sign, text: line } of lines) {
       const shown = `${sign} ${line}`;
       terminal.print(sign === ' ' ? shown : terminal.style(sign === '+' ? 'green' : 'red', shown));
     }
+    return { data: { id: row.id, lines: lines.map(({ sign, text: line }) => ({ sign, text: line })) } };
   });
 }
 
-async function history(limit: number, terminal: Terminal): Promise<void> {
-  await withRows(process.env, async (owner) => {
-    for (const { id, state, createdAt, author, hash, note, reason } of await readRows(owner, limit)) {
+async function history(limit: number, terminal: Terminal): Promise<Findings<z.infer<typeof HISTORY>>> {
+  return await withRows(process.env, async (owner) => {
+    const rows = await readRows(owner, limit);
+    for (const { id, state, createdAt, author, hash, note, reason } of rows) {
       const when = createdAt.toISOString().slice(0, 16).replace('T', ' ');
       const more = [note, reason?.split('\n')[0]].filter((one) => one !== null && one !== undefined);
       terminal.print([id.padStart(4), state.padEnd(8), when, hash.slice(0, 8), author, ...more].join('  '));
     }
+    const configurations = rows.map(({ id, state, createdAt, author, hash, note, reason }) => ({
+      id,
+      state,
+      created_at: createdAt.toISOString(),
+      author,
+      hash,
+      note: note ?? null,
+      reason: reason ?? null,
+    }));
+    return { data: { configurations } };
   });
 }
 
-async function status(terminal: Terminal): Promise<void> {
-  await withRows(process.env, async (owner) => {
+async function status(terminal: Terminal): Promise<Findings<z.infer<typeof STATUS>>> {
+  return await withRows(process.env, async (owner) => {
     const row = await requireApplied(owner);
     const states = await readStates(owner);
-    if (states.length === 0) return terminal.print(`${row.id} is applied; no instance is running`);
-    for (const line of describeStates(states, row.id)) terminal.print(line);
+    if (states.length === 0) terminal.print(`${row.id} is applied; no instance is running`);
+    else for (const line of describeStates(states, row.id)) terminal.print(line);
+    const instances = states.map(({ instance, serves, reason }) => ({ instance, serves, reason }));
+    return { data: { applied: row.id, instances } };
   });
 }
 

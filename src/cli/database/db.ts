@@ -4,32 +4,37 @@ import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { z } from 'zod';
 import { runningUrl } from '../../embedded-postgres/embedded-postgres.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { EXIT, failure } from '../exit.ts';
 import { loadProject, type Project } from '../project.ts';
+import { type Findings, reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { confirm } from './confirm.ts';
-import { upgrade, type UpgradeOptions } from './upgrade.ts';
+import { upgrade, UPGRADED, type UpgradeOptions } from './upgrade.ts';
+
+/** `files`: a folder of stored files that stays. */
+const REMOVED = z.strictObject({ removed: z.array(z.string()), files: z.string().nullable() });
 
 export function dbCommand(terminal: Terminal): Command {
   const command = new Command('db').description('the development database');
-  command
+  const resets = command
     .command('reset')
     .description('remove its rows, users and files; svc dev makes it anew, with its seeds')
     .option('-c, --config <file>', 'the configuration file')
-    .option('-y, --yes', 'do not ask')
-    .action(async (options: { config?: string; yes?: boolean }) => await reset(options, terminal));
-  command
+    .option('-y, --yes', 'do not ask');
+  reporting(resets, terminal, REMOVED, (out, options: ResetOptions) => reset(options, out));
+  const upgrades = command
     .command('upgrade')
     .description('bring it from another version of PostgreSQL to the one that svc has now')
     .option('-c, --config <file>', 'the configuration file')
     .option('--former <folder>', 'the npm package of the former version, where it is installed already')
-    .option('--allow-missing', 'go on without what svc.yaml does not declare, and leave it out')
-    .action(async (options: UpgradeOptions & { config?: string }) => {
-      const project = await developmentProject(options, terminal, 'Upgrade that server by its own means.');
-      await upgrade(project, options, terminal);
-    });
+    .option('--allow-missing', 'go on without what svc.yaml does not declare, and leave it out');
+  reporting(upgrades, terminal, UPGRADED, async (out, options: UpgradeOptions & { config?: string }) => {
+    const project = await developmentProject(options, out, 'Upgrade that server by its own means.');
+    return { data: await upgrade(project, options, out) };
+  });
   return command;
 }
 
@@ -50,14 +55,19 @@ async function developmentProject(
   return { ...project, state: join(project.directory, '.svc') };
 }
 
-async function reset(options: { config?: string; yes?: boolean }, terminal: Terminal): Promise<void> {
+type ResetOptions = { config?: string; yes?: boolean };
+
+async function reset(options: ResetOptions, terminal: Terminal): Promise<Findings<z.infer<typeof REMOVED>>> {
   const { config, directory, state } = await developmentProject(
     options,
     terminal,
     'Nothing removes that one: make a new database, or drop it yourself.',
   );
   const database = join(state, 'postgres');
-  if (!existsSync(database)) return terminal.print('there is no development database here');
+  if (!existsSync(database)) {
+    terminal.print('there is no development database here');
+    return { data: { removed: [], files: null } };
+  }
   if ((await runningUrl(state)) !== undefined)
     throw failure(EXIT.problem, 'svc dev is running on this database', 'Stop it, then reset.');
   const { storage } = config.providers;
@@ -68,8 +78,10 @@ async function reset(options: { config?: string; yes?: boolean }, terminal: Term
   for (const path of [...removed, join(state, 'clone.json')])
     await rm(path, { recursive: true, force: true });
   terminal.print('removed; svc dev makes a new database');
-  if (files !== undefined && !removed.includes(files))
+  const stays = files !== undefined && !removed.includes(files) ? files : null;
+  if (stays !== null)
     terminal.print(
-      `Stored files in ${files} stay: remove them yourself, the new database does not know them.`,
+      `Stored files in ${stays} stay: remove them yourself, the new database does not know them.`,
     );
+  return { data: { removed, files: stays } };
 }

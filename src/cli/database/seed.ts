@@ -1,5 +1,6 @@
 // `svc seed`: users, rows and files that the database begins with. `svc dev` does the same for its own database.
 import { Command, Option } from 'commander';
+import { z } from 'zod';
 import { isLoopback } from '../../lib/ip-address.ts';
 import { MODES, type Mode } from '../../config/mode.ts';
 import { seed, type SeedResult } from '../../seed/seed.ts';
@@ -7,12 +8,18 @@ import { databaseAddresses } from '../../postgres/address/database-addresses.ts'
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { loadProject, requireLocal, type Project } from '../project.ts';
+import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 
 type SeedOptions = { config?: string; mode?: Mode; again?: boolean };
 
+const SEEDED = z.strictObject({
+  mode: z.enum(MODES),
+  seeded: z.array(z.strictObject({ name: z.string(), users: z.int(), rows: z.int(), objects: z.int() })),
+});
+
 export function seedCommand(terminal: Terminal): Command {
-  return new Command('seed')
+  const command = new Command('seed')
     .description('put the users, rows and files of `seed` into the database, once')
     .argument('[names...]', 'entries of `seed`; all of the mode when absent')
     .option('-c, --config <file>', 'the configuration file')
@@ -22,14 +29,16 @@ export function seedCommand(terminal: Terminal): Command {
         'which entries may run; development for a database of this machine',
       ).choices(MODES),
     )
-    .option('--again', 'also what has run already')
-    .action(async (names: string[], options: SeedOptions) => {
-      const project = await loadProject({ ...options, mode: options.mode ?? 'development' }, terminal);
-      requireLocal(project, 'svc seed needs the files beside svc.yaml');
-      const mode = options.mode ?? defaultMode(project);
-      const results = await seedDatabase(project, { names, mode, again: options.again });
-      terminal.print(results.length > 0 ? results.map(describe).join('\n') : nothing(project, mode));
-    });
+    .option('--again', 'also what has run already');
+  return reporting(command, terminal, SEEDED, async (out, names: string[], options: SeedOptions) => {
+    const project = await loadProject({ ...options, mode: options.mode ?? 'development' }, out);
+    requireLocal(project, 'svc seed needs the files beside svc.yaml');
+    const mode = options.mode ?? defaultMode(project);
+    const results = await seedDatabase(project, { names, mode, again: options.again });
+    out.print(results.length > 0 ? results.map(describe).join('\n') : nothing(project, mode));
+    const seeded = results.map(({ name, users, rows, objects }) => ({ name, users, rows, objects }));
+    return { data: { mode, seeded } };
+  });
 }
 
 type Choice = {

@@ -2,16 +2,18 @@
 import { readFileSync } from 'node:fs';
 import { text as readAll } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { z } from 'zod';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { runStatement } from '../../postgres/one-statement.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { CommandFailure, EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { loadServed } from '../served-project.ts';
+import { type Findings, reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { callerNamed } from './caller.ts';
 import { confirm } from './confirm.ts';
-import { type Format, FORMATS, renderAnswer } from './statement-output.ts';
+import { asObject, type Format, FORMATS, renderAnswer } from './statement-output.ts';
 
 type Options = {
   config?: string;
@@ -21,15 +23,21 @@ type Options = {
   yes?: boolean;
   explain?: boolean;
   format: Format;
-  json?: boolean;
   limit: number;
   timeout: number;
 };
 
 const MOST_ROWS = 10_000;
 
+const ANSWERED = z.strictObject({
+  command: z.string(),
+  affected: z.int().nullable(),
+  more: z.boolean(),
+  rows: z.array(z.record(z.string(), z.unknown())),
+});
+
 export function sqlCommand(terminal: Terminal): Command {
-  return new Command('sql')
+  const command = new Command('sql')
     .description('run a statement as the owner or as any caller; read-only unless --write')
     .argument('[statement]', 'the statement; - reads it from the standard input')
     .option('-c, --config <file>', 'the configuration file')
@@ -42,14 +50,15 @@ export function sqlCommand(terminal: Terminal): Command {
     .option('-y, --yes', 'do not ask before a change of a database that is not that of svc dev')
     .option('--explain', 'the plan instead of the rows')
     .addOption(new Option('--format <format>', 'how to print the rows').choices(FORMATS).default('table'))
-    .option('--json', 'the same as --format json')
     .option('--limit <rows>', 'print at most so many rows', parseCount, 200)
     .option('--timeout <seconds>', 'give up after so long', parseCount, 30)
     .addHelpText(
       'after',
       "\nExamples:\n  svc sql 'select count(*) from notes'\n  svc sql --as ada@example.com 'select * from notes'\n  svc sql --write -f mend.sql",
-    )
-    .action(async (said: string | undefined, options: Options) => await sql(said, options, terminal));
+    );
+  return reporting(command, terminal, ANSWERED, (out, said: string | undefined, options: Options) =>
+    sql(said, options, out),
+  );
 }
 
 function parseCount(text: string): number {
@@ -58,7 +67,11 @@ function parseCount(text: string): number {
   throw new InvalidArgumentError(`expected a number from 1 to ${MOST_ROWS}.`);
 }
 
-async function sql(said: string | undefined, options: Options, terminal: Terminal): Promise<void> {
+async function sql(
+  said: string | undefined,
+  options: Options,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof ANSWERED>>> {
   const statement = await statementOf(said, options);
   const { env, directory } = await loadServed(options, terminal);
   const write = options.write === true;
@@ -84,7 +97,8 @@ async function sql(said: string | undefined, options: Options, terminal: Termina
       }
     },
   );
-  terminal.print(renderAnswer(answered, options.json ? 'json' : options.format));
+  terminal.print(renderAnswer(answered, options.format));
+  return { data: asObject(answered) };
 }
 
 async function statementOf(said: string | undefined, { file }: Options): Promise<string> {
@@ -131,6 +145,8 @@ function explainRefusal(error: unknown, statement: string, { write, explain, as 
       ...(detail === undefined ? [] : [`  ${detail}`]),
       ...(help === undefined ? [] : [`  → ${help}`]),
     ].join('\n'),
+    undefined,
+    [{ code: code ?? 'command_failed', severity: 'error', message, hint: help ?? null }],
   );
 }
 

@@ -26,22 +26,28 @@ const RENDERERS: Readonly<Record<Format, (answered: Answered) => string>> = {
       '\n',
     );
   },
-  json: ({ columns, rows, more, command, affected }) =>
-    JSON.stringify(
-      {
-        command,
-        affected,
-        more,
-        rows: rows.map((row) =>
-          Object.fromEntries(columns.map(({ name, type }, at) => [name, jsonValue(row[at] ?? null, type)])),
-        ),
-      },
-      null,
-      2,
-    ),
+  json: (answered) => JSON.stringify(asObject(answered), null, 2),
   csv: ({ columns, rows }) =>
     [columns.map(({ name }) => name), ...rows].map((row) => row.map(csvField).join(',')).join('\r\n'),
 };
+
+export type AnswerObject = {
+  readonly command: string;
+  readonly affected: number | null;
+  readonly more: boolean;
+  readonly rows: Array<Record<string, unknown>>;
+};
+
+export function asObject({ columns, rows, more, command, affected }: Answered): AnswerObject {
+  return {
+    command,
+    affected,
+    more,
+    rows: rows.map((row) =>
+      Object.fromEntries(columns.map(({ name, type }, at) => [name, jsonValue(row[at] ?? null, type)])),
+    ),
+  };
+}
 
 /** In one line, and without what a terminal would obey: users of the app wrote the values. */
 function shorten(value: string): string {

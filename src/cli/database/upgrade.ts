@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, rename } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { z } from 'zod';
 import { makeBackup } from '../../backup/backup.ts';
 import type { Config } from '../../config/config.ts';
 import {
@@ -26,6 +27,13 @@ import { EXIT, failure } from '../exit.ts';
 import { asOwner } from '../migrate/database.ts';
 import type { Terminal } from '../terminal.ts';
 
+/** `aside`: where the former one is. Null where nothing was to do. */
+export const UPGRADED = z.strictObject({
+  from: z.string().nullable(),
+  to: z.string(),
+  aside: z.string().nullable(),
+});
+
 export type UpgradeOptions = { readonly former?: string; readonly allowMissing?: boolean };
 
 type DevelopmentProject = {
@@ -39,12 +47,18 @@ export async function upgrade(
   { config, env, state }: DevelopmentProject,
   options: UpgradeOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<z.infer<typeof UPGRADED>> {
   const data = join(state, 'postgres');
   const native = await findNativePackage();
   const has = (await readFile(join(data, 'PG_VERSION'), 'utf8').catch(() => '')).trim();
-  if (has === '') return terminal.print('there is no development database here');
-  if (has === native.major) return terminal.print(`it is one of PostgreSQL ${has}, as svc brings it`);
+  if (has === '' || has === native.major) {
+    terminal.print(
+      has === ''
+        ? 'there is no development database here'
+        : `it is one of PostgreSQL ${has}, as svc brings it`,
+    );
+    return { from: has === '' ? null : has, to: native.major, aside: null };
+  }
   const aside = join(state, `postgres-${has}`);
   if (existsSync(aside))
     throw failure(
@@ -68,6 +82,7 @@ export async function upgrade(
     terminal.print(
       `upgraded to PostgreSQL ${native.major}: ${copied}\nThe former database is in ${aside}: remove it when nothing is missing.`,
     );
+    return { from: has, to: native.major, aside };
   } finally {
     await removeState(work);
   }

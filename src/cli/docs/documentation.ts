@@ -38,7 +38,15 @@ function plain(text: string): string {
     .trim();
 }
 
-export function asObject({ code, where, cells }: Line): Record<string, string> {
+export type Explained = {
+  readonly code: string;
+  readonly where: string;
+  readonly status?: string;
+  readonly means: string;
+  readonly repair?: string;
+};
+
+export function asObject({ code, where, cells }: Line): Explained {
   if (cells.length === 1) return { code, where, means: cells[0] ?? '' };
   const [status = '', means = '', repair = ''] = cells;
   return { code, where, ...(status === '' ? {} : { status }), means, repair };

@@ -2,12 +2,11 @@
 import { expect, test } from 'vitest';
 import { explainCommand } from './explain.ts';
 
-function explain(...args: readonly string[]): string {
+async function explain(...args: readonly string[]): Promise<string> {
   const printed: string[] = [];
   const print = (text: string): void => void printed.push(text);
-  explainCommand({ color: false, print, printError: print, style: (_, text) => text }).parse([...args], {
-    from: 'user',
-  });
+  const terminal = { color: false, print, printError: print, style: (_: unknown, text: string) => text };
+  await explainCommand(terminal).parseAsync([...args], { from: 'user' });
   return printed.join('\n');
 }
 
@@ -17,16 +16,17 @@ test.each([
   ['IMP-401', /^IMP-401 /],
   ['invalid_credentials', /Auth: \/auth\/v1, 400[\s\S]*Realtime: \/realtime\/v1, 401/],
   ['unknown-key', /svc\.yaml/],
-])('%s', (code, said) => {
-  expect(explain(code)).toMatch(said);
+])('%s', async (code, said) => {
+  expect(await explain(code)).toMatch(said);
 });
 
-test('JSON for programs', () => {
-  expect(JSON.parse(explain('PGRST205', '--json'))).toEqual([
-    expect.objectContaining({ code: 'PGRST205', status: '404', where: 'Data API: /rest/v1' }),
-  ]);
+test('JSON for programs', async () => {
+  expect(JSON.parse(await explain('PGRST205', '--json'))).toMatchObject({
+    command: 'explain',
+    data: { codes: [{ code: 'PGRST205', status: '404', where: 'Data API: /rest/v1' }] },
+  });
 });
 
-test('a code that is nearly one is named', () => {
-  expect(() => explain('otp_expire')).toThrow(/Did you mean otp_expired\?/);
+test('a code that is nearly one is named', async () => {
+  await expect(explain('otp_expire')).rejects.toThrow(/Did you mean otp_expired\?/);
 });

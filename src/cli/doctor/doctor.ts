@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import type { SecretFile } from '../../config/read/secret-files.ts';
 import { secretMask } from '../../lib/secret-mask.ts';
@@ -9,7 +10,8 @@ import { databaseAddresses } from '../../postgres/address/database-addresses.ts'
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { roleAddresses } from '../../provision/passwords.ts';
 import type { Environment } from '../environment.ts';
-import { CommandFailure, EXIT } from '../exit.ts';
+import { EXIT } from '../exit.ts';
+import { type Findings, reporting } from '../report/reporting.ts';
 import { openDatabase } from '../migrate/database.ts';
 import { readServed, type ReadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
@@ -19,32 +21,43 @@ import * as machine from './machine.ts';
 import * as project from './project.ts';
 import * as services from './services.ts';
 
-type Options = { config?: string; json?: boolean; fix?: boolean };
+type Options = { config?: string; fix?: boolean };
+
+const EXAMINED = z.strictObject({
+  findings: z.array(
+    z.strictObject({
+      id: z.string(),
+      level: z.enum(['ok', 'warning', 'error']),
+      says: z.string(),
+      repair: z.string().optional(),
+    }),
+  ),
+});
 
 type Tell = (finding: Finding) => void;
 
 /** `mounted`: the files that variables of the environment named. */
 export function doctorCommand(terminal: Terminal, mounted: () => readonly SecretFile[]): Command {
-  return new Command('doctor')
+  const command = new Command('doctor')
     .description('look at everything that svc needs here, and say what to do; changes nothing without --fix')
     .option('-c, --config <file>', 'the configuration file')
-    .option('--fix', 'repair modes of files with secrets, and .gitignore')
-    .option('--json', 'print the findings as JSON')
-    .action(async (options: Options) => await doctor(options, mounted(), terminal));
+    .option('--fix', 'repair modes of files with secrets, and .gitignore');
+  return reporting(command, terminal, EXAMINED, (out, options: Options) => doctor(options, mounted(), out));
 }
 
-async function doctor(options: Options, mounted: readonly SecretFile[], terminal: Terminal): Promise<void> {
+async function doctor(
+  options: Options,
+  mounted: readonly SecretFile[],
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof EXAMINED>>> {
   const findings = await examine(
     options.config,
-    (finding) => {
-      if (!options.json) terminal.print(render(finding, terminal));
-    },
+    (finding) => terminal.print(render(finding, terminal)),
     mounted,
     options.fix,
   );
-  if (options.json) terminal.print(JSON.stringify({ ok: !hasErrors(findings), findings }, null, 2));
-  else terminal.print(summary(findings));
-  if (hasErrors(findings)) throw new CommandFailure(EXIT.problem, '');
+  terminal.print(summary(findings));
+  return { data: { findings: [...findings] }, exitCode: hasErrors(findings) ? EXIT.problem : 0 };
 }
 
 /** Looks at one thing after the other, and tells of each at once. No finding holds a secret. */

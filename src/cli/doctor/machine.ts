@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { hasBcrypt } from '../../auth/users/imported-hash.ts';
 import { checkPasswordHashing } from '../../auth/users/password.ts';
 import { approximateBytes } from '../../lib/bytes.ts';
 import { packageVersion, resolvePackage } from '../../lib/own-files.ts';
@@ -18,7 +19,12 @@ export const node: Look = () =>
 
 export const passwords: Look = () => {
   checkPasswordHashing();
-  return ok('passwords can be hashed');
+  return hasBcrypt()
+    ? ok('passwords can be hashed')
+    : warning(
+        'users that came with a hash of bcrypt cannot sign in: @node-rs/bcrypt lacks its native half',
+        'npm install without --omit=optional',
+      );
 };
 
 export const images: Look = () => {

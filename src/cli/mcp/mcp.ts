@@ -6,18 +6,22 @@ import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 import { packageVersion } from '../../lib/own-files.ts';
 import { databaseAddresses, type DatabaseAddresses } from '../../postgres/address/database-addresses.ts';
-import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import { runStatement } from '../../postgres/one-statement.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
-import { provideReader } from '../../provision/reader.ts';
+import { provideAsker, provideReader } from '../../provision/reader.ts';
 import { callerNamed } from '../database/caller.ts';
 import { renderAnswer } from '../database/statement-output.ts';
 import { examine } from '../doctor/doctor.ts';
+import { introspect } from '../../catalog/introspect.ts';
+import { renderTypes, typedSchemas } from '../../typegen/typescript.ts';
 import { asOwner, openDatabase } from '../migrate/database.ts';
 import { readServed, type ReadServed } from '../served-project.ts';
+import type { Terminal } from '../terminal.ts';
 import { explainCode, readPageNamed, searchPages } from './documentation-tools.ts';
+import { installCommand } from './install.ts';
 import * as tools from './project-tools.ts';
+import { provideResources } from './resources.ts';
 
 type Options = { config?: string; data?: 'none' | 'all' };
 
@@ -29,7 +33,7 @@ const MOST_BYTES = 64 * 1024;
 /** Of the values of rows; the rest is for names and the form of JSON. */
 const MOST_OF_ROWS = MOST_BYTES / 2;
 
-export function mcpCommand(): Command {
+export function mcpCommand(terminal: Terminal): Command {
   return new Command('mcp')
     .description(
       'the project for an assistant (Model Context Protocol, standard input and output); reads only',
@@ -41,7 +45,8 @@ export function mcpCommand(): Command {
         'all',
       ]),
     )
-    .addHelpText('after', '\nHow an assistant is told of it: docs/mcp.md')
+    .addHelpText('after', '\nHow an assistant is told of it: svc mcp install, and docs/mcp.md')
+    .addCommand(installCommand(terminal))
     .action(async (options: Options) => await serve(options));
 }
 
@@ -52,7 +57,6 @@ const current = ({ config }: Options): Promise<ReadServed> =>
 type Opened = {
   readonly owner: OwnerDatabase;
   readonly addresses: DatabaseAddresses;
-  readonly authenticator: DatabaseAddress;
 };
 
 /** Opened for each call: an assistant is there for hours, and asks now and then. */
@@ -60,8 +64,8 @@ async function inDatabase<T>(read: ReadServed, work: (opened: Opened) => Promise
   const opened = await openDatabase(read.env, read.source.directory ?? process.cwd());
   try {
     const { addresses } = opened;
-    return await asOwner(addresses, read.env, { applicationName: 'svc-mcp', max: 2 }, (owner, _, roles) =>
-      work({ owner, addresses, authenticator: roles.authenticator.direct }),
+    return await asOwner(addresses, read.env, { applicationName: 'svc-mcp', max: 2 }, (owner) =>
+      work({ owner, addresses }),
     );
   } finally {
     await opened.close();
@@ -76,10 +80,10 @@ async function query(options: Options, statement: string, as: string | undefined
       hint: 'svc mcp was started without --data all; on a database that is not that of svc dev this is the default.',
     });
   const config = tools.configOf(now);
-  return await inDatabase(now, async ({ owner, addresses, authenticator }) => {
+  return await inDatabase(now, async ({ owner, addresses }) => {
     const caller = as === undefined ? undefined : await callerNamed(as, owner);
     const schemas = config.tables.map(({ schema }) => schema);
-    const address = caller ? authenticator : await provideReader(addresses, owner, schemas);
+    const address = caller ? await provideAsker(addresses) : await provideReader(addresses, owner, schemas);
     const answered = await runStatement(statement, {
       address,
       applicationName: 'svc-mcp',
@@ -201,6 +205,15 @@ async function serve(options: Options): Promise<void> {
     {},
     async () => await examine(options.config),
   );
+
+  provideResources(server, {
+    config: async () => (await current(options)).source.text,
+    types: async () => {
+      const { now, config: known } = await config();
+      const catalog = await inDatabase(now, ({ owner }) => introspect(owner, typedSchemas(known)));
+      return renderTypes({ config: known, catalog });
+    },
+  });
 
   const transport = new StdioServerTransport();
   const closed = Promise.withResolvers<void>();

@@ -1,5 +1,6 @@
 // `plan`, `apply` and `down`: what a change of the file would do, and doing it.
 import { readFile, writeFile } from 'node:fs/promises';
+import type { z } from 'zod';
 import { policyOf } from '../../migrate/apply/policy.ts';
 import type { OwnershipTaker } from '../../migrate/checks/ownership.ts';
 import { planFingerprint, renderPlan, renderSql, toArtifact } from '../../migrate/commands/render.ts';
@@ -12,32 +13,37 @@ import { stepsToUndo } from '../../migrate/rollout.ts';
 import { readRun, withRenamesReversed } from '../../migrate/state/history.ts';
 import { describeSuperseded, remedyFor } from '../../migrate/state/superseded.ts';
 import { CommandFailure, failure } from '../exit.ts';
+import type { Findings } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { exitCodeOf, MIGRATE_EXIT, refusal } from './exit.ts';
 import { type ChangeOptions, policyFrom } from './options.ts';
 import { migrateOptions, planFile, withDatabase } from './project.ts';
+import { type APPLIED, asJsonProblems, type PLANNED, type WENT_BACK } from './results.ts';
 
-export type PlanOptions = ChangeOptions & { check?: boolean; json?: boolean; sql?: boolean; out?: string };
+export type PlanOptions = ChangeOptions & { check?: boolean; sql?: boolean; out?: string };
 
-export async function plan(options: PlanOptions, terminal: Terminal): Promise<void> {
-  await withDatabase(options, terminal, async (opened) => {
+export async function plan(
+  options: PlanOptions,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof PLANNED>>> {
+  return await withDatabase(options, terminal, async (opened) => {
     const { config } = opened.project;
     const policy = policyFrom(options, opened.project);
     const { plan: made, superseded, dataSteps } = await planFile(opened, policy, 'incremental');
     const locate = locator(config);
-    const artifact = `${JSON.stringify(toArtifact(made, locate), null, 2)}\n`;
-    if (options.out) await writeFile(options.out, artifact);
-    if (options.json) terminal.print(artifact.trimEnd());
-    else if (options.sql) terminal.print(renderSql(made, policyOf(config.migrations, policy).lockTimeoutMs));
+    const artifact = toArtifact(made, locate);
+    if (options.out) await writeFile(options.out, `${JSON.stringify(artifact, null, 2)}\n`);
+    if (options.sql) terminal.print(renderSql(made, policyOf(config.migrations, policy).lockTimeoutMs));
     else {
       const database = opened.address.describe();
       terminal.print(renderPlan(made, { paint: terminal.style, locate, database }));
       if (superseded)
         terminal.print(`${superseded.code} ${describeSuperseded(superseded)}\n  → ${remedyFor(superseded)}`);
     }
-    if (made.problems.length > 0) throw new CommandFailure(exitCodeOf(made.problems), '');
-    if (options.check && made.steps.length + made.foreign.length + dataSteps.length > 0)
-      throw new CommandFailure(MIGRATE_EXIT.pending, '');
+    if (made.problems.length > 0)
+      return { data: artifact, problems: asJsonProblems(made.problems), exitCode: exitCodeOf(made.problems) };
+    const isPending = made.steps.length + made.foreign.length + dataSteps.length > 0;
+    return { data: artifact, exitCode: options.check && isPending ? MIGRATE_EXIT.pending : 0 };
   });
 }
 
@@ -45,26 +51,39 @@ export async function apply(
   file: string | undefined,
   options: ChangeOptions,
   terminal: Terminal,
-): Promise<void> {
-  await withDatabase(options, terminal, async (opened) => {
+): Promise<Findings<Applied>> {
+  return await withDatabase(options, terminal, async (opened) => {
     const policy = policyFrom(options, opened.project);
     if (file !== undefined) await checkSavedPlan(file, (await planFile(opened, policy, 'incremental')).plan);
     const settings = migrateOptions(opened, policy);
-    const ownership = settings.ownership && telling(settings.ownership, terminal);
-    await report(await migrate({ ...settings, ownership }), terminal);
+    const taken: Applied['taken'] = [];
+    const ownership =
+      settings.ownership &&
+      telling(settings.ownership, ({ what, name, owner }) => {
+        taken.push({ what, name, owner });
+        terminal.print(`~ ${what} ${name}: taken from ${owner}`);
+      });
+    return { data: { ...(await report(await migrate({ ...settings, ownership }), terminal)), taken } };
   });
 }
 
+type Applied = z.infer<typeof APPLIED>;
+
 /** Says what is taken, once it is. */
-function telling(taker: OwnershipTaker, terminal: Terminal): OwnershipTaker {
+function telling(
+  taker: OwnershipTaker,
+  tell: (object: Parameters<OwnershipTaker['take']>[0][number]) => void,
+): OwnershipTaker {
   return {
     ...taker,
     async take(objects) {
       await taker.take(objects);
-      for (const { what, name, owner } of objects) terminal.print(`~ ${what} ${name}: taken from ${owner}`);
+      for (const object of objects) tell(object);
     },
   };
 }
+
+const STALE = 'the catalog or the file changed since the plan was made';
 
 /** A saved plan promises what will run: unless it is still exactly that, it is stale. */
 async function checkSavedPlan(file: string, now: MigrationPlan): Promise<void> {
@@ -74,7 +93,16 @@ async function checkSavedPlan(file: string, now: MigrationPlan): Promise<void> {
   if (fingerprint === planFingerprint(now)) return;
   throw new CommandFailure(
     MIGRATE_EXIT.drift,
-    `MIG-404 ${file}: the catalog or the file changed since the plan was made\n  → Make a new one: svc migrate plan --out ${file}`,
+    `MIG-404 ${file}: ${STALE}\n  → Make a new one: svc migrate plan --out ${file}`,
+    undefined,
+    [
+      {
+        code: 'MIG-404',
+        severity: 'error',
+        message: `${file}: ${STALE}`,
+        hint: `Make a new one: svc migrate plan --out ${file}`,
+      },
+    ],
   );
 }
 
@@ -82,8 +110,8 @@ export async function down(
   run: string | undefined,
   options: ChangeOptions,
   terminal: Terminal,
-): Promise<void> {
-  await withDatabase(options, terminal, async (opened) => {
+): Promise<Findings<z.infer<typeof WENT_BACK>>> {
+  return await withDatabase(options, terminal, async (opened) => {
     const [current, target] = await opened.owner.session(async (session) => {
       const now = await readRun(session);
       return [now, await readRun(session, run ?? null, now?.schemaHash ?? '')] as const;
@@ -95,7 +123,7 @@ export async function down(
     const model = withRenamesReversed(target.model, current?.model ?? EMPTY_MODEL);
     const policy = { ...policyFrom(options, opened.project), allowRollback: true, kind: 'down' } as const;
     const undo = stepsToUndo(target.model, current?.model ?? EMPTY_MODEL);
-    await report(
+    const applied = await report(
       await migrateModel(model, () => null, { ...migrateOptions(opened, policy), undo }),
       terminal,
     );
@@ -104,22 +132,41 @@ export async function down(
         `data step ${step.name}: ${step.undo ? 'undone, if it ran' : 'has no undo, its rows stay as they are'}`,
       );
     terminal.print(`the database follows the file of run ${target.id}; svc.yaml itself was not changed`);
+    const steps = undo.map((step) => ({ name: step.name, undone: step.undo !== undefined }));
+    return { data: { target: target.id, ...applied, data_steps: steps } };
   });
 }
 
-async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<void> {
+const BUSY = {
+  message: 'another instance still has the long steps of this migration under way',
+  hint: 'Run it again when that is done; svc migrate status says what is left.',
+} as const;
+
+async function report(
+  outcome: MigrationOutcome,
+  terminal: Terminal,
+): Promise<Pick<Applied, 'run' | 'statements'>> {
   switch (outcome.kind) {
     case 'unchanged':
-      return terminal.print('nothing to do: the database is what the file says');
+      terminal.print('nothing to do: the database is what the file says');
+      return { run: null, statements: 0 };
     case 'elsewhere':
-      throw new CommandFailure(
-        MIGRATE_EXIT.busy,
-        'MIG-402 another instance still has the long steps of this migration under way\n  → Run it again when that is done; svc migrate status says what is left.',
-      );
+      throw new CommandFailure(MIGRATE_EXIT.busy, `MIG-402 ${BUSY.message}\n  → ${BUSY.hint}`, undefined, [
+        { code: 'MIG-402', severity: 'error', ...BUSY },
+      ]);
     case 'superseded':
       throw new CommandFailure(
         MIGRATE_EXIT.refused,
         `${outcome.superseded.code} ${describeSuperseded(outcome.superseded)}\n  → ${remedyFor(outcome.superseded)}`,
+        undefined,
+        [
+          {
+            code: outcome.superseded.code,
+            severity: 'error',
+            message: describeSuperseded(outcome.superseded),
+            hint: remedyFor(outcome.superseded),
+          },
+        ],
       );
     case 'refused':
       throw refusal(outcome.problems, outcome.begun);
@@ -132,6 +179,7 @@ async function report(outcome: MigrationOutcome, terminal: Terminal): Promise<vo
       terminal.print(
         `applied and verified: ${length} ${length === 1 ? 'statement' : 'statements'}, run ${runId}`,
       );
+      return { run: runId, statements: length };
     }
   }
 }

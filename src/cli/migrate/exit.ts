@@ -1,6 +1,7 @@
 // Exit codes of `svc migrate`, for deploy scripts; documented in docs/migrations.md.
 import { type MigrationProblem, renderProblems } from '../../migrate/problem.ts';
 import { CommandFailure } from '../exit.ts';
+import { asJsonProblems } from './results.ts';
 
 export const MIGRATE_EXIT = {
   pending: 2,
@@ -17,7 +18,12 @@ export function refusal(problems: readonly MigrationProblem[], begun = false): C
   const state = begun
     ? 'What was done before stays; svc migrate status says what is left. Resolve what is refused and run it again: it goes on from there.'
     : 'Nothing was changed.';
-  return new CommandFailure(exitCodeOf(problems), `${renderProblems(problems).join('\n')}\n\n${state}`);
+  return new CommandFailure(
+    exitCodeOf(problems),
+    `${renderProblems(problems).join('\n')}\n\n${state}`,
+    undefined,
+    asJsonProblems(problems),
+  );
 }
 
 export function exitCodeOf(problems: readonly MigrationProblem[]): number {

@@ -1,4 +1,5 @@
 // `status`, `drift` and `history`: what the database is beside the file, and how it came to be so.
+import type { z } from 'zod';
 import { planModel } from '../../migrate/commands/plan.ts';
 import { readRetired, type Retired } from '../../migrate/commands/prune.ts';
 import { stepLine } from '../../migrate/commands/render.ts';
@@ -8,16 +9,19 @@ import { toModel } from '../../migrate/schema/declared.ts';
 import type { SchemaModel } from '../../migrate/schema/model.ts';
 import { readHistory, readRun } from '../../migrate/state/history.ts';
 import { readUnmanagedObjects, type UnmanagedObject } from '../../migrate/state/unmanaged.ts';
-import { CommandFailure } from '../exit.ts';
-import type { JsonFindings } from '../report/json-report.ts';
+import type { Findings } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { MIGRATE_EXIT, refusal } from './exit.ts';
 import { describeSuperseded } from '../../migrate/state/superseded.ts';
 import { type CommonOptions, policyFrom } from './options.ts';
 import { migrateOptions, type Opened, planFile, withDatabase } from './project.ts';
+import { asJsonProblems, type DRIFTED, type RUNS, type STATUS } from './results.ts';
 
-export async function status(options: CommonOptions, terminal: Terminal): Promise<void> {
-  await withDatabase(options, terminal, async (opened) => {
+export async function status(
+  options: CommonOptions,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof STATUS>>> {
+  return await withDatabase(options, terminal, async (opened) => {
     // What nobody declared is only found by comparing everything.
     const { plan, state, superseded } = await planFile(opened, policyFrom({}, opened.project), 'full');
     const print = (label: string, text: string): void => terminal.print(`${label.padEnd(10)} ${text}`);
@@ -34,12 +38,41 @@ export async function status(options: CommonOptions, terminal: Terminal): Promis
     for (const { what, name, owner } of plan.foreign) print('foreign', `${what} ${name} of ${owner}`);
     for (const one of renderProblems(plan.problems)) print('refused', one);
     for (const one of plan.unmanaged) print('unmanaged', `${one.what} ${one.name} of ${one.table}`);
-    for (const one of await unmanagedObjects(opened, toModel(opened.project.config), plan))
-      print('unmanaged', unmanagedLine(one));
-    for (const one of await opened.owner.session(readRetired)) {
+    const objects = await unmanagedObjects(opened, toModel(opened.project.config), plan);
+    for (const one of objects) print('unmanaged', unmanagedLine(one));
+    const retired = await opened.owner.session(readRetired);
+    for (const one of retired) {
       const since = one.since.toISOString().slice(0, 10);
       print('retired', `${one.identity}  since ${since}  ${weightOf(one)}`);
     }
+    const data = {
+      applied: state && {
+        hash: state.schemaHash,
+        at: state.appliedAt.toISOString(),
+        complete: state.complete,
+      },
+      file: plan.schemaHash,
+      superseded: superseded?.code ?? null,
+      pending: length,
+      foreign: plan.foreign.map(({ what, name, owner }) => ({ what, name, owner })),
+      unmanaged: [
+        ...plan.unmanaged.map(({ what, name, table }) => ({
+          what,
+          name: `${name} of ${table}`,
+          open: what === 'policy',
+        })),
+        ...objects.map(({ what, name, open }) => ({ what, name, open })),
+      ],
+      retired: retired.map(({ identity, kind, since, values, bytes }) => ({
+        name: identity,
+        kind,
+        since: since.toISOString(),
+        values,
+        bytes,
+      })),
+    };
+    // It tells how things are, and that is no failure.
+    return { data, problems: asJsonProblems(plan.problems), exitCode: 0 };
   });
 }
 
@@ -71,33 +104,20 @@ async function readDrift(opened: Opened): Promise<Drift | null> {
   return { ...result.plan, undeclared: await unmanagedObjects(opened, run.model, result.plan) };
 }
 
-/** For programs. Ends with the same code as the text. */
-export async function driftFindings(options: CommonOptions, terminal: Terminal): Promise<JsonFindings> {
-  return await withDatabase(options, terminal, async (opened) => {
-    const found = await readDrift(opened);
-    if (found === null) return { data: { applied: false } };
-    const { steps, unmanaged, foreign, undeclared } = found;
-    const data = {
-      applied: true,
-      steps: steps.map(({ identity, summary, sql }) => ({ at: identity, summary, sql })),
-      unmanaged: [
-        ...unmanaged.map(({ what, name, table }) => ({ what, name, table })),
-        ...undeclared.map(({ what, name, open }) => ({ what, name, open })),
-      ],
-      foreign: foreign.map(({ what, name, owner }) => ({ what, name, owner })),
-    };
-    return { data, exitCode: hasDrifted(found) ? MIGRATE_EXIT.drift : 0 };
-  });
-}
-
 function hasDrifted({ steps, unmanaged, foreign }: Drift): boolean {
   return steps.length + foreign.length > 0 || unmanaged.some(({ what }) => what === 'policy');
 }
 
-export async function drift(options: CommonOptions, terminal: Terminal): Promise<void> {
-  await withDatabase(options, terminal, async (opened) => {
+export async function drift(
+  options: CommonOptions,
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof DRIFTED>>> {
+  return await withDatabase(options, terminal, async (opened) => {
     const found = await readDrift(opened);
-    if (found === null) return terminal.print('nothing was applied yet, so nothing can have drifted');
+    if (found === null) {
+      terminal.print('nothing was applied yet, so nothing can have drifted');
+      return { data: { applied: false } };
+    }
     const { steps, unmanaged, foreign, undeclared } = found;
     const policies = unmanaged.filter((one) => one.what === 'policy');
     for (const one of unmanaged) {
@@ -107,19 +127,29 @@ export async function drift(options: CommonOptions, terminal: Terminal): Promise
     for (const one of undeclared) terminal.print(`unmanaged  ${unmanagedLine(one)}`);
     for (const { what, name, owner } of foreign) terminal.print(`~ ${what} ${name}: belongs to ${owner}`);
     for (const step of steps) terminal.print(stepLine({ ...step, at: step.identity }));
-    if (!hasDrifted(found)) return terminal.print('no drift: the database is as the last run left it');
-    throw new CommandFailure(
-      MIGRATE_EXIT.drift,
-      [
-        '\nThe database was changed beside the file.',
-        ...(steps.length + foreign.length > 0
-          ? ['The lines with a sign lead back to the last run; svc migrate apply runs them.']
-          : []),
-        ...(policies.length > 0
-          ? ['A policy that is not in the file stays as it is: declare it under rls, or drop it yourself.']
-          : []),
-      ].join(' '),
-    );
+    const data = {
+      applied: true,
+      steps: steps.map(({ identity, summary, sql }) => ({ at: identity, summary, sql })),
+      unmanaged: [
+        ...unmanaged.map(({ what, name, table }) => ({ what, name, table })),
+        ...undeclared.map(({ what, name, open }) => ({ what, name, open })),
+      ],
+      foreign: foreign.map(({ what, name, owner }) => ({ what, name, owner })),
+    };
+    if (!hasDrifted(found)) {
+      terminal.print('no drift: the database is as the last run left it');
+      return { data };
+    }
+    const report = [
+      '\nThe database was changed beside the file.',
+      ...(steps.length + foreign.length > 0
+        ? ['The lines with a sign lead back to the last run; svc migrate apply runs them.']
+        : []),
+      ...(policies.length > 0
+        ? ['A policy that is not in the file stays as it is: declare it under rls, or drop it yourself.']
+        : []),
+    ].join(' ');
+    return { data, exitCode: MIGRATE_EXIT.drift, report };
   });
 }
 
@@ -136,10 +166,13 @@ function unmanagedLine({ what, name, open }: UnmanagedObject): string {
   return `${what} ${name}${open ? '   open to callers' : ''}`;
 }
 
-export async function history(options: CommonOptions & { limit: number }, terminal: Terminal): Promise<void> {
-  await withDatabase(options, terminal, async ({ owner }) => {
+export async function history(
+  options: CommonOptions & { limit: number },
+  terminal: Terminal,
+): Promise<Findings<z.infer<typeof RUNS>>> {
+  return await withDatabase(options, terminal, async ({ owner }) => {
     const runs = await owner.session((session) => readHistory(session, options.limit));
-    if (runs.length === 0) return terminal.print('no runs yet');
+    if (runs.length === 0) terminal.print('no runs yet');
     for (const run of runs) {
       const took = run.finishedAt ? `${run.finishedAt.getTime() - run.startedAt.getTime()} ms` : '';
       const hashes = `${(run.parentHash ?? '').slice(0, 8).padEnd(8)} → ${run.schemaHash.slice(0, 8)}`;
@@ -147,5 +180,18 @@ export async function history(options: CommonOptions & { limit: number }, termin
       const error = run.error ? `\n       ${run.error}` : '';
       terminal.print(`${head} ${hashes}  ${run.steps} statements  ${took}  ${run.instance}${error}`);
     }
+    const told = runs.map((run) => ({
+      id: run.id,
+      kind: run.kind,
+      status: run.status,
+      started_at: run.startedAt.toISOString(),
+      finished_at: run.finishedAt?.toISOString() ?? null,
+      from: run.parentHash,
+      to: run.schemaHash,
+      statements: run.steps,
+      instance: run.instance,
+      error: run.error,
+    }));
+    return { data: { runs: told } };
   });
 }

@@ -1,6 +1,7 @@
 // `prune` and `rename`: dropping what was retired, and renaming in the file.
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { z } from 'zod';
 import { policyOf } from '../../migrate/apply/policy.ts';
 import { textsOfParts } from '../../config/edit/edit-parts.ts';
 import { readSource } from '../../config/read/source.ts';
@@ -8,17 +9,19 @@ import { renameInFiles } from '../../migrate/commands/edit-file.ts';
 import { prune } from '../../migrate/commands/prune.ts';
 import { toModel } from '../../migrate/schema/declared.ts';
 import { failure } from '../exit.ts';
+import type { Findings } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { MIGRATE_EXIT, refusal } from './exit.ts';
 import type { CommonOptions } from './options.ts';
 import { openProject, withDatabase } from './project.ts';
+import type { PRUNED, RENAMED } from './results.ts';
 
 export async function pruneRetired(
   names: readonly string[],
   options: CommonOptions & { allow?: string[] },
   terminal: Terminal,
-): Promise<void> {
-  await withDatabase(options, terminal, async ({ project, owner }) => {
+): Promise<Findings<z.infer<typeof PRUNED>>> {
+  return await withDatabase(options, terminal, async ({ project, owner }) => {
     const { config } = project;
     const pruned = await owner.session((session) =>
       prune(session, {
@@ -32,8 +35,9 @@ export async function pruneRetired(
     );
     if (pruned.problems.length > 0) throw refusal(pruned.problems);
     if (pruned.dropped.length === 0)
-      return terminal.print('nothing to prune: nothing retired is old enough (name it to drop it sooner)');
+      terminal.print('nothing to prune: nothing retired is old enough (name it to drop it sooner)');
     for (const one of pruned.dropped) terminal.print(`dropped ${one.identity}`);
+    return { data: { dropped: pruned.dropped.map(({ identity }) => identity) } };
   });
 }
 
@@ -42,7 +46,7 @@ export async function rename(
   name: string,
   options: CommonOptions,
   terminal: Terminal,
-): Promise<void> {
+): Promise<Findings<z.infer<typeof RENAMED>>> {
   const { config } = await openProject(options, terminal);
   const { source } = config;
   if (source.directory === undefined)
@@ -51,7 +55,9 @@ export async function rename(
   const changed = renameInFiles(textsOfParts(written), path, name);
   const fileOf = (part: string): string => (part === '' ? source.name : join(dirname(source.name), part));
   for (const [part, text] of changed) await writeFile(fileOf(part), text);
+  const files = [...changed.keys()].map(fileOf);
   terminal.print(
-    `${[...changed.keys()].map(fileOf).join(', ')}: ${path} is now ${name}, with renamed_from. Expressions that name it are yours to change; svc validate and svc migrate plan find them.`,
+    `${files.join(', ')}: ${path} is now ${name}, with renamed_from. Expressions that name it are yours to change; svc validate and svc migrate plan find them.`,
   );
+  return { data: { path, name, files } };
 }

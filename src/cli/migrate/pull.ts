@@ -1,4 +1,5 @@
 // `pull`: an existing database as a svc.yaml.
+import type { z } from 'zod';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { loadConfig } from '../../config/load.ts';
@@ -11,8 +12,12 @@ import { readLive } from '../../migrate/schema/live/read-live.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { CommandFailure, EXIT, failure } from '../exit.ts';
+import type { Findings } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { MIGRATE_EXIT } from './exit.ts';
+import type { PULLED } from './results.ts';
+
+type Pulled = Findings<z.infer<typeof PULLED>>;
 
 export type PullOptions = {
   readonly schema: string[];
@@ -21,7 +26,7 @@ export type PullOptions = {
   readonly force?: true;
 };
 
-export async function pull(options: PullOptions, terminal: Terminal): Promise<void> {
+export async function pull(options: PullOptions, terminal: Terminal): Promise<Pulled> {
   const database = databaseAddresses(process.env);
   if (!database)
     throw failure(MIGRATE_EXIT.unreachable, 'SVC_DATABASE_URL is not set', 'It names the database to read.');
@@ -45,7 +50,7 @@ export async function pull(options: PullOptions, terminal: Terminal): Promise<vo
       realtime: {},
       left: options.table === undefined ? left : [],
     });
-    await givePulled(text, options, terminal);
+    return await givePulled(text, options, terminal);
   } finally {
     await owner.close();
   }
@@ -56,10 +61,12 @@ export async function givePulled(
   text: string,
   options: Pick<PullOptions, 'out' | 'force'>,
   terminal: Terminal,
-): Promise<void> {
-  if (options.out === undefined) terminal.print(text.trimEnd());
-  else await write(options.out, text, options, terminal);
-  checkPulled(text, options.out ?? 'svc.yaml');
+): Promise<Pulled> {
+  const { out } = options;
+  if (out === undefined) terminal.print(text.trimEnd());
+  const written = out !== undefined && (await write(out, text, options, terminal));
+  checkPulled(text, out ?? 'svc.yaml');
+  return { data: { file: out ?? null, text, written } };
 }
 
 /** Which tables a glob takes, by `schema.name` or by name. */
@@ -74,7 +81,7 @@ async function write(
   text: string,
   { force }: Pick<PullOptions, 'force'>,
   terminal: Terminal,
-): Promise<void> {
+): Promise<boolean> {
   const before = await ifExists(readFile(file, 'utf8')).catch(cannot('read', file));
   if (before !== undefined && before !== text && force !== true) {
     for (const { sign, text: line } of diffLines(before, text)) terminal.print(`${sign} ${line}`);
@@ -84,10 +91,14 @@ async function write(
       '--force writes over it; --out names another file.',
     );
   }
-  if (before === text) return terminal.print(`${file} already says what the database has`);
+  if (before === text) {
+    terminal.print(`${file} already says what the database has`);
+    return false;
+  }
   await mkdir(dirname(file), { recursive: true }).catch(cannot('write', file));
   await writeFile(file, text).catch(cannot('write', file));
   terminal.print(`wrote ${file}. Look at it, then: svc migrate plan -c ${file}`);
+  return true;
 }
 
 function cannot(what: string, file: string): (error: unknown) => never {

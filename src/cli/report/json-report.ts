@@ -1,26 +1,13 @@
 // `--json`: what a command found, as one object on standard output and nothing beside it. Programs read it, so the shape
 // is the same for all commands; only `data` differs.
-import { byPosition, renderPath, type Mistake, type Severity } from '../../config/mistakes/mistake.ts';
 import { packageVersion } from '../../lib/own-files.ts';
 import { Problem } from '../../problem/problem.ts';
 import { CommandFailure, EXIT, explain } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
+import type { JsonProblem } from './json-problem.ts';
 
-/** `line` and `column` count from 1. */
-export type JsonProblem = {
-  readonly code: string;
-  readonly severity: Severity;
-  readonly message: string;
-  readonly hint: string | null;
-  readonly file?: string;
-  readonly line?: number;
-  readonly column?: number;
-  /** Of the key in svc.yaml: `tables.todos.fields[2].type`. */
-  readonly path?: string;
-};
-
-export type JsonFindings = {
-  readonly data: unknown;
+export type JsonFindings<Data = unknown> = {
+  readonly data: Data;
   readonly problems?: readonly JsonProblem[];
   /** Default: 0, or 1 when a problem is an error. */
   readonly exitCode?: number;
@@ -38,26 +25,13 @@ export async function asJson(
     exitCode,
   } = await find().catch((error: unknown): JsonFindings => {
     const failure = explain(error);
-    return { data: null, problems: [problemOf(error, failure)], exitCode: failure.exitCode };
+    const { exitCode: code, problems: known } = failure;
+    return { data: null, problems: known ?? [problemOf(error, failure)], exitCode: code };
   });
   const code = exitCode ?? (problems.some(({ severity }) => severity === 'error') ? EXIT.problem : 0);
   const report = { ok: code === 0, command, version: packageVersion(), data, problems };
   terminal.print(JSON.stringify(report, undefined, 2));
   if (code !== 0) throw new CommandFailure(code, '');
-}
-
-/** In the order of the file; `file` is the name of svc.yaml. */
-export function mistakeProblems(mistakes: readonly Mistake[], file: string): JsonProblem[] {
-  return [...mistakes].sort(byPosition).map(({ code, severity, message, hint, position, path }) => ({
-    code,
-    severity,
-    message,
-    hint: hint ?? null,
-    file: position.file ?? file,
-    line: position.line,
-    column: position.column,
-    path: renderPath(path),
-  }));
 }
 
 function problemOf(error: unknown, { exitCode, report, said }: CommandFailure): JsonProblem {

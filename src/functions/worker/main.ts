@@ -7,6 +7,7 @@ import { captureConsole } from './console.ts';
 import { FunctionContext } from './context.ts';
 import { Handlers, type Handler } from './handlers.ts';
 import { Invocation } from './invocation.ts';
+import { provideOwnPackage } from './own-package.ts';
 import {
   CANCEL_REASONS,
   FrameReader,
@@ -38,6 +39,7 @@ const current = new AsyncLocalStorage<Invocation>();
 const tokenWaits = new Map<number, Array<(token: string) => void>>();
 let project: { readonly handlers: Handlers; readonly library: ClientLibrary } | undefined;
 
+provideOwnPackage();
 captureConsole((level, message) => writeLog(level, message));
 // Node has read what it needs; handlers get only `ctx.env`.
 for (const name of Object.keys(process.env)) if (name !== 'TZ') delete process.env[name];

@@ -13,7 +13,10 @@ export type FunctionRequest = Pick<RequestHead, 'method' | 'path' | 'rawQuery'> 
 /** The content type is JSON, but the body does not parse. */
 export class BadJson extends Error {}
 
-export function toRequest(head: RequestHead, received: Buffer): FunctionRequest {
+/** What a request is made of. */
+type Head = Pick<RequestHead, 'method' | 'path' | 'rawQuery' | 'rawHeaders'>;
+
+export function toRequest(head: Head, received: Buffer): FunctionRequest {
   // A copy: the receive buffer also holds other callers' data.
   const rawBody = Buffer.allocUnsafeSlow(received.length);
   received.copy(rawBody);

@@ -8,7 +8,7 @@ import {
   withHead,
   type FrameWriter,
 } from './protocol.ts';
-import { BadAnswer, type Answer } from './response.ts';
+import { bytesOf, type Answer } from './response.ts';
 
 /** Throws any error of the body's stream. */
 export async function sendAnswer(writer: FrameWriter, invocation: Invocation, answer: Answer): Promise<void> {
@@ -101,11 +101,4 @@ async function isDoneSoon(next: Promise<IteratorResult<unknown>>): Promise<boole
   // A rejection surfaces where the chunk is awaited.
   const outcome = await Promise.race([next.catch(() => undefined), pending]);
   return outcome?.done === true;
-}
-
-function bytesOf(chunk: unknown): Buffer {
-  if (typeof chunk === 'string') return Buffer.from(chunk);
-  if (ArrayBuffer.isView(chunk)) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-  if (chunk instanceof ArrayBuffer) return Buffer.from(chunk);
-  throw new BadAnswer('a response stream must yield strings or bytes');
 }

@@ -165,4 +165,8 @@ test('a saved plan is bound to the catalog, the file and the statements', () => 
 
 test('a step in one line', () => {
   expect(STEPS.map(stepLine)[3]).toBe('- rpc.f: drop it');
+  const summary = 'column owner default (\nauth.uid()\n)';
+  expect(stepLine({ sign: '+', at: 'tables.notes', summary })).toBe(
+    '+ tables.notes: column owner default (auth.uid())',
+  );
 });

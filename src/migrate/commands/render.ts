@@ -16,8 +16,12 @@ export type RenderOptions = {
 
 /** A step in one line without formatting. */
 export function stepLine({ sign, at, summary }: Pick<Step, 'sign' | 'at' | 'summary'>): string {
-  return `${sign} ${at}: ${summary}`;
+  return `${sign} ${at}: ${inOneLine(summary)}`;
 }
+
+/** Expressions of a file may stand on several lines; the normaliser puts even short ones in parentheses of their own. */
+const inOneLine = (text: string): string =>
+  text.replace(/\s+/g, ' ').replaceAll('( ', '(').replaceAll(' )', ')');
 
 export function renderPlan(plan: MigrationPlan, options: RenderOptions): string {
   const { paint } = options;
@@ -54,7 +58,7 @@ function renderStep(step: Step, paint: Paint): string {
     time,
     ...step.hazards.filter((hazard) => hazard !== 'NON_TX'),
   ].filter((fact) => fact !== null);
-  const text = step.summary.replace(/\s+/g, ' ');
+  const text = inOneLine(step.summary);
   return `${paint(SIGNS[step.sign], step.sign)} ${text.padEnd(56)} ${paint('dim', facts.join(' · '))}`;
 }
 

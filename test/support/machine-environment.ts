@@ -1,0 +1,8 @@
+/** The environment with the Node of the machine, and without what the npm that runs these tests has set. */
+export const OF_THE_MACHINE: NodeJS.ProcessEnv & { readonly PATH: string } = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
+  PATH: (process.env['PATH'] ?? '')
+    .split(':')
+    .filter((one) => !one.endsWith('node_modules/.bin'))
+    .join(':'),
+};
