@@ -182,6 +182,23 @@ test('a column that left the file is not shown, and stays', async () => {
   expect(await world.sql('select title from items where id = 2')).toEqual([{ title: 'two' }]);
 });
 
+test('rows that are returned as a whole outlive a column that leaves the file', async () => {
+  const file = (title: string): string => `
+tables:
+  items:
+    rls: []
+    fields: [{ name: id, type: bigint, primary_key: true }${title}]
+rpc:
+  rows: { language: sql, atomic: true, volatility: stable, returns: { type: setof items }, body: select items from items; }
+`;
+  await world.settle(file(', { name: title, type: text }'));
+  await world.sql(`insert into items values (1, 'one')`);
+  await world.settle(file(''));
+  expect(await world.sql('select id from rows()')).toEqual([{ id: '1' }]);
+  await world.settle(file(', { name: title, type: text }'));
+  expect(await world.sql('select title from rows()')).toEqual([{ title: 'one' }]);
+});
+
 test('somebody else’s body that uses a column is named, and nothing changes', async () => {
   await world.settle(FILE);
   await world.sql(

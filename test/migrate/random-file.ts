@@ -517,7 +517,8 @@ function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
               atomic: true,
               args: [],
               returns: `setof {t${table.id}}`,
-              body: `select * from {t${table.id}};`,
+              // As a whole: what a star stands for depends on the order in which columns came, and on those that are retired.
+              body: `select o from {t${table.id}} o;`,
             }
           : {},
       );
