@@ -1,20 +1,24 @@
-// What sockets and deliveries cost: node bench/realtime/fan-out.ts [sockets] [broadcasts]
-// Opens so many sockets that join one topic, then sends broadcasts of 150 bytes to all of them. Memory and processor time
-// are those of svc alone, read from /proc; it runs with the embedded PostgreSQL. Prints; gates nothing.
-import { spawn, type ChildProcess } from 'node:child_process';
+// What sockets and deliveries cost, beside a floor that does nothing but write a finished frame to each socket:
+//
+//   node bench/realtime/fan-out.ts [--sockets 10000] [--broadcasts 10] [--rounds 4] [--before folder]
+//
+// Opens so many sockets at each server that join one topic; in each round every server in turn is sent broadcasts of 150
+// bytes for all of its sockets. Memory and processor time are those of the server alone, read from /proc. `--before`:
+// another checkout, measured in the same rounds. Prints; gates nothing.
+import { fork, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { loadavg, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { loadavg } from 'node:os';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { WebSocket } from 'ws';
-import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
-import { generateApiKeys } from '../../src/identity/api-key.ts';
-import { freePort } from '../../src/lib/free-port.ts';
-import { silentLog } from '../../src/log/log.ts';
+import { parseArgs } from 'node:util';
+import { cpuOf, memoryOf } from '../rest/processes.ts';
+import { median, print, until, withBench } from './backend.ts';
 
-const TICK_MS = 10;
-const AT_ONCE = 200;
+type Target = { readonly name: string; readonly url: string; readonly pid: number; readonly key: string };
+/** Sockets in a process of their own; see listeners.ts. Resolves with how many messages they have had. */
+type Listeners = (what: 'begin' | 'heard' | 'end') => Promise<number>;
+type Sample = { readonly lost: number; readonly perSecond: number; readonly cpuUs: number };
+
 /** Sent evenly, so that the offer is known. */
 const DELIVERIES_PER_SECOND = 40_000;
 const CONFIG = `version: 1
@@ -24,114 +28,118 @@ realtime: { limits: { connections: 100000, joins: 100000, messages: 100000 } }
 tables: {}
 `;
 
-const [sockets = 10_000, broadcasts = 40] = process.argv.slice(2).map(Number);
-
-const directory = mkdtempSync(join(tmpdir(), 'svc-bench-'));
-const database = await startEmbeddedPostgres({ dir: join(directory, '.svc'), log: silentLog });
-const keys = generateApiKeys();
-const port = await freePort();
-writeFileSync(join(directory, 'svc.yaml'), CONFIG);
-const server = spawn(
-  process.execPath,
-  [
-    fileURLToPath(new URL('../../bin/svc.js', import.meta.url)),
-    'serve',
-    '--migrate',
-    '--config',
-    join(directory, 'svc.yaml'),
-  ],
-  {
-    env: {
-      ...process.env,
-      SVC_DATABASE_URL: database.url,
-      SVC_PUBLISHABLE_KEY: keys.publishable,
-      SVC_SECRET_KEY: keys.secret,
-      SVC_PORT: String(port),
-      SVC_PUBLIC_URL: `http://127.0.0.1:${port}`,
-    },
-    stdio: ['ignore', 'ignore', 'inherit'],
+const { values } = parseArgs({
+  options: {
+    sockets: { type: 'string', default: '10000' },
+    broadcasts: { type: 'string', default: '10' },
+    rounds: { type: 'string', default: '4' },
+    before: { type: 'string' },
   },
-);
-try {
-  await measure(server, `http://127.0.0.1:${port}`);
-} finally {
-  server.kill('SIGKILL');
-  await once(server, 'exit');
-  await database.stop();
-  rmSync(directory, { recursive: true, force: true });
+});
+const sockets = Number(values.sockets);
+const broadcasts = Number(values.broadcasts);
+const rounds = Number(values.rounds);
+const children: ChildProcess[] = [];
+
+await withBench(async ({ startServer }) => {
+  try {
+    const svc = await startServer({ name: 'bench', config: CONFIG });
+    const targets: Target[] = [
+      { ...svc, name: 'svc', key: svc.keys.publishable },
+      { ...(await startFloor()), name: 'floor', key: '' },
+    ];
+    if (values.before !== undefined) {
+      const before = await startServer({ name: 'before', config: CONFIG, checkout: values.before });
+      targets.push({ ...before, name: 'before', key: before.keys.publishable });
+    }
+    await measure(targets);
+  } finally {
+    for (const child of children) child.kill('SIGKILL');
+  }
+});
+
+async function measure(targets: readonly Target[]): Promise<void> {
+  const listeners = new Map<Target, Listeners>();
+  for (const target of targets) {
+    await send(target, 0);
+    const empty = memoryOf(target.pid);
+    listeners.set(target, await openListeners(target));
+    const more = Math.round(memoryOf(target.pid) - empty);
+    print(`${target.name}: ${sockets} sockets take ${more} MB over ${Math.round(empty)} MB`);
+  }
+  const samples = new Map<Target, Sample[]>(targets.map((target) => [target, []]));
+  for (let round = 0; round <= rounds; round++) {
+    // Each is the first as often as the last.
+    for (const target of round % 2 === 0 ? targets : targets.toReversed()) {
+      const ask = listeners.get(target);
+      if (!ask) continue;
+      const taken = await sample(target, ask);
+      // In the first round code is not compiled yet.
+      if (round > 0) samples.get(target)?.push(taken);
+    }
+  }
+  print(`\n${sockets * broadcasts * rounds} deliveries offered to each, load ${loadavg()[0]?.toFixed(1)}`);
+  const [, floor] = targets;
+  const cpu = (target: Target | undefined): number[] =>
+    (target && samples.get(target)?.map(({ cpuUs }) => cpuUs)) ?? [];
+  for (const target of targets) {
+    const taken = samples.get(target) ?? [];
+    const lost = taken.reduce((sum, one) => sum + one.lost, 0);
+    const perSecond = Math.round(median(taken.map((one) => one.perSecond)));
+    const ratios = cpu(target).map((one, round) => one / (cpu(floor)[round] ?? Number.NaN));
+    print(
+      `${target.name.padEnd(7)} ${lost} lost, ${perSecond} a second, µs of processor each: ` +
+        `${cpu(target)
+          .map((one) => one.toFixed(1))
+          .join(' ')}, median ${median(cpu(target)).toFixed(1)}; ` +
+        `of the floor's ${median(ratios).toFixed(2)}`,
+    );
+  }
 }
 
-async function measure({ pid = 0 }: ChildProcess, url: string): Promise<void> {
-  await until(async () => (await fetch(`${url}/ready`).catch(() => undefined))?.ok === true);
-  await send(url, 0);
-  const empty = residentMegabytes(pid);
-  let heard = 0;
-  const open: WebSocket[] = [];
-  for (let from = 0; from < sockets; from += AT_ONCE) {
-    const some = Array.from({ length: Math.min(AT_ONCE, sockets - from) }, () =>
-      joined(url, () => (heard += 1)),
-    );
-    open.push(...(await Promise.all(some)));
-  }
-  const full = residentMegabytes(pid);
-  print(`${sockets} sockets: ${full - empty} MB over ${empty} MB, load ${loadavg()[0]?.toFixed(1)}`);
-  const before = processorMs(pid);
+async function sample(target: Target, ask: Listeners): Promise<Sample> {
+  await ask('begin');
+  const cpu = cpuOf(target.pid);
   const startedAt = performance.now();
-  for (let n = 1; n <= broadcasts; n++) {
-    const due = startedAt + ((n - 1) * sockets * 1000) / DELIVERIES_PER_SECOND;
+  for (let n = 0; n < broadcasts; n++) {
+    const due = startedAt + (n * sockets * 1000) / DELIVERIES_PER_SECOND;
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
-    await send(url, n);
+    await send(target, n);
   }
   const wanted = sockets * broadcasts;
-  await until(() => Promise.resolve(heard >= wanted), 20_000).catch(() => undefined);
+  await until(async () => (await ask('heard')) >= wanted, 20_000).catch(() => undefined);
   const seconds = (performance.now() - startedAt) / 1000;
-  const spent = processorMs(pid) - before;
-  print(
-    `${wanted} deliveries offered, ${wanted - heard} lost, ${Math.round(heard / seconds)} a second, ` +
-      `${((spent * 1000) / heard).toFixed(1)} µs of processor each`,
-  );
-  for (const socket of open) socket.terminate();
+  const cpuMs = cpuOf(target.pid) - cpu;
+  const heard = await ask('end');
+  return { lost: wanted - heard, perSecond: heard / seconds, cpuUs: (cpuMs * 1000) / heard };
 }
 
-async function joined(url: string, heard: () => void): Promise<WebSocket> {
-  const socket = new WebSocket(
-    `${url.replace('http', 'ws')}/realtime/v1/websocket?apikey=${keys.publishable}&vsn=2.0.0`,
-    { perMessageDeflate: false },
-  );
-  await once(socket, 'open');
-  socket.send(JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', { config: {} }]));
-  await once(socket, 'message');
-  socket.on('message', heard);
-  return socket;
+async function openListeners({ url, key }: Target): Promise<Listeners> {
+  const program = fileURLToPath(new URL('listeners.ts', import.meta.url));
+  const child = fork(program, [url, key, String(sockets)]);
+  children.push(child);
+  await once(child, 'message');
+  return async (what) => {
+    child.send(what);
+    const [told] = (await once(child, 'message')) as [{ heard: number }];
+    return told.heard;
+  };
 }
 
-async function send(url: string, n: number): Promise<void> {
+async function startFloor(): Promise<{ url: string; pid: number }> {
+  const child = spawn(process.execPath, [fileURLToPath(new URL('floor.ts', import.meta.url))], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  children.push(child);
+  const [url] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+  return { url, pid: child.pid ?? 0 };
+}
+
+async function send({ url, key }: Target, n: number): Promise<void> {
   const answer = await fetch(`${url}/realtime/v1/api/broadcast/bench/events/x`, {
     method: 'POST',
-    headers: { apikey: keys.publishable, 'content-type': 'application/json' },
+    headers: { apikey: key, 'content-type': 'application/json' },
     body: JSON.stringify({ n, text: 'x'.repeat(60) }),
   });
   if (answer.status !== 202) throw new Error(`a broadcast was answered ${answer.status}`);
-}
-
-function residentMegabytes(pid: number): number {
-  const kilobytes = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Math.round(Number(kilobytes) / 1024);
-}
-
-function processorMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
-}
-
-async function until(condition: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
-  const deadline = performance.now() + withinMs;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('waited in vain');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

@@ -333,7 +333,6 @@ export class FeedOfChanges implements Changes {
     this.#tally.changes.add(`${table.schema}.${table.name}`, items.length);
     const texts = await this.#textsOf(table, items);
     const judged = await this.#judge(table, texts, subscribers);
-    const json = await readJson(owner, table, texts);
     const { change: largest } = this.#context.snapshot().config.realtime.limits;
     // By change and subscriber, the bindings that match.
     const matches = items.map(({ kind, transaction }, n) => {
@@ -354,7 +353,20 @@ export class FeedOfChanges implements Changes {
       });
     });
     const visible = await this.#visibleTo(table, items, texts, matches);
-    items.forEach(({ kind, transaction, change, sends }, n) => {
+    const receivers = matches.map((found, n) => found.filter(({ subscription }) => visible(subscription, n)));
+    // Most rows of a table with policies are nobody's business here: their values are not asked for.
+    const sent = items.flatMap((item, n) => {
+      const text = texts[n];
+      const found = receivers[n] ?? [];
+      return text && found.length > 0 ? [{ item, text, found }] : [];
+    });
+    if (sent.length === 0) return;
+    const json = await readJson(
+      owner,
+      table,
+      sent.map(({ text }) => text),
+    );
+    sent.forEach(({ item: { kind, transaction, change, sends }, found }, n) => {
       const row: RenderedRow = {
         kind,
         table,
@@ -364,8 +376,7 @@ export class FeedOfChanges implements Changes {
         isTooLarge: change.bytes > largest,
       };
       const rendered = new Map<string, string>();
-      for (const { subscription, bindings } of matches[n] ?? []) {
-        if (!visible(subscription, n)) continue;
+      for (const { subscription, bindings } of found) {
         for (const [columns, ids] of idsByColumns(bindings)) {
           const { role } = subscription.caller;
           const key = `${role} ${columns ? [...columns].join() : '*'}`;

@@ -60,6 +60,12 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const REPLICATION_READY_WITHIN_MS = 60_000;
 
 export class Channel implements Member {
+  // What each delivery looks at stands first and together: among ten thousand channels, memory is what it waits for.
+  readonly version: Version;
+  readonly writer: Writer;
+  #rights: Rights = ALL;
+  /** Of a private channel. */
+  #lease: ReadLease | undefined;
   readonly #services: Services;
   readonly #host: Host;
   /** With `realtime:`. */
@@ -69,11 +75,8 @@ export class Channel implements Member {
   readonly name: RoomName;
   #state: 'joining' | 'joined' | 'closed' = 'joining';
   #caller: Caller;
-  #rights: Rights = ALL;
   /** Asked at the first use, and again after a while. */
   readonly #mayWrite = new Map<'broadcast' | 'presence', { isAllowed: boolean; askedAt: number }>();
-  /** Of a private channel. */
-  #lease: ReadLease | undefined;
   #room: Room | undefined;
   #subscription: ChangesSubscription | undefined;
   #knowsPresence = false;
@@ -87,6 +90,8 @@ export class Channel implements Member {
   #expiry: NodeJS.Timeout | undefined;
 
   constructor(services: Services, host: Host, message: ClientMessage) {
+    this.version = host.version;
+    this.writer = host.writer;
     this.#services = services;
     this.#host = host;
     this.topic = message.topic;
@@ -95,14 +100,6 @@ export class Channel implements Member {
     this.name = { topic: message.topic.replace(/^realtime:/, ''), isPrivate: this.#request.private };
     this.#caller = host.caller;
     this.#presenceKey = this.#request.presence.key || nextRef();
-  }
-
-  get version(): Version {
-    return this.#host.version;
-  }
-
-  get writer(): Writer {
-    return this.#host.writer;
   }
 
   get hearsBroadcasts(): boolean {
@@ -586,7 +583,7 @@ export class Channel implements Member {
 
   #sendFrame(event: string, payload: string, ref: string | null): void {
     const message = { joinRef: this.joinRef, ref, topic: this.topic, event, payload };
-    this.#host.writer.send(writeText(message, this.#host.version));
+    this.writer.send(writeText(message, this.version));
   }
 }
 

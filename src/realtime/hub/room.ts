@@ -60,12 +60,12 @@ export class Room {
 
   /** To everybody here but `sender`. Returns how many it was written to. */
   broadcast(broadcast: Broadcast, sender?: Member): number {
-    const frameFor = this.#framesOf(broadcast);
+    const frames = this.#framesOf(broadcast);
     let count = 0;
     for (const member of this.members) {
       if (member === sender || !member.hearsBroadcasts) continue;
       if (broadcast.id !== undefined && member.hasHad(broadcast.id)) continue;
-      const frame = frameFor(member.version);
+      const frame = frames.for(member.version);
       if (!frame) continue;
       member.hear(frame);
       count += 1;
@@ -76,22 +76,18 @@ export class Room {
 
   /** To one of them, whatever waits for it. */
   replay(member: Member, broadcast: Broadcast): void {
-    const frame = this.#framesOf(broadcast)(member.version);
+    const frame = this.#framesOf(broadcast).for(member.version);
     if (frame) member.writer.write(frame);
   }
 
   /** Returns how many it was written to. */
   tellPresence(change: PresenceChange): number {
     let count = 0;
-    let frames: Partial<Record<Version, Buffer>> | undefined;
+    const frames = new Frames((version) => this.#frame('presence_diff', changeText(change), version));
     for (const member of this.members) {
       if (!member.hearsPresence) continue;
-      frames ??= {};
-      const frame = (frames[member.version] ??= this.#frame(
-        'presence_diff',
-        changeText(change),
-        member.version,
-      ));
+      const frame = frames.for(member.version);
+      if (!frame) continue;
       member.hear(frame);
       count += 1;
     }
@@ -136,22 +132,39 @@ export class Room {
     return this.present.size > 0 || this.#elsewhere.size > 0;
   }
 
-  #framesOf({ event, content, meta }: Broadcast): (version: Version) => Buffer | undefined {
-    const frames: Partial<Record<Version, Buffer>> = {};
+  #framesOf({ event, content, meta }: Broadcast): Frames {
     if ('bytes' in content) {
       // What a statement sends may have a name that no frame can tell.
       const fits = fitsBinaryHead(event);
-      return (version) =>
+      return new Frames((version) =>
         version === 1 || !fits
           ? undefined
-          : (frames[2] ??= toFrame(writeBinaryBroadcast(this.#topic, event, content.bytes, meta)));
+          : toFrame(writeBinaryBroadcast(this.#topic, event, content.bytes, meta)),
+      );
     }
     const more = meta === undefined ? '' : `,"meta":${meta}`;
     const payload = `{"type":"broadcast","event":${JSON.stringify(event)},"payload":${content.json}${more}}`;
-    return (version) => (frames[version] ??= this.#frame('broadcast', payload, version));
+    return new Frames((version) => this.#frame('broadcast', payload, version));
   }
 
   #frame(event: string, payload: string, version: Version): Buffer {
     return toFrame(writeText({ topic: this.#topic, event, payload }, version));
+  }
+}
+
+/** One message as each version of the protocol has it, made when the first member asks for it. */
+class Frames {
+  readonly #make: (version: Version) => Buffer | undefined;
+  #first: Buffer | undefined;
+  #second: Buffer | undefined;
+
+  constructor(make: (version: Version) => Buffer | undefined) {
+    this.#make = make;
+  }
+
+  /** Undefined where a version has no form for it. */
+  for(version: Version): Buffer | undefined {
+    if (version === 2) return (this.#second ??= this.#make(2));
+    return (this.#first ??= this.#make(1));
   }
 }

@@ -1,0 +1,157 @@
+// What a subscriber costs those who write:
+//
+//   node bench/realtime/inserts.ts [--writers 32] [--seconds 3] [--rounds 4]
+//
+// So many connections insert one row after the other, durably, in turns without svc, with svc but nobody who listens, and
+// with one socket that hears of each hundredth row by a policy. Nothing of svc is in their transactions: what throughput
+// loses on a machine with few processors is the time of svc and of the WAL sender, so processor time per row of the
+// writers' own backends stands beside it. Prints; gates nothing.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { loadavg } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+import { cpuOf } from '../rest/processes.ts';
+import { anonymous, median, print, until, withBench, type Server } from './backend.ts';
+import { Subscriber } from './subscriber.ts';
+import type { Written } from './writers.ts';
+
+const MODES = ['nothing', 'stream', 'subscriber'] as const;
+type Mode = (typeof MODES)[number];
+
+/** `perSecond`: rows; the others are µs of processor time per row. */
+type Sample = {
+  readonly perSecond: number;
+  readonly backends: number;
+  readonly writers: number;
+  readonly walSender: number;
+  readonly svc: number;
+};
+
+const CONFIG = `version: 1
+project: { name: bench }
+server: { timeouts: { shutdown: 1s } }
+tables:
+  entries:
+    realtime: true
+    rls:
+      - { operations: [select], to: anon, using: owner = auth.uid() }
+    fields:
+      - { name: id, type: bigint, primary_key: true, identity: by_default }
+      - { name: owner, type: uuid }
+      - { name: text, type: text }
+`;
+
+const { values } = parseArgs({
+  options: {
+    writers: { type: 'string', default: '32' },
+    seconds: { type: 'string', default: '3' },
+    rounds: { type: 'string', default: '4' },
+  },
+});
+const seconds = Number(values.seconds);
+const rounds = Number(values.rounds);
+
+await withBench(async ({ startServer }) => {
+  const start = async (): Promise<Server> => await startServer({ name: 'bench', config: CONFIG });
+  const first = await start();
+  const user = await anonymous(first);
+  const owner = new pg.Client({ connectionString: first.databaseUrl });
+  await owner.connect();
+  await first.stop();
+  const program = fileURLToPath(new URL('writers.ts', import.meta.url));
+  const child = fork(program, [first.databaseUrl, values.writers, user.id]);
+  try {
+    const [{ backends }] = (await once(child, 'message')) as [{ backends: number[] }];
+    const writers = { child, backends };
+    const samples = new Map<Mode, Sample[]>(MODES.map((mode) => [mode, []]));
+    for (let round = 0; round <= rounds; round++) {
+      let server: Server | undefined;
+      // Each comes first as often as last.
+      for (const mode of round % 2 === 0 ? MODES : MODES.toReversed()) {
+        if (mode === 'nothing') {
+          await server?.stop();
+          server = undefined;
+        } else server ??= await start();
+        const taken = await sample({ mode, server, owner, writers, token: user.token });
+        // In the first round code is not compiled yet.
+        if (round > 0) samples.get(mode)?.push(taken);
+      }
+      await server?.stop();
+    }
+    report(samples);
+  } finally {
+    child.kill('SIGKILL');
+    await owner.end();
+  }
+});
+
+async function sample({
+  mode,
+  server,
+  owner,
+  writers: { child, backends },
+  token,
+}: {
+  mode: Mode;
+  server: Server | undefined;
+  owner: pg.Client;
+  writers: { child: ChildProcess; backends: readonly number[] };
+  token: string;
+}): Promise<Sample> {
+  const subscriber =
+    server && mode === 'subscriber' ? await Subscriber.open(server, 'entries', token) : undefined;
+  const walSender = server ? await walSenderOf(owner) : undefined;
+  const used = (): { backends: number; walSender: number; svc: number } => ({
+    backends: backends.reduce((sum, pid) => sum + cpuOf(pid), 0),
+    walSender: walSender === undefined ? 0 : cpuOf(walSender),
+    svc: server ? cpuOf(server.pid) : 0,
+  });
+  const before = used();
+  child.send({ seconds });
+  const [written] = (await once(child, 'message')) as [Written];
+  if (subscriber) await until(() => subscriber.ids.length >= written.visible);
+  const after = used();
+  subscriber?.close();
+  const perRow = (ms: number): number => (ms * 1000) / written.rows;
+  return {
+    perSecond: written.rows / seconds,
+    backends: perRow(after.backends - before.backends),
+    writers: perRow(written.cpuMs),
+    walSender: perRow(after.walSender - before.walSender),
+    svc: perRow(after.svc - before.svc),
+  };
+}
+
+/** The process of PostgreSQL that svc reads the log from; it is there once changes are read. */
+async function walSenderOf(owner: pg.Client): Promise<number> {
+  let pid: number | undefined;
+  await until(async () => {
+    const { rows } = await owner.query<{ pid: number }>(
+      `select pid from pg_stat_replication where state = 'streaming'`,
+    );
+    pid = rows[0]?.pid;
+    return pid !== undefined;
+  });
+  return pid ?? 0;
+}
+
+function report(samples: ReadonlyMap<Mode, readonly Sample[]>): void {
+  print(`${values.writers} writers, rounds of ${seconds} s, load ${loadavg()[0]?.toFixed(1)}; µs per row`);
+  const nothing = samples.get('nothing') ?? [];
+  for (const [mode, taken] of samples) {
+    const middle = (read: (one: Sample) => number): string => median(taken.map(read)).toFixed(1);
+    const ratio = (read: (one: Sample, without: Sample) => number): string =>
+      median(taken.flatMap((one, n) => (nothing[n] ? [read(one, nothing[n])] : []))).toFixed(2);
+    const ofWriters = (one: Sample): number => one.backends + one.writers;
+    const whole = (one: Sample): number => ofWriters(one) + one.walSender + one.svc;
+    print(
+      `${mode.padEnd(10)} ${Math.round(Number(middle((one) => one.perSecond)))} rows a second, ${ratio((one, without) => one.perSecond / without.perSecond)} of without; ` +
+        `backends ${middle((one) => one.backends)}, WAL sender ${middle((one) => one.walSender)}, svc ${middle((one) => one.svc)}, ` +
+        `writing process ${middle((one) => one.writers)}; ` +
+        `with the readers' time given back ${ratio((one, without) => (one.perSecond / without.perSecond) * (whole(one) / ofWriters(one)))}; ` +
+        `backends ${ratio((one, without) => one.backends / without.backends)} of without`,
+    );
+  }
+}

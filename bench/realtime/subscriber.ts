@@ -1,0 +1,52 @@
+// A socket that listens for the changes of one table and keeps nothing but the numbers of the rows.
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+import type { Server } from './backend.ts';
+
+const BEAT_EVERY_MS = 20_000;
+
+export class Subscriber {
+  readonly #ws: WebSocket;
+  readonly #beat: NodeJS.Timeout;
+  /** `id` of each new row, in the order in which they came. */
+  readonly ids: number[] = [];
+  /** By `performance.now()`. */
+  heardAt = 0;
+
+  private constructor(ws: WebSocket) {
+    this.#ws = ws;
+    this.#beat = setInterval(() => ws.send('[null,"2","phoenix","heartbeat",{}]'), BEAT_EVERY_MS);
+    ws.on('message', (data: Buffer) => {
+      const id = /"record":\{"id":(\d+)/.exec(data.toString())?.[1];
+      if (id === undefined) return;
+      this.ids.push(Number(id));
+      this.heardAt = performance.now();
+    });
+  }
+
+  /** `token`: of a user; without one as anybody. */
+  static async open({ url, keys }: Server, table: string, token?: string): Promise<Subscriber> {
+    const ws = new WebSocket(
+      `${url.replace('http', 'ws')}/realtime/v1/websocket?apikey=${keys.publishable}&vsn=2.0.0`,
+      { perMessageDeflate: false },
+    );
+    await once(ws, 'open');
+    const binding = { event: 'INSERT', schema: 'public', table };
+    const payload = { config: { postgres_changes: [binding] }, access_token: token };
+    ws.send(JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', payload]));
+    const told = await new Promise<string>((resolve) => {
+      ws.on('message', (message: Buffer) => {
+        const text = message.toString();
+        if (text.includes('"system"') || text.includes('"error"')) resolve(text);
+      });
+    });
+    ws.removeAllListeners('message');
+    if (!told.includes('Subscribed to PostgreSQL')) throw new Error(told);
+    return new Subscriber(ws);
+  }
+
+  close(): void {
+    clearInterval(this.#beat);
+    this.#ws.terminate();
+  }
+}

@@ -1,0 +1,83 @@
+// What it costs to find out who may see changed rows:
+//
+//   node bench/realtime/visibility.ts [--groups 100] [--changes 100] [--rounds 10]
+//
+// So many users subscribe to one table whose policy shows each of them their own rows; in each round one transaction
+// inserts as many rows, of all of them in turn. Processor time of svc and of PostgreSQL, and the time from the commit until
+// the last has heard, per user and row. Prints; gates nothing.
+import { loadavg } from 'node:os';
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+import { cpuOf, cpuOfFamily } from '../rest/processes.ts';
+import { anonymous, median, print, until, withBench } from './backend.ts';
+import { Subscriber } from './subscriber.ts';
+
+type Sample = { readonly svc: number; readonly postgres: number; readonly elapsed: number };
+
+const CONFIG = `version: 1
+project: { name: bench }
+server: { timeouts: { shutdown: 1s } }
+tables:
+  entries:
+    realtime: true
+    rls:
+      - { operations: [select], to: anon, using: owner = auth.uid() }
+    fields:
+      - { name: id, type: bigint, primary_key: true, identity: by_default }
+      - { name: owner, type: uuid }
+      - { name: text, type: text }
+`;
+
+const { values } = parseArgs({
+  options: {
+    groups: { type: 'string', default: '100' },
+    changes: { type: 'string', default: '100' },
+    rounds: { type: 'string', default: '10' },
+  },
+});
+const groups = Number(values.groups);
+const changes = Number(values.changes);
+const rounds = Number(values.rounds);
+
+await withBench(async ({ postgres, startServer }) => {
+  const server = await startServer({ name: 'bench', config: CONFIG });
+  const owners: string[] = [];
+  const subscribers: Subscriber[] = [];
+  for (let n = 0; n < groups; n++) {
+    const { id, token } = await anonymous(server);
+    owners.push(id);
+    subscribers.push(await Subscriber.open(server, 'entries', token));
+  }
+  const client = new pg.Client({ connectionString: server.databaseUrl });
+  await client.connect();
+  const heard = (): number => subscribers.reduce((sum, { ids }) => sum + ids.length, 0);
+  const samples: Sample[] = [];
+  // In the first rounds code is not compiled yet.
+  for (let round = -3; round < rounds; round++) {
+    const before = { svc: cpuOf(server.pid), postgres: cpuOfFamily(postgres.pid), heard: heard() };
+    await client.query(
+      `insert into public.entries (owner, text)
+        select ($1::uuid[])[1 + n % $2::integer], 'a line of text' from generate_series(1, $3::integer) n`,
+      [owners, groups, changes],
+    );
+    const committedAt = performance.now();
+    await until(() => heard() - before.heard >= changes);
+    const lastAt = Math.max(...subscribers.map(({ heardAt }) => heardAt));
+    const each = (ms: number): number => (ms * 1000) / (groups * changes);
+    if (round < 0) continue;
+    samples.push({
+      svc: each(cpuOf(server.pid) - before.svc),
+      postgres: each(cpuOfFamily(postgres.pid) - before.postgres),
+      elapsed: each(lastAt - committedAt),
+    });
+  }
+  const mean = (read: (one: Sample) => number): string =>
+    (samples.reduce((sum, one) => sum + read(one), 0) / samples.length).toFixed(1);
+  print(
+    `${groups} groups, ${changes} changes, load ${loadavg()[0]?.toFixed(1)}; µs per group and change: ` +
+      `svc ${mean(({ svc }) => svc)} + PostgreSQL ${mean((one) => one.postgres)} of processor, ` +
+      `elapsed ${median(samples.map(({ elapsed }) => elapsed)).toFixed(1)}`,
+  );
+  for (const subscriber of subscribers) subscriber.close();
+  await client.end();
+});
