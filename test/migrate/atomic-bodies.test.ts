@@ -250,3 +250,22 @@ END'::text; end;
   await world.settle(text);
   expect(await facts()).toEqual(before);
 });
+
+test('a body calls an aggregate of the file, also one that is made again', async () => {
+  const file = (first: number): string => `
+tables:
+  items:
+    rls: []
+    fields: [{ name: id, type: bigint, primary_key: true }, { name: price, type: integer }]
+rpc:
+  add: { language: sql, volatility: immutable, args: [{ name: a, type: integer, required: true }, { name: b, type: integer, required: true }], returns: { type: integer }, body: select a + b }
+  whole: { language: sql, atomic: true, volatility: stable, returns: { type: integer }, body: select all_prices(price) from items }
+statements:
+  all_prices: { create: "create aggregate public.all_prices(integer) (sfunc = public.add, stype = integer, initcond = '${first}')" }
+`;
+  await world.settle(file(0));
+  await world.sql('insert into items values (1, 2), (2, 3)');
+  expect(await world.sql('select whole()')).toEqual([{ whole: 5 }]);
+  await world.settle(file(10));
+  expect(await world.sql('select whole()')).toEqual([{ whole: 15 }]);
+});
