@@ -60,7 +60,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const REPLICATION_READY_WITHIN_MS = 60_000;
 
 export class Channel implements Member {
-  // What each delivery looks at stands first and together: among ten thousand channels, memory is what it waits for.
+  // What each delivery looks at stands first and together.
   readonly version: Version;
   readonly writer: Writer;
   #rights: Rights = ALL;
