@@ -31,6 +31,7 @@ const ENTRIES: ReadonlyArray<readonly [Problem, string, number]> = [
   [new catalogue.AmbiguousEmbed('m', 'h', []), 'PGRST201', 300],
   [catalogue.routineNotFound('m', 'd', 'h'), 'PGRST202', 404],
   [catalogue.badArguments('m', 'd', 'h'), 'PGRST202', 400],
+  [catalogue.ambiguousRoutine([{ schema: 'public', name: 'f', args: [] }]), 'PGRST203', 300],
   [catalogue.sameArgument({ name: 'f' }, ['a', 'b']), 'PGRST202', 400],
   [catalogue.unknownColumn('a', 'b'), 'PGRST204', 400],
   [catalogue.sameColumn('a', 'b', 'c'), 'PGRST204', 400],
