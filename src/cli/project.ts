@@ -74,8 +74,9 @@ export function acceptProject(
     color: terminal.color,
   };
   if (!loaded.ok) {
-    const errors = loaded.mistakes.filter((mistake) => mistake.severity === 'error').length;
-    const total = `${errors} ${errors === 1 ? 'mistake' : 'mistakes'} in ${source.name}`;
+    const errors = loaded.mistakes.filter((mistake) => mistake.severity === 'error');
+    const files = new Set(errors.map(({ position }) => position.file ?? source.name));
+    const total = `${errors.length} ${errors.length === 1 ? 'mistake' : 'mistakes'} in ${[...files].join(', ')}`;
     throw new CommandFailure(
       options.mistakesExit ?? EXIT.badConfiguration,
       `${renderMistakes(loaded.mistakes, report)}\n\n${total}`,
