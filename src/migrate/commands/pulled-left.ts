@@ -2,6 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { IS_FREE_SEQUENCE } from '../schema/live/live-queries.ts';
+import { readLeftAttributes } from './left-attributes.ts';
 
 /** A line each: kind, name and reason. Parts of tables, functions and types that live facts tell of are not among them. */
 export async function readLeft(session: Queryable, schemas: readonly string[]): Promise<string[]> {
@@ -27,5 +28,6 @@ export async function readLeft(session: Queryable, schemas: readonly string[]): 
       from pg_rewrite r join pg_class c on c.oid = r.ev_class join schema s on s.oid = c.relnamespace
       where r.rulename <> '_RETURN' and not c.relispartition
     order by 1`);
-  return rows.map(({ line }) => line.replaceAll('\n', ' '));
+  const objects = rows.map(({ line }) => line.replaceAll('\n', ' '));
+  return [...objects, ...(await readLeftAttributes(session, schemas))];
 }
