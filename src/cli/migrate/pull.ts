@@ -6,7 +6,7 @@ import { renderMistakes } from '../../config/mistakes/report.ts';
 import { codeOf, ifExists } from '../../lib/error-code.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { renderPulled } from '../../migrate/commands/pull.ts';
-import { readLeftOfDatabase } from '../../migrate/commands/left-attributes.ts';
+import { readLeftOfDatabase } from '../../migrate/commands/adoption/left-attributes.ts';
 import { readLeft } from '../../migrate/commands/pulled-left.ts';
 import { readLive } from '../../migrate/schema/live/read-live.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';

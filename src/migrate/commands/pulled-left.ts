@@ -2,7 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { IS_FREE_SEQUENCE } from '../schema/live/live-queries.ts';
-import { readLeftAttributes } from './left-attributes.ts';
+import { readLeftAttributes } from './adoption/left-attributes.ts';
 
 /** A line each: kind, name and reason. Parts of tables, functions and types that live facts tell of are not among them. */
 export async function readLeft(session: Queryable, schemas: readonly string[]): Promise<string[]> {

@@ -1,7 +1,7 @@
 // What tables, functions and columns have besides what a file says of them, and what belongs to the whole database: a
 // database made from the file alone lacks it.
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql, type Sql } from '../../postgres/sql.ts';
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { sql, type Sql } from '../../../postgres/sql.ts';
 
 /** A line each: what, and why it is not in the file. */
 export async function readLeftAttributes(session: Queryable, schemas: readonly string[]): Promise<string[]> {
