@@ -1,6 +1,7 @@
-// Files: read through the storage API of the source, checked, and stored here under their old ids. Each is done by itself,
-// so that a run that was interrupted goes on where it ended.
+// Files: read from the source, checked, and stored here under their old ids. Each is done by itself, so that a run that was
+// interrupted goes on where it ended.
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
@@ -13,14 +14,14 @@ import { isObjectPath } from '../storage/objects/object-path.ts';
 import { createBackend } from '../storage/storage.ts';
 import { requireOpen } from './copy.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import type { BytesSource, Refusal, WantedFile } from './bytes/bytes-source.ts';
 import { readSource } from './source.ts';
 
 export type FileOptions = {
   readonly source: DatabaseAddress;
   readonly owner: OwnerDatabase;
   readonly config: Config;
-  /** The project's address and its secret key. */
-  readonly api: { readonly url: string; readonly key: string };
+  readonly bytes: BytesSource;
 };
 
 export type FileResult = {
@@ -40,6 +41,7 @@ type SourceObject = {
   readonly user_metadata: Record<string, unknown> | null;
   readonly created_at: string;
   readonly updated_at: string;
+  readonly version: string | null;
   readonly digest: string;
 };
 
@@ -64,10 +66,12 @@ export const LIVE_FILES = `
 
 const AT_ONCE = 8;
 const TRIES = 3;
+/** Before the second try; before the third four times as long. */
+const RETRY_MS = 200;
 /** A transfer that takes longer is begun again by the next run. */
 const PENDING_MS = 24 * 60 * 60_000;
 
-export async function copyFiles({ source, owner, config, api }: FileOptions): Promise<FileResult> {
+export async function copyFiles({ source, owner, config, bytes }: FileOptions): Promise<FileResult> {
   const backend = createBackend(config);
   await verifyLocation(owner, backend);
   await backend.check();
@@ -79,20 +83,34 @@ export async function copyFiles({ source, owner, config, api }: FileOptions): Pr
   const known = await readKnown(owner);
   const gone = goneFrom(objects, known);
   await forget(owner, gone);
-  const missing: Array<{ name: string; why: string }> = [];
-  const waiting = objects.filter(({ id, digest }) => known.get(id) !== digest);
+  const waiting = objects.filter(({ id, digest }) => known.get(id) !== digest).reverse();
   const unchanged = objects.length - waiting.length;
-  let copied = 0;
+  const missing = await copyAll(waiting, { owner, backend, bytes });
+  const copied = objects.length - unchanged - missing.length;
+  return { copied, removed: gone.length, unchanged, missing: missing.sort(byName) };
+}
+
+type Missing = FileResult['missing'][number];
+
+const byName = (a: Missing, b: Missing): number => (a.name < b.name ? -1 : 1);
+
+/** Takes from the end. What fails for every file ends the run, once those that are under way are done. */
+async function copyAll(waiting: SourceObject[], sides: Sides): Promise<Missing[]> {
+  const missing: Missing[] = [];
   const work = async (): Promise<void> => {
     for (let next = waiting.pop(); next; next = waiting.pop()) {
-      const why = await copyFile(next, { owner, backend, api });
-      if (why === undefined) copied += 1;
-      else missing.push({ name: `${next.bucket_id}/${next.name}`, why });
+      try {
+        const why = await copyFile(next, sides);
+        if (why !== undefined) missing.push({ name: `${next.bucket_id}/${next.name}`, why });
+      } catch (error) {
+        waiting.length = 0;
+        throw error;
+      }
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
-  missing.sort((a, b) => (a.name < b.name ? -1 : 1));
-  return { copied, removed: gone.length, unchanged, missing };
+  const workers = await Promise.allSettled(Array.from({ length: AT_ONCE }, work));
+  for (const worker of workers) if (worker.status === 'rejected') throw worker.reason;
+  return missing;
 }
 
 /** Objects of the source that have a bucket here and are not as they were last brought. */
@@ -114,7 +132,7 @@ async function readObjects(source: Connected, target: Queryable): Promise<Source
     select row ->> 'id' as id, row ->> 'bucket_id' as bucket_id, row ->> 'name' as name,
       coalesce(row ->> 'owner_id', row ->> 'owner') as owner_id, row -> 'metadata' as metadata,
       row -> 'user_metadata' as user_metadata, row ->> 'created_at' as created_at, row ->> 'updated_at' as updated_at,
-      md5((row - 'last_accessed_at')::text) as digest
+      row ->> 'version' as version, md5((row - 'last_accessed_at')::text) as digest
     from (select to_jsonb(o) as row from storage.objects o where bucket_id = any (${buckets.map(({ id }) => id)})) o
     where row ->> 'archived_at' is null and row ->> 'is_delete_marker' is distinct from 'true'
     order by 2, 3`);
@@ -134,7 +152,7 @@ async function forget(owner: OwnerDatabase, ids: readonly string[]): Promise<voi
   });
 }
 
-type Sides = { readonly owner: OwnerDatabase; readonly backend: Backend; readonly api: FileOptions['api'] };
+type Sides = { readonly owner: OwnerDatabase; readonly backend: Backend; readonly bytes: BytesSource };
 
 /** Undefined when the file is here, else why it is not. */
 async function copyFile(object: SourceObject, sides: Sides): Promise<string | undefined> {
@@ -142,6 +160,7 @@ async function copyFile(object: SourceObject, sides: Sides): Promise<string | un
   if (await isTaken(object, sides.owner)) return 'the target has another file of this name';
   let why = '';
   for (let attempt = 0; attempt < TRIES; attempt++) {
+    if (attempt > 0) await delay(RETRY_MS * 4 ** (attempt - 1));
     const outcome = await transfer(object, sides);
     if (outcome === undefined) return undefined;
     why = outcome.why;
@@ -157,23 +176,28 @@ async function isTaken({ id, bucket_id, name }: SourceObject, owner: OwnerDataba
   return row !== undefined;
 }
 
-type Failure = { readonly why: string; readonly isFinal: boolean };
-
-async function transfer(object: SourceObject, { owner, backend, api }: Sides): Promise<Failure | undefined> {
+async function transfer(
+  object: SourceObject,
+  { owner, backend, bytes: source }: Sides,
+): Promise<Refusal | undefined> {
   const address = { bucket: object.bucket_id, name: object.name };
   const version = randomUUID();
   const size = numberOr(object.metadata?.['size'], 0);
   await reserveVersion(owner, version, address, new Date(Date.now() + PENDING_MS));
-  const refuse = async (failure: Failure): Promise<Failure> => {
+  const refuse = async (refusal: Refusal): Promise<Refusal> => {
     await abandonVersion(owner, version);
-    return failure;
+    return refusal;
   };
-  const body = await download(object, api);
+  const file = { bucket: object.bucket_id, name: object.name, version: object.version };
+  const body = await source.open(file, 0).catch(async (error: unknown) => {
+    await abandonVersion(owner, version);
+    throw error;
+  });
   if ('why' in body) return await refuse(body);
   const md5 = createHash('md5');
   let bytes = 0;
   let isWhole = false;
-  const incoming = body;
+  const incoming = inOne(file, body, source);
   async function* counted(): AsyncGenerator<Buffer> {
     for await (const chunk of incoming) {
       const buffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
@@ -208,27 +232,26 @@ function differenceOf({ metadata }: SourceObject, bytes: number, eTag: string): 
   return undefined;
 }
 
-async function download(
-  { bucket_id, name }: SourceObject,
-  { url, key }: FileOptions['api'],
-): Promise<AsyncIterable<Uint8Array> | Failure> {
-  const path = [bucket_id, ...name.split('/')].map(encodeURIComponent).join('/');
-  try {
-    const response = await fetch(`${url.replace(/\/+$/, '')}/storage/v1/object/authenticated/${path}`, {
-      // Compressed on the way, other bytes would be counted.
-      headers: { apikey: key, authorization: `Bearer ${key}`, 'accept-encoding': 'identity' },
-      // Followed, it would take the secret key to wherever it leads.
-      redirect: 'manual',
-    });
-    if (response.ok) return response.body ?? new Blob([]).stream();
-    await response.body?.cancel();
-    const isGone = response.status === 404 || response.status === 400;
-    return {
-      why: isGone ? 'the source does not have its bytes' : `the source answers ${response.status}`,
-      isFinal: response.status < 500 && response.status !== 429,
-    };
-  } catch {
-    return { why: 'the source cannot be reached', isFinal: false };
+/** What breaks off goes on where it ended, as long as something comes. */
+async function* inOne(
+  file: WantedFile,
+  first: AsyncIterable<Uint8Array>,
+  source: BytesSource,
+): AsyncGenerator<Uint8Array> {
+  let came = 0;
+  for (let part = first; ;) {
+    const before = came;
+    try {
+      for await (const chunk of part) {
+        came += chunk.length;
+        yield chunk;
+      }
+      return;
+    } catch (error) {
+      const rest = came > before ? await source.open(file, came) : undefined;
+      if (rest === undefined || 'why' in rest) throw error;
+      part = rest;
+    }
   }
 }
 

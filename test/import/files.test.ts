@@ -8,6 +8,8 @@ import { openBoxes } from '../../src/auth/auth-context.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { listChanges } from '../../src/import/changes.ts';
 import { copy } from '../../src/import/copy.ts';
+import type { BytesSource } from '../../src/import/bytes/bytes-source.ts';
+import { storageApi } from '../../src/import/bytes/storage-api.ts';
 import { copyFiles, type FileResult } from '../../src/import/files.ts';
 import { cutOver, verify } from '../../src/import/finish.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
@@ -24,7 +26,9 @@ let api: Server;
 /** What the storage API of the source has, by path. */
 const bytes = new Map<string, Buffer>();
 let requests: string[] = [];
-/** Paths whose next answer breaks off in the middle. */
+let knowsRanges = true;
+const BROKEN_AT = 10_000;
+/** Paths whose next transfer breaks off in the middle. */
 const breaking = new Set<string>();
 /** Paths that the source answers with another address. */
 const moved = new Set<string>();
@@ -33,17 +37,16 @@ beforeAll(async () => {
   project = await createTypicalProject();
   api = createServer((request, response) => {
     const path = decodeURIComponent(request.url ?? '').replace('/storage/v1/object/authenticated/', '');
-    requests.push(path);
+    const start = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
+    requests.push(start === 0 ? path : `${path} from ${start}`);
     const body = bytes.get(path);
     if (moved.has(path))
       response.writeHead(302, { location: `http://localhost:${portOf(api)}/elsewhere` }).end();
     else if (request.headers.authorization !== `Bearer ${KEY}` || request.headers['apikey'] !== KEY)
-      response.writeHead(401).end();
+      response.writeHead(400).end('{"statusCode":"403","error":"Unauthorized","message":"jwt malformed"}');
     else if (body === undefined) response.writeHead(400).end('{"statusCode":"404","error":"not_found"}');
-    else if (breaking.delete(path)) {
-      response.writeHead(200, { 'content-length': body.length });
-      response.write(body.subarray(0, 1), () => response.destroy());
-    } else response.writeHead(200, { 'content-length': body.length }).end(body);
+    else if (start > 0 && knowsRanges) response.writeHead(206).end(body.subarray(start));
+    else response.writeHead(200, { 'content-length': body.length }).end(body);
   });
   await new Promise<void>((resolve) => api.listen(0, '127.0.0.1', resolve));
   world = await startBackendWorld('version: 1\nstorage: { pictures: { public: true } }', {
@@ -93,13 +96,29 @@ async function addFile(bucket: string, name: string, content: Buffer): Promise<v
   );
 }
 
-async function run(): Promise<FileResult> {
+function thatBreaks(source: BytesSource): BytesSource {
+  async function* start(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of body) {
+      yield chunk.subarray(0, BROKEN_AT);
+      throw new Error('the connection broke');
+    }
+  }
+  return {
+    ...source,
+    async open(file, from) {
+      const body = await source.open(file, from);
+      return 'why' in body || !breaking.delete(`${file.bucket}/${file.name}`) ? body : start(body);
+    },
+  };
+}
+
+async function run(key = KEY): Promise<FileResult> {
   requests = [];
   return await copyFiles({
     source: parseAddress(project.url),
     owner: world.owner,
     config: world.options.config,
-    api: { url: `http://127.0.0.1:${portOf(api)}/`, key: KEY },
+    bytes: thatBreaks(storageApi({ url: `http://127.0.0.1:${portOf(api)}/`, key })),
   });
 }
 
@@ -111,7 +130,8 @@ const MISSING = [
 test('bytes, ids, owners and metadata arrive, and what does not is named', async () => {
   breaking.add('pictures/a folder/grosses');
   expect(await run()).toEqual({ copied: 3, removed: 0, unchanged: 0, missing: MISSING });
-  expect(requests.filter((path) => path.endsWith('grosses'))).toHaveLength(2);
+  const large = 'pictures/a folder/grosses';
+  expect(requests.filter((path) => path.startsWith(large))).toEqual([large, `${large} from ${BROKEN_AT}`]);
   const client = createClient(world.url, world.keys.secret);
   for (const name of ['ann/face.png', 'a folder/grosses', 'empty.txt']) {
     const { data, error } = await client.storage.from('pictures').download(name);
@@ -137,6 +157,24 @@ test('a second run moves nothing; a changed file comes again, a deleted one goes
   const { data } = await client.storage.from('pictures').download('ann/face.png');
   expect(await data?.text()).toBe('another picture');
   expect((await client.storage.from('pictures').download('empty.txt')).error).not.toBeNull();
+});
+
+test('a source that cannot go on in the middle begins anew', async () => {
+  await addFile('pictures', 'long.png', Buffer.alloc(50_000, 'y'));
+  breaking.add('pictures/long.png');
+  knowsRanges = false;
+  expect(await run()).toMatchObject({ copied: 1 });
+  expect(requests.filter((path) => path.startsWith('pictures/long.png'))).toEqual([
+    'pictures/long.png',
+    `pictures/long.png from ${BROKEN_AT}`,
+    'pictures/long.png',
+  ]);
+});
+
+test('a key that the source refuses is said once, not for each file', async () => {
+  await addFile('pictures', 'late.png', Buffer.from('late'));
+  await expect(run('wrong')).rejects.toThrow(/^The storage API at http:\S+ refuses the key$/);
+  expect(await run()).toMatchObject({ copied: 1 });
 });
 
 test('bytes that are not what the source says are not taken', async () => {

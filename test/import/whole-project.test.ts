@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openBoxes } from '../../src/auth/auth-context.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { copy } from '../../src/import/copy.ts';
+import { storageApi } from '../../src/import/bytes/storage-api.ts';
 import { copyFiles } from '../../src/import/files.ts';
 import { cutOver, verify } from '../../src/import/finish.ts';
 import { prepare } from '../../src/import/prepare.ts';
@@ -63,7 +64,7 @@ async function bring() {
     source: parseAddress(project.url),
     owner: world.owner,
     config: world.options.config,
-    api,
+    bytes: storageApi(api),
   });
   return { changes: changes.filter(isChange), files };
 }

@@ -147,9 +147,11 @@ test('the log has one line a request and none of the secrets', async () => {
     body: '{"email":"log@example.com","password":"hunter2-hunter2"}',
   });
   await expect.poll(() => lines).toContain('/auth/v1/signup');
-  const read: unknown = JSON.parse(lines.split('\n').find((line) => line.includes('/rest/v1/notes')) ?? '');
-  expect(read).toMatchObject({
-    url: '/rest/v1/notes?apikey=[redacted]&select=id',
+  const url = '/rest/v1/notes?apikey=[redacted]&select=id';
+  const read = lines.split('\n').filter((line) => line.includes(JSON.stringify(url)));
+  expect(read).toHaveLength(1);
+  expect(JSON.parse(read[0] ?? '')).toMatchObject({
+    url,
     route: '/rest/v1/*',
     role: 'service_role',
     status: 200,

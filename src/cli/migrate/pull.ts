@@ -7,6 +7,7 @@ import { renderMistakes } from '../../config/mistakes/report.ts';
 import { codeOf, ifExists } from '../../lib/error-code.ts';
 import { diffLines } from '../../lib/line-diff.ts';
 import { renderPulled } from '../../migrate/commands/pull.ts';
+import { readLeftOfDatabase } from '../../migrate/commands/adoption/left-attributes.ts';
 import { readLeft } from '../../migrate/commands/pulled-left.ts';
 import { readLive } from '../../migrate/schema/live/read-live.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
@@ -40,7 +41,7 @@ export async function pull(options: PullOptions, terminal: Terminal): Promise<Pu
   try {
     const { live, left } = await owner.session(async (session) => ({
       live: await readLive(session, options.schema),
-      left: await readLeft(session, options.schema),
+      left: [...(await readLeft(session, options.schema)), ...(await readLeftOfDatabase(session))],
     }));
     const absent = options.schema.filter((name) => !live.schemas.has(name));
     if (absent.length > 0)

@@ -69,7 +69,8 @@ function toEntry(
     ...(parts['old'] === undefined ? {} : { old_table: nameOf(parts['old']) }),
     ...(parts['new'] === undefined ? {} : { new_table: nameOf(parts['new']) }),
     ...(parts['constraint'] === undefined ? {} : { constraint: waitOf(part('wait')) }),
-    call: isDeclared(`${schema}.${fn}`) ? fn : `${schema}.${fn}`,
+    // Without its schema a name is one of public.
+    call: schema === 'public' && isDeclared(`${schema}.${fn}`) ? fn : `${schema}.${fn}`,
     ...(args.length === 0 ? {} : { args }),
     ...(ENABLED[state] === undefined ? {} : { enabled: ENABLED[state] }),
   };

@@ -2,6 +2,7 @@
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { IS_FREE_SEQUENCE } from '../schema/live/live-queries.ts';
+import { readLeftAttributes } from './adoption/left-attributes.ts';
 
 /** A line each: kind, name and reason. Parts of tables, functions and types that live facts tell of are not among them. */
 export async function readLeft(session: Queryable, schemas: readonly string[]): Promise<string[]> {
@@ -16,5 +17,6 @@ export async function readLeft(session: Queryable, schemas: readonly string[]): 
     select 'sequence ' || s.name || '.' || c.relname || ': it is unlogged, and a plain one in the file'
       from pg_class c join schema s on s.oid = c.relnamespace where ${IS_FREE_SEQUENCE} and c.relpersistence = 'u'
     order by 1`);
-  return rows.map(({ line }) => line.replaceAll('\n', ' '));
+  const objects = rows.map(({ line }) => line.replaceAll('\n', ' '));
+  return [...objects, ...(await readLeftAttributes(session, schemas))];
 }

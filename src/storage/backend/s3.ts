@@ -1,5 +1,4 @@
-// Blobs in an S3-compatible store: `blobs/<version>`, and `staging/<version>/<part>` for resumable uploads. The
-// SDK is loaded at the first use, because it is large.
+// Blobs in an S3-compatible store: `blobs/<version>`, and `staging/<version>/<part>` for resumable uploads.
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type * as sdkModule from '@aws-sdk/client-s3';
@@ -21,17 +20,11 @@ import {
   type S3Place,
   type StagedPart,
 } from './backend.ts';
+import { openS3, type S3Access, type S3Client } from './s3-client.ts';
 
-type Sdk = typeof sdkModule;
-type Opened = { readonly sdk: Sdk; readonly client: sdkModule.S3Client; readonly Bucket: string };
+type Opened = S3Client & { readonly Bucket: string };
 
-export type S3Settings = {
-  readonly bucket: string;
-  readonly region: string | undefined;
-  readonly accessKeyId: string | undefined;
-  readonly secretAccessKey: string | undefined;
-  readonly endpoint: string | undefined;
-};
+export type S3Settings = S3Access & { readonly bucket: string };
 
 /** The smallest part of a multipart upload. An upload holds two in memory: one being sent, one being filled. */
 const PART_BYTES = 5 * 1024 * 1024;
@@ -40,7 +33,6 @@ const MAX_PARTS = 9_000;
 /** Larger blobs are copied in ranges of this size. */
 const MAX_COPY_BYTES = 1024 ** 3;
 const DELETE_CONCURRENCY = 8;
-const MAX_IDLE_SOCKETS = 64;
 
 export class S3Backend implements Backend {
   readonly place: S3Place;
@@ -145,29 +137,7 @@ export class S3Backend implements Backend {
   }
 
   #open(): Promise<Opened> {
-    this.#opened ??= import('@aws-sdk/client-s3').then((sdk) => {
-      const { region, endpoint, accessKeyId, secretAccessKey } = this.#settings;
-      const client = new sdk.S3Client({
-        region: region ?? 'us-east-1',
-        // Other stores than AWS rarely have a host name per bucket; some do not know the newer checksums.
-        ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
-        ...(accessKeyId === undefined || secretAccessKey === undefined
-          ? {}
-          : { credentials: { accessKeyId, secretAccessKey } }),
-        requestChecksumCalculation: 'WHEN_REQUIRED',
-        responseChecksumValidation: 'WHEN_REQUIRED',
-        maxAttempts: 3,
-        requestHandler: {
-          connectionTimeout: 5_000,
-          socketTimeout: 60_000,
-          // A download holds a connection as long as its reader takes. With the SDK's limit of 50, as many slow
-          // readers would block every other transfer of this process.
-          httpAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
-          httpsAgent: { keepAlive: true, maxSockets: Infinity, maxFreeSockets: MAX_IDLE_SOCKETS },
-        },
-      });
-      return { sdk, client, Bucket: this.#settings.bucket };
-    });
+    this.#opened ??= openS3(this.#settings).then((opened) => ({ ...opened, Bucket: this.#settings.bucket }));
     return this.#opened;
   }
 

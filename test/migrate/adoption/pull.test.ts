@@ -147,3 +147,47 @@ test('texts that look like references to variables come back as they are', async
     { prosrc: "select '${HOME:-x}'" },
   ]);
 });
+
+test('what a file cannot say is listed, each thing once and with its reason', async () => {
+  await sql(`
+    create schema audit; create schema unread;
+    create table unread.other (id integer) with (fillfactor = 50);
+    create table notes (id integer generated always as identity (start 100 increment 5) primary key, kind text, title text,
+      constraint of_kind unique (kind) include (title), constraint short check (length(title) < 10) no inherit) with (fillfactor = 70);
+    alter table notes force row level security;
+    alter table notes alter title set storage external, alter kind set statistics 500;
+    create table plain (id integer); create table archived () inherits (plain);
+    create index by_title on notes (title);
+    create policy own on notes using (true);
+    create function audit.record() returns trigger language plpgsql as 'begin return new; end';
+    create trigger recorded after update on notes for each row execute function audit.record();
+    comment on function audit.record() is 'Keeps what was';
+    comment on index by_title is 'For lists'; comment on policy own on notes is 'All';
+    comment on trigger recorded on notes is 'See audit'; comment on constraint short on notes is 'Fits a line';
+    create publication elsewhere for table notes;
+    create extension if not exists postgres_fdw; create server far foreign data wrapper postgres_fdw;
+    alter default privileges grant select on tables to public;`);
+  const { code, output } = await svc('migrate', 'pull', '--schema', 'public', 'audit');
+  const listed = output.split('\n').filter((line) => line.startsWith('#   '));
+  expect(listed.map((line) => line.slice(4)).sort()).toEqual([
+    'column public.notes.id: its numbers begin with 100 and go on by 5',
+    'column public.notes.kind: its statistics target',
+    'column public.notes.title: its storage',
+    'comment on constraint short of public.notes',
+    'comment on function audit.record()',
+    'comment on index by_title of public.notes',
+    'comment on policy own of public.notes',
+    'comment on trigger recorded of public.notes',
+    'constraint of_kind of public.notes: its INCLUDE',
+    'constraint short of public.notes: NO INHERIT',
+    "default privileges of postgres: what a new object of that role grants is not the file's",
+    'foreign server far: its rows are elsewhere',
+    "publication elsewhere: what it tells other servers of is not the file's",
+    'table public.archived: it inherits from plain',
+    'table public.notes: its policies bind the owner too',
+    'table public.notes: its storage parameters (fillfactor=70)',
+  ]);
+  // A function of another schema is called by its whole name, also when the file declares it.
+  expect(output).toContain('call: audit.record');
+  expect(code).toBe(0);
+});

@@ -2,29 +2,30 @@
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { z } from 'zod';
-import { environmentSecrets, Keyring } from '../identity/keyring.ts';
-import { openBoxes } from '../auth/auth-context.ts';
-import { listChanges, type Changed } from '../import/changes.ts';
-import { copy, type CopyOptions } from '../import/copy.ts';
-import { convertFunctions, type Converted } from '../import/edge/convert.ts';
-import { copyFiles } from '../import/files.ts';
-import { abandon, cutOver, verify } from '../import/finish.ts';
-import { readSourceKeys } from '../import/encrypted-value.ts';
-import type { Changes } from '../import/write-users.ts';
-import { prepare } from '../import/prepare.ts';
-import { makeReport, readTargetFacts, type Line, type Report } from '../import/report.ts';
-import { inOneTransaction, readSource } from '../import/source.ts';
-import type { DatabaseAddress } from '../postgres/address/database-address.ts';
-import { databaseAddresses } from '../postgres/address/database-addresses.ts';
-import { parseAddress } from '../postgres/address/parse-address.ts';
-import { requireDatabase, requireKeys, type Environment } from './environment.ts';
-import { EXIT, failure } from './exit.ts';
-import { withOwner } from './migrate/database.ts';
-import { givePulled } from './migrate/pull.ts';
-import { PULLED } from './migrate/results.ts';
-import { loadProject } from './project.ts';
-import { type Findings, reporting } from './report/reporting.ts';
-import type { Terminal } from './terminal.ts';
+import { environmentSecrets, Keyring } from '../../identity/keyring.ts';
+import { openBoxes } from '../../auth/auth-context.ts';
+import { listChanges, type Changed } from '../../import/changes.ts';
+import { copy, type CopyOptions } from '../../import/copy.ts';
+import { convertFunctions, type Converted } from '../../import/edge/convert.ts';
+import { copyFiles } from '../../import/files.ts';
+import { abandon, cutOver, verify } from '../../import/finish.ts';
+import { readSourceKeys } from '../../import/encrypted-value.ts';
+import type { Changes } from '../../import/write-users.ts';
+import { prepare } from '../../import/prepare.ts';
+import { makeReport, readTargetFacts, type Line, type Report } from '../../import/report.ts';
+import { inOneTransaction, readSource } from '../../import/source.ts';
+import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
+import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
+import { parseAddress } from '../../postgres/address/parse-address.ts';
+import { requireDatabase, requireKeys, type Environment } from '../environment.ts';
+import { EXIT, failure } from '../exit.ts';
+import { withOwner } from '../migrate/database.ts';
+import { givePulled } from '../migrate/pull.ts';
+import { PULLED } from '../migrate/results.ts';
+import { loadProject } from '../project.ts';
+import { type Findings, reporting } from '../report/reporting.ts';
+import { type BytesOptions, bytesOf, withBytes } from './bytes-options.ts';
+import type { Terminal } from '../terminal.ts';
 
 type SourceOptions = { from?: string };
 
@@ -57,7 +58,6 @@ const CHANGED = z.strictObject({
 });
 
 const SOURCE_VARIABLE = 'SVC_IMPORT_SOURCE_URL';
-const API_KEY_VARIABLE = 'SVC_IMPORT_API_KEY';
 /** Where the operator of the source has switched encryption in its database on. */
 const KEYS_VARIABLE = 'SVC_IMPORT_ENCRYPTION_KEYS';
 
@@ -107,9 +107,12 @@ export function importCommand(terminal: Terminal, environment: () => Environment
   );
   supabase.addCommand(
     reporting(
-      withSource('files', 'copy the files of all declared buckets; repeat it as often as you like')
-        .requiredOption('--api <url>', `address of the project; its secret key is ${API_KEY_VARIABLE}`)
-        .option('-c, --config <file>', 'the configuration file'),
+      withBytes(
+        withSource('files', 'copy the files of all declared buckets; repeat it as often as you like').option(
+          '-c, --config <file>',
+          'the configuration file',
+        ),
+      ),
       terminal,
       FILES,
       (out, options: FilesOptions) => takeFiles(options, environment(), out),
@@ -222,7 +225,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
   return new Command('import').description('move a project of another product here').addCommand(supabase);
 }
 
-type FilesOptions = SourceOptions & { api: string; config?: string };
+type FilesOptions = SourceOptions & BytesOptions & { config?: string };
 
 async function takeFiles(
   options: FilesOptions,
@@ -233,17 +236,14 @@ async function takeFiles(
   const env = { ...environment, ...project.env };
   const source = sourceAddress(options, env);
   requireDatabase(env);
-  const key = env[API_KEY_VARIABLE];
-  if (!key)
-    throw failure(EXIT.misuse, `${API_KEY_VARIABLE} is not set`, 'Set it to the secret key of the project.');
-  const api = { url: options.api, key };
+  const bytes = bytesOf(options, env);
   const { config, directory } = project;
   const { copied, unchanged, removed, missing } = await withOwner(
     env,
     directory,
     { ...OWNER, max: 8 },
-    (owner) => copyFiles({ source, owner, config, api }),
-  );
+    (owner) => copyFiles({ source, owner, config, bytes }),
+  ).finally(() => bytes.close());
   terminal.print(`files: ${copied} copied, ${unchanged} unchanged, ${removed} removed`);
   const data = { copied, unchanged, removed, missing: [...missing] };
   if (missing.length === 0) return { data };

@@ -1,0 +1,77 @@
+// What tables, functions and columns have besides what a file says of them, and what belongs to the whole database: a
+// database made from the file alone lacks it.
+import type { Queryable } from '../../../postgres/owner-database.ts';
+import { sql, type Sql } from '../../../postgres/sql.ts';
+
+/** A line each: what, and why it is not in the file. */
+export async function readLeftAttributes(session: Queryable, schemas: readonly string[]): Promise<string[]> {
+  const rows = await session.query<{ line: string }>(sql`
+    with schema as (select oid, nspname as name from pg_namespace where nspname = any (${[...schemas]})),
+    relation as (select c.*, s.name as schema, s.name || '.' || c.relname as full_name from pg_class c join schema s on s.oid = c.relnamespace
+      where c.relkind in ('r', 'p') and not c.relispartition
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'))
+    ${OF_TABLES} union all ${OF_COLUMNS} union all ${OF_CONSTRAINTS} union all ${COMMENTS}
+    order by 1`);
+  return rows.map(({ line }) => line.replaceAll('\n', ' '));
+}
+
+/** Of no schema; roles see what the catalog shows to everybody. */
+export async function readLeftOfDatabase(session: Queryable): Promise<string[]> {
+  const rows = await session.query<{ line: string }>(sql`${OF_DATABASE} order by 1`);
+  return rows.map(({ line }) => line);
+}
+
+const OF_TABLES: Sql = sql`
+  select 'table ' || full_name || ': its storage parameters (' || array_to_string(reloptions, ', ') || ')' as line
+    from relation where reloptions is not null
+  union all select 'table ' || full_name || ': its policies bind the owner too' from relation where relforcerowsecurity
+  union all select 'table ' || full_name || ': it inherits from ' || string_agg(i.inhparent::regclass::text, ', ')
+    from relation r join pg_inherits i on i.inhrelid = r.oid group by full_name
+  union all select 'table ' || full_name || ': it is a table of the type ' || reloftype::regtype::text from relation where reloftype <> 0
+  union all select 'table ' || full_name || ': it is kept in another tablespace' from relation where reltablespace <> 0
+  union all select 'table ' || full_name || ': its replica identity is an index' from relation where relreplident = 'i'`;
+
+const OF_COLUMNS: Sql = sql`
+  select 'column ' || full_name || '.' || a.attname || ': ' || concat_ws(', ',
+      case when a.attstorage <> t.typstorage then 'its storage' end,
+      case when a.attcompression <> '' then 'its compression' end,
+      case when coalesce(a.attstattarget, -1) >= 0 then 'its statistics target' end,
+      case when a.attoptions is not null then 'its options (' || array_to_string(a.attoptions, ', ') || ')' end)
+    from relation r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped join pg_type t on t.oid = a.atttypid
+    where a.attstorage <> t.typstorage or a.attcompression <> '' or coalesce(a.attstattarget, -1) >= 0 or a.attoptions is not null
+  union all select 'column ' || full_name || '.' || a.attname || ': its numbers begin with ' || q.seqstart || ' and go on by ' || q.seqincrement
+    from relation r join pg_attribute a on a.attrelid = r.oid join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = r.oid
+      and d.refobjsubid = a.attnum and d.classid = 'pg_class'::regclass and d.deptype in ('a', 'i')
+    join pg_sequence q on q.seqrelid = d.objid where q.seqstart <> 1 or q.seqincrement <> 1`;
+
+const OF_CONSTRAINTS: Sql = sql`
+  select 'constraint ' || k.conname || ' of ' || full_name || ': its INCLUDE' from relation r join pg_constraint k on k.conrelid = r.oid
+    join pg_index i on i.indexrelid = k.conindid where k.contype in ('p', 'u') and i.indnatts <> i.indnkeyatts
+  union all select 'constraint ' || k.conname || ' of ' || full_name || ': NO INHERIT' from relation r join pg_constraint k on k.conrelid = r.oid
+    where k.contype = 'c' and k.connoinherit`;
+
+/** Those of tables, columns, views, types and sequences are in the file. */
+const COMMENTS: Sql = sql`
+  select 'comment on ' || case p.prokind when 'p' then 'procedure ' else 'function ' end || s.name || '.' || p.proname
+      || '(' || pg_get_function_identity_arguments(p.oid) || ')' from pg_proc p join schema s on s.oid = p.pronamespace
+    where obj_description(p.oid, 'pg_proc') is not null and p.prokind in ('f', 'p') and p.proname not like 'svc\\_%'
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+  union all select 'comment on constraint ' || k.conname || ' of ' || full_name from relation r join pg_constraint k on k.conrelid = r.oid
+    where obj_description(k.oid, 'pg_constraint') is not null
+  union all select 'comment on index ' || c.relname || ' of ' || full_name from relation r join pg_index i on i.indrelid = r.oid
+    join pg_class c on c.oid = i.indexrelid where obj_description(c.oid, 'pg_class') is not null
+  union all select 'comment on trigger ' || t.tgname || ' of ' || full_name from relation r join pg_trigger t on t.tgrelid = r.oid
+    where not t.tgisinternal and obj_description(t.oid, 'pg_trigger') is not null
+  union all select 'comment on policy ' || p.polname || ' of ' || full_name from relation r join pg_policy p on p.polrelid = r.oid
+    where obj_description(p.oid, 'pg_policy') is not null`;
+
+const OF_DATABASE: Sql = sql`
+  select 'event trigger ' || evtname || ': it belongs to the whole database' as line from pg_event_trigger e
+    where not exists (select from pg_depend d where d.classid = 'pg_event_trigger'::regclass and d.objid = e.oid and d.deptype = 'e')
+  union all select 'foreign server ' || srvname || ': its rows are elsewhere' from pg_foreign_server
+  union all select 'publication ' || pubname || ': what it tells other servers of is not the file''s' from pg_publication
+    where pubname not in ('supabase_realtime', 'svc_realtime')
+  union all select 'default privileges of ' || pg_get_userbyid(defaclrole) || coalesce(' in ' || n.nspname, '')
+      || ': what a new object of that role grants is not the file''s' from pg_default_acl d left join pg_namespace n on n.oid = d.defaclnamespace
+    where pg_get_userbyid(defaclrole) not like 'svc\\_%' and (n.nspname is null or n.nspname not in ('auth', 'storage', 'realtime', 'svc_meta'))
+    group by defaclrole, n.nspname`;
