@@ -554,6 +554,7 @@ export function edited(
   past: TakenNames = namesTakenBy([from]),
 ): RandomFile {
   const file: RandomFile = structuredClone(from);
+  for (const sequence of file.sequences) delete sequence.renamedFrom;
   for (const table of file.tables) {
     delete table.renamedFrom;
     for (const column of table.columns) {

@@ -36,7 +36,9 @@ export async function structure(where: World, file: RandomFile): Promise<string[
        from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'm'
      union all select 'sequence ' || s.seqrelid::regclass || (to_jsonb(s) - 'seqrelid')::text || coalesce((select string_agg(g::text, ',' order by g::text) from unnest(q.relacl) g), '')
        from pg_sequence s join pg_class q on q.oid = s.seqrelid where q.relnamespace = 'public'::regnamespace and q.relname = any ($4)
-     union all select 'statistics ' || pg_get_statisticsobjdef(s.oid) from t join pg_statistic_ext s on s.stxrelid = t.oid
+     union all select 'statistics ' || s.stxname || s.stxkind::text || coalesce(pg_get_expr(s.stxexprs, s.stxrelid), '') || ' of ' || t.oid::regclass || ' ' ||
+         (select string_agg(a.attname, ', ' order by a.attname) from pg_attribute a where a.attrelid = t.oid and a.attnum = any (s.stxkeys))
+       from t join pg_statistic_ext s on s.stxrelid = t.oid
      union all select 'rule ' || pg_get_ruledef(r.oid) from t join pg_rewrite r on r.ev_class = t.oid
      union all select 'aggregate ' || p.oid::regprocedure || a.agginitval || coalesce(p.proacl::text, '') || obj_description(p.oid, 'pg_proc') from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid where p.pronamespace = 'public'::regnamespace
      union all select 'range ' || r.rngtypid::regtype || r.rngsubtype::regtype || r.rngmultitypid::regtype from pg_range r where r.rngtypid >= 16384

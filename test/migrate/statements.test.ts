@@ -291,6 +291,16 @@ describe('a change', () => {
     await settled(statements, movies);
     expect(await one(`select count(*)::int from pg_rules where tablename = 'movies'`)).toBe(1);
   });
+
+  test('of the name of its table does not keep a rule that leaves the file with it', async () => {
+    await settled(ALL);
+    const movies = TABLES.replace('  films:\n', '  movies:\n    renamed_from: films\n');
+    const left = ALL.filter((text) => !/\brule\b/.test(text)).map((text) =>
+      text.replaceAll(/\bfilms\b/g, 'movies'),
+    );
+    await settled(left, movies);
+    expect(await one(`select count(*)::int from pg_rules where tablename = 'movies'`)).toBe(0);
+  });
 });
 
 describe('what is in no file any more', () => {

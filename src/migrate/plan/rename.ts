@@ -82,10 +82,25 @@ export async function planRenames(
   return {
     steps: all,
     live: { ...renamed, types: withFormerNames(renamed.types, types.former) },
-    owned: plan.ownership(),
+    owned: statementsUnderNewNames(plan.ownership(), live.statements, renamed.statements),
     forgotten: [...types.forgotten, ...forgotten],
     notes: types.notes,
   };
+}
+
+/** What a statement has made is named after what it is about; its address stays. */
+function statementsUnderNewNames(
+  owned: Ownership,
+  before: Live['statements'],
+  after: Live['statements'],
+): Ownership {
+  if (before === after || owned.statements.size === 0) return owned;
+  const identities = new Map([...after.values()].map(({ address, identity }) => [address, identity]));
+  const statements = [...owned.statements].map(([identity, state]) => {
+    const address = before.get(identity)?.address ?? '';
+    return [identities.get(address) ?? identity, state] as const;
+  });
+  return { ...owned, statements: new Map(statements) };
 }
 
 function withFormerNames(types: Live['types'], former: TypeRenames['former']): Live['types'] {

@@ -61,7 +61,9 @@ const CATALOGS: Readonly<Record<StatementKind, Catalog>> = {
     owner: 'o.stxowner',
     name: 'o.stxname',
     host: `(select hn.nspname || '.' || h.relname from pg_class h join pg_namespace hn on hn.oid = h.relnamespace where h.oid = o.stxrelid)`,
-    definition: `array_remove(array[pg_get_statisticsobjdef(o.oid), (select format('ALTER STATISTICS %I.%I SET STATISTICS %s', n.nspname, o.stxname, target)
+    // Columns stand in the order of the table, which an online type change of one of them changes.
+    definition: `array_remove(array[(select coalesce(replace(pg_get_statisticsobjdef(o.oid), ' ON ' || string_agg(quote_ident(a.attname), ', ' order by k.n), ' ON ' || string_agg(quote_ident(a.attname), ', ' order by a.attname)), pg_get_statisticsobjdef(o.oid))
+      from unnest(o.stxkeys::int2[]) with ordinality as k(number, n) join pg_attribute a on a.attrelid = o.stxrelid and a.attnum = k.number), (select format('ALTER STATISTICS %I.%I SET STATISTICS %s', n.nspname, o.stxname, target)
       from (select to_jsonb(o) ->> 'stxstattarget') as t(target) where target <> '-1')], null)`,
   },
   type: {
