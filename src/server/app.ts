@@ -22,7 +22,7 @@ import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { registerDescription } from './description.ts';
 import { registerHealth, type HealthState } from './health/health.ts';
-import type { ServerMetrics } from './health/metrics.ts';
+import type { RequestMetrics } from './health/request-metrics.ts';
 import { loggedUrl } from './logged-url.ts';
 import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
 import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
@@ -53,8 +53,10 @@ export type AppOptions = {
   readonly logSample?: number;
   /** Lines of requests name users by their ids. */
   readonly logUsers?: boolean;
-  /** What counts requests and answers `/metrics`; without it neither is done. */
-  readonly metrics?: ServerMetrics | undefined;
+  /** What counts answers, if anything does. */
+  readonly requestMetrics?: RequestMetrics | undefined;
+  /** Adds routes beside those of the APIs. */
+  readonly also?: ((server: FastifyInstance) => void) | undefined;
 };
 
 export type App = {
@@ -182,9 +184,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     if (!request.raw.complete) dropRest(request.raw);
     const level = levelOf(request, statusCode);
     // A request that was handed on is counted where it is answered.
-    if (!request.scope.handedOn) {
-      options.metrics?.observe(request.method, request.routeOptions.url, statusCode, reply.elapsedTime);
-    }
+    if (!request.scope.handedOn) options.requestMetrics?.observe(request, reply);
     if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
       return;
@@ -215,7 +215,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   registerHealth(server, health);
   registerDescription(server, options.context);
-  options.metrics?.register(server);
+  options.also?.(server);
   for (const { prefix, feature } of options.mounts) {
     await server.register(feature(options.context), { prefix });
   }

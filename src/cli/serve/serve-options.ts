@@ -6,6 +6,7 @@ export type ServeOptions = {
   initialConfig?: string;
   port?: number;
   host: string;
+  admin?: string;
   migrate?: boolean;
   importPreview?: boolean;
   strict?: boolean;

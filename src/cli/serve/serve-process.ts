@@ -14,6 +14,7 @@ import { SupersededWatch } from '../../migrate/commands/superseded-watch.ts';
 import type { ParentLink } from '../../supervisor/parent-link.ts';
 import { instanceName, startBackend, type Backend } from '../../server/backend.ts';
 import {
+  adminAddress,
   databaseWait,
   listenPort,
   publicBaseUrl,
@@ -77,6 +78,7 @@ export async function serveProcess(
       : fencePolicy(source, { deploySeq, allowRollback, env })),
   });
   const watch = new SupersededWatch();
+  let pendingChanges: number | undefined;
   const reloads = new SerialQueue();
   // One at a time: a slow read must not bring an older file back.
   const reload = (quiet?: boolean): Promise<void> =>
@@ -120,6 +122,8 @@ export async function serveProcess(
     signal: givenUp.signal,
     keys,
     host: options.host,
+    admin: adminAddress(options.admin, env),
+    pendingChanges: () => pendingChanges,
     port: parent?.port ?? listenPort(options.port, env, config),
     instance: parent?.instance,
     processes: parent?.processes,
@@ -137,6 +141,9 @@ export async function serveProcess(
       instance: name,
       fence,
       watch,
+      onPending: (changes) => {
+        pendingChanges = changes;
+      },
       superseded: options.superseded,
       log,
       terminal,
