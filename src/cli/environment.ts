@@ -54,6 +54,18 @@ export function adminAddress(option: string | undefined, env: Environment): Admi
   return text === '' ? undefined : parseAdminAddress(text);
 }
 
+/** SVC_ERROR_WEBHOOK; undefined where it is not set. */
+export function errorWebhook(env: Environment): string | undefined {
+  const text = env['SVC_ERROR_WEBHOOK'] ?? '';
+  if (text === '') return undefined;
+  if (/^https:\/\/\S+$|^http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])[:/]\S*$/.test(text) && URL.canParse(text))
+    return text;
+  // It may hold a token.
+  throw new Problem('bad_error_webhook', 500, 'SVC_ERROR_WEBHOOK is no https:// address', {
+    hint: 'It is where errors are sent to as JSON; without https:// only programs of this machine are allowed.',
+  });
+}
+
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 const LOG_FORMATS = ['json', 'pretty'];
 

@@ -196,7 +196,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   });
 
   server.setErrorHandler((error, request, reply) =>
-    sendProblem(request, reply, toProblem(error, request.id, log)),
+    sendProblem(request, reply, toProblem(error, request, log)),
   );
   server.setNotFoundHandler((request, reply) => {
     const problem = new Problem(
@@ -233,7 +233,7 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
   return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }
 
-function toProblem(error: unknown, requestId: string, log: Log): Problem {
+function toProblem(error: unknown, { id: requestId, routeOptions }: FastifyRequest, log: Log): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof Abort && error.reason === 'slow-body') return bodyTooSlow();
   if (error instanceof Abort) {
@@ -243,12 +243,12 @@ function toProblem(error: unknown, requestId: string, log: Log): Problem {
   }
   const failure = databaseFailure(error);
   if (failure) {
-    log.error({ err: error, requestId }, failure.message);
+    log.error({ err: error, requestId, route: routeOptions.url }, failure.message);
     return failureProblem(failure, error);
   }
   const refusal = clientMistake(error);
   if (refusal) return refusal;
-  log.error({ err: error, requestId }, 'fault');
+  log.error({ err: error, requestId, route: routeOptions.url }, 'fault');
   return new Problem('internal_error', 500, 'Internal server error', {
     hint: `The log has more under request id ${requestId}.`,
   });

@@ -18,6 +18,7 @@ import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import { Degraded } from '../lib/degraded.ts';
+import type { ErrorReports } from '../log/error-reports.ts';
 import type { Log } from '../log/log.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
@@ -67,6 +68,8 @@ export type BackendOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Where metrics and probes are answered without a key; nowhere when absent. */
   readonly admin?: AdminAddress | undefined;
+  /** What sends errors to a collector, for its numbers. */
+  readonly errorReports?: ErrorReports | undefined;
   /** Changes of the schema that the file asks for and that are not applied, as far as that is known. */
   readonly pendingChanges?: (() => number | undefined) | undefined;
   /** Used when the file has no `server.trusted_proxies`. */
@@ -275,6 +278,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     catalogAgeMs: () => served.catalogAgeMs,
     isListening: () => served.isListening,
     stored: new StoredFigures(owner),
+    errorReports: options.errorReports,
     more: [(all) => functions.measure(all), (all) => realtime.measure(all)],
   });
   const health: HealthState = {

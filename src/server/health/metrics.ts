@@ -2,6 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { packageVersion } from '../../lib/own-files.ts';
+import type { ErrorReports } from '../../log/error-reports.ts';
 import { Metrics } from '../../log/metrics.ts';
 import { Problem } from '../../problem/problem.ts';
 import { DatabaseMetrics } from './database-metrics.ts';
@@ -24,6 +25,7 @@ export type ServedFacts = {
   readonly catalogAgeMs: () => number;
   readonly isListening: () => boolean;
   readonly stored: StoredFigures;
+  readonly errorReports: ErrorReports | undefined;
   /** Numbers of others. */
   readonly more: ReadonlyArray<(metrics: Metrics) => void>;
 };
@@ -75,6 +77,12 @@ export class ServerMetrics {
     });
     gauge('svc_listen_connected', '1 while changes of the schema are heard of.', () =>
       facts.isListening() ? 1 : 0,
+    );
+    this.#metrics.read(
+      'svc_error_reports_total',
+      'counter',
+      'Errors for the collector, and what became of them.',
+      () => facts.errorReports?.readings() ?? [],
     );
     stored.measure(this.#metrics);
     for (const measure of facts.more) measure(this.#metrics);
