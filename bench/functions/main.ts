@@ -138,6 +138,7 @@ async function workerStart(): Promise<number> {
     {
       size: 1,
       log: silentLog,
+      onReplaced: () => {},
       onLoaded: () => {},
       worker: {
         runtime: process.execPath,

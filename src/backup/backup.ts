@@ -1,11 +1,7 @@
 // The database at one moment, then every stored file that this moment names. Files are never changed under their names, and
 // deletions wait, so nothing has to stop for it.
-import { createHash, randomBytes } from 'node:crypto';
-import { createWriteStream, existsSync } from 'node:fs';
-import { mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import type { Config } from '../config/config.ts';
 import { packageVersion } from '../lib/own-files.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
@@ -21,6 +17,8 @@ import {
   blobPath,
   CONFIG,
   DATABASE,
+  digesting,
+  folderOf,
   hashFile,
   keyCheckOf,
   listBackups,
@@ -32,16 +30,16 @@ import {
   readManifest,
   SEALED_FORMAT,
 } from './manifest.ts';
-import { findTool, pipeTool, runTool, type PgTool } from './pg-tools.ts';
+import { findTool, pipeTool, type PgTool } from './pg-tools.ts';
 import { waitForPruning } from './prune.ts';
 import { assertNothingBeside, assertUnchanged, readSchema } from './rows/saved-schema.ts';
 import { saveRows } from './rows/save-rows.ts';
 import { SEALED, storeFor, type Seal } from './seal.ts';
-import { fileWriter } from './write-file.ts';
+import type { Target } from './target/target.ts';
+import { PartWriter, type WriteFile } from './write-file.ts';
 
 export type BackupOptions = {
-  /** A folder. */
-  readonly target: string;
+  readonly target: Target;
   readonly owner: OwnerDatabase;
   /** What a dump is made as: it must be able to read everything. */
   readonly address: DatabaseAddress;
@@ -66,6 +64,7 @@ export type BackupOptions = {
 
 export type BackupResult = {
   readonly id: string;
+  /** In its target. */
   readonly folder: string;
   readonly manifest: Manifest;
   /** Files that the target did not have yet. */
@@ -78,36 +77,25 @@ const BATCH = 1000;
 /** Throws a Problem, and leaves no manifest behind, when anything cannot be read. */
 export async function makeBackup(options: BackupOptions): Promise<BackupResult> {
   const { target, owner, ownAddress: address } = options;
-  await mkdir(join(target, 'backups'), { recursive: true, mode: 0o700 });
   const { seal } = options;
   const store = storeFor(seal?.recipients ?? []);
-  const write = fileWriter(seal);
   const previous = await knownBlobs(target, store);
   const id = `${new Date().toISOString().replaceAll(':', '').replace(/\.\d+/, '')}-${randomBytes(3).toString('hex')}`;
-  const folder = join(target, 'backups', id);
+  const folder = folderOf(id);
   const saver = await chooseSaver(options);
-  await mkdir(folder, { mode: 0o700 });
+  await target.write(`${folder}/${BEGUN}`, text(''));
   await waitForPruning(target);
   return await whileHeld(owner, () =>
     oneTransaction({ address, access: 'read only', applicationName: 'svc-backup' }, async (session) => {
       const { server, ...snapshot } = await takeSnapshot(session);
-      const saved = await saver.save(session, snapshot.name, folder);
+      const writer = new PartWriter(target, folder, seal);
+      const rows = await saver.save(session, snapshot.name, writer.write);
       const { entries, copied, missing } = await copyBlobs(session, options, previous);
-      await writeFile(join(folder, BLOBS), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''), {
-        mode: 0o600,
-      });
-      const own: string[] = [];
-      const add = async (name: string, text: string): Promise<void> => {
-        own.push(relative(folder, await write(join(folder, name), Readable.from([Buffer.from(text)]))));
-      };
-      await add(CONFIG, options.config.source.text);
-      const hidden = { rows: { ...saved.rows }, beside: [...saver.beside], missing };
-      if (seal !== undefined) await add(PRIVATE, JSON.stringify(hidden));
+      await writer.writePlain(BLOBS, text(entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')));
+      await writer.write(CONFIG, text(options.config.source.text));
+      const hidden = { rows: { ...rows }, beside: [...saver.beside], missing };
+      if (seal !== undefined) await writer.write(PRIVATE, text(JSON.stringify(hidden)));
       const shown = seal === undefined ? hidden : { rows: {}, beside: [], missing: [] };
-      const parts: Record<string, { bytes: number; sha256: string }> = {};
-      const ending = seal === undefined ? '' : SEALED;
-      for (const name of [...saved.parts.map((part) => part + ending), BLOBS, ...own])
-        parts[name] = await hashFile(join(folder, name));
       const manifest: Manifest = {
         format: seal === undefined ? PLAIN_FORMAT : SEALED_FORMAT,
         version: packageVersion(),
@@ -115,7 +103,7 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
         postgres: server,
         engine: saver.engine,
         beside: shown.beside,
-        parts,
+        parts: writer.parts,
         rows: shown.rows,
         blobs: {
           count: entries.length,
@@ -126,23 +114,30 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
         store,
         keyCheck: keyCheckOf(options.secret),
       };
-      await writeDurably(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
+      await target.write(`${folder}/${MANIFEST}`, text(`${JSON.stringify(manifest, null, 2)}\n`));
       const whole = { ...manifest, ...hidden, blobs: { ...manifest.blobs, missing } };
       return { id, folder, manifest: whole, copied };
     }),
   ).catch(async (error: unknown) => {
-    await rm(folder, { recursive: true, force: true });
+    // What cannot be removed now goes with a later prune.
+    await target.removeFolder(folder).catch(() => {});
     throw error;
   });
 }
 
-type Saved = { readonly parts: readonly string[]; readonly rows: Readonly<Record<string, number>> };
+/** So that whoever removes old backups sees that one is being made. */
+const BEGUN = 'begun';
+
+function text(content: string): Readable {
+  return Readable.from([Buffer.from(content)]);
+}
 
 /** Writes the database as a snapshot has it. */
 type Saver = {
   readonly engine: Manifest['engine'];
   readonly beside: readonly string[];
-  save(session: Connected, snapshot: string, folder: string): Promise<Saved>;
+  /** Answers how many rows each table has. */
+  save(session: Connected, snapshot: string, write: WriteFile): Promise<Readonly<Record<string, number>>>;
 };
 
 async function chooseSaver({
@@ -152,23 +147,16 @@ async function chooseSaver({
   engine,
   env,
   allowMissing,
-  seal,
 }: BackupOptions): Promise<Saver> {
-  const write = fileWriter(seal);
   const tool = engine === 'copy' ? undefined : await findDump(owner, env, engine);
   if (tool)
     return {
       engine: 'pg_dump',
       beside: [],
-      async save(session, snapshot, folder) {
-        const dump = join(folder, DATABASE);
+      async save(session, snapshot, write) {
         const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`];
-        if (seal === undefined) await runTool(tool, [...args, `--file=${dump}`], address);
-        else
-          await pipeTool(tool, args, address, async ({ stdout }) => {
-            await write(dump, stdout);
-          });
-        return { parts: [DATABASE], rows: await countRows(session) };
+        await pipeTool(tool, args, address, async ({ stdout }) => await write(DATABASE, stdout));
+        return await countRows(session);
       },
     };
   const schema = await readSchema(owner, config);
@@ -176,9 +164,9 @@ async function chooseSaver({
   return {
     engine: 'copy',
     beside: schema.beside,
-    async save(session, _snapshot, folder) {
+    async save(session, _snapshot, write) {
       await assertUnchanged(session, schema);
-      return await saveRows(session, schema.model, folder, undefined, write);
+      return await saveRows(session, schema.model, write);
     },
   };
 }
@@ -225,12 +213,12 @@ export async function countRows(session: Queryable): Promise<Record<string, numb
 }
 
 /** Hashes of what earlier backups of this target have. */
-async function knownBlobs(target: string, store: string): Promise<ReadonlyMap<string, BlobEntry>> {
+async function knownBlobs(target: Target, store: string): Promise<ReadonlyMap<string, BlobEntry>> {
   const known = new Map<string, BlobEntry>();
   for (const id of (await listBackups(target)).toReversed()) {
-    const folder = join(target, 'backups', id);
-    if ((await readManifest(folder)).store !== store) continue;
-    for await (const entry of readBlobs(folder)) known.set(entry.version, entry);
+    const folder = folderOf(id);
+    if ((await readManifest(target, folder)).store !== store) continue;
+    for await (const entry of readBlobs(target, folder)) known.set(entry.version, entry);
     break;
   }
   return known;
@@ -259,10 +247,10 @@ async function copyBlobs(
         const { version, size, path } = next;
         try {
           const place =
-            blobPath(target, storeFor(seal?.recipients ?? []), version) + (seal === undefined ? '' : SEALED);
-          const had = await asKept(place, { version, size }, previous.get(version), seal);
+            blobPath(storeFor(seal?.recipients ?? []), version) + (seal === undefined ? '' : SEALED);
+          const had = await asKept(target, place, { version, size }, previous.get(version), seal);
           if (!had) copied += 1;
-          entries.push(had ?? (await copyBlob(backend, place, { version, size }, seal)));
+          entries.push(had ?? (await copyBlob(backend, target, place, { version, size }, seal)));
         } catch (error) {
           if (!(error instanceof BlobMissing)) throw error;
           missing.push(path);
@@ -284,77 +272,55 @@ async function copyBlobs(
 
 /** What is in the target already: files there are written whole or not at all. */
 async function asKept(
+  target: Target,
   path: string,
   { version, size }: StoredBlob,
   known: BlobEntry | undefined,
   seal: Seal | undefined,
 ): Promise<BlobEntry | undefined> {
-  const stats = await stat(path).catch(() => undefined);
-  if (stats === undefined || (seal === undefined && stats.size !== size)) return undefined;
-  if (known?.bytes === stats.size) return known;
-  return { version, ...(await hashFile(path)), ...(seal === undefined ? {} : { size }) };
+  const bytes = await target.sizeOf(path);
+  if (bytes === undefined || (seal === undefined && bytes !== size)) return undefined;
+  if (known?.bytes === bytes) return known;
+  return { version, ...(await hashFile(target, path)), ...(seal === undefined ? {} : { size }) };
 }
 
 type StoredBlob = { readonly version: string; readonly size: number };
 
+/** What encryption adds to a file, and more. */
+const SEALED_MORE = 1.1;
+
 async function copyBlob(
   backend: Backend,
+  target: Target,
   path: string,
   { version, size }: StoredBlob,
   seal: Seal | undefined,
 ): Promise<BlobEntry> {
-  await mkdir(join(path, '..'), { recursive: true, mode: 0o700 });
   const found = await backend.read(version, size);
-  const staged = `${path}.${randomBytes(4).toString('hex')}`;
-  const hash = createHash('sha256');
-  let read = 0;
-  let bytes = 0;
-  const counted = Readable.from(
+  const stored = Buffer.isBuffer(found) ? Readable.from([found]) : found;
+  const sealed = seal === undefined ? undefined : await seal.wrap(whole(stored, version, size));
+  const { passed, digest } = digesting(sealed ?? whole(stored, version, size));
+  await target.write(path, passed, Math.ceil(size * SEALED_MORE) + 1_000);
+  return { version, ...digest(), ...(seal === undefined ? {} : { size }) };
+}
+
+/** Throws at the end unless it is as long as its row says, so that nothing else is kept under its name. */
+function whole(source: AsyncIterable<Buffer>, version: string, size: number): Readable {
+  return Readable.from(
     (async function* () {
-      for await (const chunk of Buffer.isBuffer(found) ? [found] : (found as AsyncIterable<Buffer>)) {
+      let read = 0;
+      for await (const chunk of source) {
         read += chunk.length;
         yield chunk;
       }
-    })(),
-    { objectMode: false },
-  );
-  try {
-    await pipeline(
-      seal === undefined ? counted : await seal.wrap(counted),
-      async function* (chunks: AsyncIterable<Uint8Array>) {
-        for await (const chunk of chunks) {
-          hash.update(chunk);
-          bytes += chunk.length;
-          yield chunk;
-        }
-      },
-      createWriteStream(staged, { mode: 0o600, flush: true }),
-    );
-    if (read !== size)
+      if (read === size) return;
       throw new Problem(
         'backup_blob_size',
         500,
         `A stored file has ${read} bytes, and its row says ${size}`,
-        {
-          details: version,
-        },
+        { details: version },
       );
-    await rename(staged, path);
-  } finally {
-    if (existsSync(staged)) await rm(staged, { force: true });
-  }
-  const sha256 = hash.digest('hex');
-  return { version, bytes, sha256, ...(seal === undefined ? {} : { size }) };
-}
-
-async function writeDurably(path: string, text: string): Promise<void> {
-  const staged = `${path}.part`;
-  const file = await open(staged, 'w', 0o600);
-  try {
-    await file.writeFile(text);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(staged, path);
+    })(),
+    { objectMode: false },
+  );
 }

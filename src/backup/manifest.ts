@@ -1,13 +1,11 @@
 // What a backup says of itself. It is written last: a folder without it is no backup.
 import { createHash, createHmac, hkdfSync } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { hasCode } from '../lib/error-code.ts';
 import { Problem } from '../problem/problem.ts';
 import type { OpenFile } from './seal.ts';
+import { FileMissing, type Target } from './target/target.ts';
 
 /** The newest that is known here: 2 is encrypted. */
 export const FORMAT = 2;
@@ -58,24 +56,44 @@ export type BlobEntry = {
   readonly size?: number;
 };
 
-/** Oldest first. */
-export async function listBackups(target: string): Promise<string[]> {
-  const names = await readdir(join(target, 'backups')).catch((error: unknown): string[] => {
-    if (hasCode(error, 'ENOENT')) return [];
-    throw error;
-  });
-  // Their names begin with the time.
-  return names.toSorted(byText).filter((name) => existsSync(join(target, 'backups', name, MANIFEST)));
+const BACKUPS = 'backups';
+
+/** In its target. */
+export function folderOf(id: string): string {
+  return `${BACKUPS}/${id}`;
 }
 
-export async function readManifest(folder: string): Promise<Manifest> {
-  const found = await readFile(join(folder, MANIFEST), 'utf8').catch((cause: unknown) => {
-    throw new Problem('no_backup', 500, `There is no whole backup in ${folder}`, {
-      hint: 'svc backup list --to <folder> names those that are whole.',
+export type BackupFolder = { readonly id: string; readonly isWhole: boolean; readonly changedAt: Date };
+
+/** Also those that are being made, or were given up. Oldest first: their names begin with the time. */
+export async function listFolders(target: Target): Promise<BackupFolder[]> {
+  const found = new Map<string, BackupFolder>();
+  for await (const { path, modifiedAt } of target.list(BACKUPS)) {
+    const [, id = '', name] = path.split('/');
+    const { isWhole = false, changedAt = modifiedAt } = found.get(id) ?? {};
+    found.set(id, {
+      id,
+      isWhole: isWhole || name === MANIFEST,
+      changedAt: changedAt > modifiedAt ? changedAt : modifiedAt,
+    });
+  }
+  return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** Whole ones, oldest first. */
+export async function listBackups(target: Target): Promise<string[]> {
+  return (await listFolders(target)).filter(({ isWhole }) => isWhole).map(({ id }) => id);
+}
+
+export async function readManifest(target: Target, folder: string): Promise<Manifest> {
+  const source = await target.read(`${folder}/${MANIFEST}`).catch((cause: unknown) => {
+    if (!(cause instanceof FileMissing)) throw cause;
+    throw new Problem('no_backup', 500, `There is no whole backup in ${target.name}/${folder}`, {
+      hint: 'svc backup list --to <place> names those that are whole.',
       cause,
     });
   });
-  const said: unknown = JSON.parse(found);
+  const said: unknown = JSON.parse(await text(source));
   const { data, error } = SCHEMA.safeParse(said);
   if (!data) throw new Problem('bad_backup', 500, `${folder} has no valid manifest`, { cause: error });
   if (data.format > FORMAT)
@@ -88,22 +106,37 @@ export async function readManifest(folder: string): Promise<Manifest> {
 const PRIVATE_PART = SCHEMA.pick({ rows: true, beside: true }).extend({ missing: z.array(z.string()) });
 
 /** With what is encrypted of it. */
-export async function readWholeManifest(folder: string, open: OpenFile): Promise<Manifest> {
-  const manifest = await readManifest(folder);
+export async function readWholeManifest(target: Target, folder: string, open: OpenFile): Promise<Manifest> {
+  const manifest = await readManifest(target, folder);
   if (manifest.recipients.length === 0) return manifest;
-  const said: unknown = JSON.parse(await text(await open(join(folder, PRIVATE))));
+  const said: unknown = JSON.parse(await text(await open(`${folder}/${PRIVATE}`)));
   const { rows, beside, missing } = PRIVATE_PART.parse(said);
   return { ...manifest, rows, beside, blobs: { ...manifest.blobs, missing } };
 }
 
-export async function hashFile(path: string): Promise<{ bytes: number; sha256: string }> {
+export type Digest = { readonly bytes: number; readonly sha256: string };
+
+/** Hands on what passes, and says what it was once all has passed. */
+export function digesting(source: AsyncIterable<Uint8Array>): {
+  readonly passed: AsyncIterable<Uint8Array>;
+  readonly digest: () => Digest;
+} {
   const hash = createHash('sha256');
   let bytes = 0;
-  for await (const chunk of createReadStream(path)) {
-    hash.update(chunk as Buffer);
-    bytes += (chunk as Buffer).length;
+  async function* pass(): AsyncIterable<Uint8Array> {
+    for await (const chunk of source) {
+      hash.update(chunk);
+      bytes += chunk.length;
+      yield chunk;
+    }
   }
-  return { bytes, sha256: hash.digest('hex') };
+  return { passed: pass(), digest: () => ({ bytes, sha256: hash.digest('hex') }) };
+}
+
+export async function hashFile(target: Target, path: string): Promise<Digest> {
+  const { passed, digest } = digesting(await target.read(path));
+  for await (const _ of passed);
+  return digest();
 }
 
 export function keyCheckOf(secret: string): string {
@@ -111,15 +144,13 @@ export function keyCheckOf(secret: string): string {
   return createHmac('sha256', key).update('svc backup').digest('base64url');
 }
 
-export async function* readBlobs(folder: string): AsyncGenerator<BlobEntry> {
-  const lines = await readFile(join(folder, BLOBS), 'utf8');
-  for (const line of lines.split('\n')) if (line !== '') yield JSON.parse(line) as BlobEntry;
+export async function* readBlobs(target: Target, folder: string): AsyncGenerator<BlobEntry> {
+  const input = await target.read(`${folder}/${BLOBS}`);
+  for await (const line of createInterface({ input, crlfDelay: Infinity }))
+    if (line !== '') yield JSON.parse(line) as BlobEntry;
 }
 
-export function blobPath(target: string, store: string, version: string): string {
-  return join(target, store, version.slice(0, 2), version);
-}
-
-function byText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+/** Without the ending of encrypted files. */
+export function blobPath(store: string, version: string): string {
+  return `${store}/${version.slice(0, 2)}/${version}`;
 }

@@ -39,7 +39,8 @@ export async function findTool(
   );
 }
 
-function foldersOf(env: Readonly<Record<string, string | undefined>>): string[] {
+/** Where programs of PostgreSQL are looked for. `env`: SVC_PG_BIN names a folder, PATH many. */
+export function foldersOf(env: Readonly<Record<string, string | undefined>>): string[] {
   const { SVC_PG_BIN: named, PATH: path = '' } = env;
   if (named !== undefined && named !== '') return [named];
   const usual = USUAL_FOLDERS.filter((folder) => existsSync(folder)).flatMap((folder) =>
@@ -72,20 +73,7 @@ export function libpqVariables(address: DatabaseAddress): Record<string, string>
   );
 }
 
-/** Throws with what the program said last. */
-export async function runTool(
-  { path }: PgTool,
-  args: readonly string[],
-  address: DatabaseAddress,
-  signal?: AbortSignal,
-): Promise<void> {
-  const { code, output } = await run(path, args, libpqVariables(address), signal);
-  if (code === 0) return;
-  const said = output.trim().split('\n').slice(-5).join('\n');
-  throw new Problem('postgres_program_failed', 500, `${path} failed`, { details: said });
-}
-
-/** The same with what it writes, or reads, as a stream. */
+/** Runs it with what it writes, or reads, as a stream. Throws with what it said last. */
 export async function pipeTool(
   { path }: PgTool,
   args: readonly string[],

@@ -1,17 +1,23 @@
 // Old backups go, and then the stored files that none of the others names. A backup that is made meanwhile counts on files
 // that are there, so the two take turns: it makes its folder and then looks for our mark; we make the mark and then look for
 // folders that are not whole.
-import { existsSync } from 'node:fs';
-import { readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { hasCode } from '../lib/error-code.ts';
+import { randomBytes } from 'node:crypto';
 import { Problem } from '../problem/problem.ts';
 import { chooseKept, type Keep } from './keep.ts';
-import { blobPath, listBackups, MANIFEST, readBlobs, readManifest } from './manifest.ts';
+import {
+  blobPath,
+  folderOf,
+  listBackups,
+  listFolders,
+  MANIFEST,
+  readBlobs,
+  readManifest,
+} from './manifest.ts';
+import type { Target } from './target/target.ts';
 
 /** Whoever is slower than this has been killed. */
 const A_DAY_MS = 86_400_000;
-const MARK = 'pruning';
+const MARKS = 'pruning';
 const MARK_LASTS_MS = 600_000;
 const MARK_RENEWED_MS = 60_000;
 const LOOK_AGAIN_MS = 200;
@@ -29,7 +35,7 @@ export type Pruned = {
 
 /** `dryRun` says what would be removed, and removes nothing. */
 export async function pruneBackups(
-  target: string,
+  target: Target,
   keep: Keep,
   { dryRun = false }: { readonly dryRun?: boolean } = {},
 ): Promise<Pruned> {
@@ -42,81 +48,84 @@ export async function pruneBackups(
   return await whileMarked(target, async () => {
     for (const id of removed) {
       // Without it the folder is no backup: whoever is killed here leaves none that looks whole.
-      await rm(join(target, 'backups', id, MANIFEST), { force: true });
-      await rm(join(target, 'backups', id), { recursive: true, force: true });
+      await target.remove(`${folderOf(id)}/${MANIFEST}`);
+      await target.removeFolder(folderOf(id));
     }
     if (await isBusy(target)) return { removed, kept, files: 0, bytes: 0, busy: true };
-    const gone = await unnamed(target, kept, (path) => rm(path, { force: true }));
+    const gone = await unnamed(target, kept, (path) => target.remove(path));
     return { removed, kept, ...gone, busy: false };
   });
 }
 
 /** For a backup that has made its folder. */
-export async function waitForPruning(target: string): Promise<void> {
-  while (await isMarked(target)) await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+export async function waitForPruning(target: Target): Promise<void> {
+  while ((await liveMarks(target)).length > 0)
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
 }
 
-async function isMarked(target: string): Promise<boolean> {
-  const found = await stat(join(target, MARK)).catch(() => undefined);
-  return found !== undefined && Date.now() - found.mtimeMs < MARK_LASTS_MS;
+async function liveMarks(target: Target): Promise<string[]> {
+  const marks: string[] = [];
+  for await (const { path, modifiedAt } of target.list(MARKS))
+    if (Date.now() - modifiedAt.getTime() < MARK_LASTS_MS) marks.push(path);
+  return marks;
 }
 
-async function whileMarked<T>(target: string, work: () => Promise<T>): Promise<T> {
-  const mark = join(target, MARK);
-  if (!(await isMarked(target))) await rm(mark, { force: true });
-  await writeFile(mark, '', { flag: 'wx', mode: 0o600 }).catch((cause: unknown) => {
-    if (!hasCode(cause, 'EEXIST')) throw cause;
-    throw new Problem('backup_pruning', 500, `Backups in ${target} are being removed already`, {
-      hint: `Wait for it. If it was killed, ${mark} counts for ten minutes more.`,
-      cause,
-    });
-  });
-  const timer = setInterval(() => void utimes(mark, new Date(), new Date()).catch(() => {}), MARK_RENEWED_MS);
+/** Each has a mark of its own and then looks for others: a bucket cannot be asked for a file that only one makes. */
+async function whileMarked<T>(target: Target, work: () => Promise<T>): Promise<T> {
+  const mark = `${MARKS}/${randomBytes(8).toString('hex')}`;
+  const renew = (): Promise<void> => target.write(mark, nothing());
+  await renew();
+  let renewing = Promise.resolve();
+  const timer = setInterval(() => {
+    renewing = renew().catch(() => {});
+  }, MARK_RENEWED_MS);
   try {
+    const [other] = (await liveMarks(target)).filter((one) => one !== mark);
+    if (other !== undefined)
+      throw new Problem('backup_pruning', 500, `Backups in ${target.name} are being removed already`, {
+        hint: `Wait for it. If it was killed, ${other} counts for ten minutes more.`,
+      });
     return await work();
   } finally {
     clearInterval(timer);
-    await rm(mark, { force: true });
+    await renewing;
+    await target.remove(mark);
   }
 }
 
+async function* nothing(): AsyncIterable<Uint8Array> {}
+
 /** Removes what backups have left that were killed, and answers whether one may be under way. */
-async function isBusy(target: string): Promise<boolean> {
+async function isBusy(target: Target): Promise<boolean> {
   let busy = false;
-  for (const name of await readdir(join(target, 'backups'))) {
-    const folder = join(target, 'backups', name);
-    if (existsSync(join(folder, MANIFEST))) continue;
-    const found = await stat(folder).catch(() => undefined);
-    if (found === undefined) continue;
-    if (Date.now() - found.mtimeMs < A_DAY_MS) busy = true;
-    else await rm(folder, { recursive: true, force: true });
+  for (const { id, isWhole, changedAt } of await listFolders(target)) {
+    if (isWhole) continue;
+    if (Date.now() - changedAt.getTime() < A_DAY_MS) busy = true;
+    else await target.removeFolder(folderOf(id));
   }
   return busy;
 }
 
 /** Visits the files that none of `kept` names. */
 async function unnamed(
-  target: string,
+  target: Target,
   kept: readonly string[],
   visit: (path: string) => Promise<void>,
 ): Promise<{ readonly files: number; readonly bytes: number }> {
   const named = new Set<string>();
   for (const id of kept) {
-    const folder = join(target, 'backups', id);
-    const { store } = await readManifest(folder);
-    for await (const { version } of readBlobs(folder)) named.add(blobPath(target, store, version));
+    const { store } = await readManifest(target, folderOf(id));
+    for await (const { version } of readBlobs(target, folderOf(id))) named.add(blobPath(store, version));
   }
   let files = 0;
   let bytes = 0;
-  for (const store of await readdir(target)) {
+  for (const store of await target.folders()) {
     if (!/^blobs(?:-[0-9a-f]+)?$/.test(store)) continue;
-    for (const name of await readdir(join(target, store), { recursive: true })) {
-      const path = join(target, store, name);
-      const found = await stat(path);
-      if (!found.isFile() || named.has(path.replace(ENDING, ''))) continue;
-      bytes += found.size;
+    for await (const file of target.list(store)) {
+      if (named.has(file.path.replace(ENDING, ''))) continue;
+      bytes += file.bytes;
       files += 1;
-      await visit(path);
+      await visit(file.path);
     }
   }
   return { files, bytes };

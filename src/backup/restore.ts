@@ -1,16 +1,17 @@
 // A backup into an empty database and an empty store. Everything is checked before anything is written, and the rows come
 // in one transaction: whoever is killed in between has a database without any, and repeats the command.
-import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { raw } from '../postgres/sql.ts';
+import { raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import type { Backend } from '../storage/backend/backend.ts';
 import { countRows } from './backup.ts';
 import {
   blobPath,
   DATABASE,
+  type Digest,
+  folderOf,
   hashFile,
   keyCheckOf,
   listBackups,
@@ -18,34 +19,41 @@ import {
   readBlobs,
   readManifest,
 } from './manifest.ts';
-import { findTool, pipeTool, runTool } from './pg-tools.ts';
-import { identitiesOf, openPlain, SEALED, type OpenFile } from './seal.ts';
+import { findTool, pipeTool } from './pg-tools.ts';
+import { openPlain, openSealed, SEALED, type OpenFile } from './seal.ts';
+import { FileMissing, type Target } from './target/target.ts';
 
 const AT_ONCE = 8;
 
-/** `id`: the newest when absent. */
-export async function chooseBackup(target: string, id: string | undefined): Promise<string> {
+/** Answers its folder. `id`: the newest when absent. */
+export async function chooseBackup(target: Target, id: string | undefined): Promise<string> {
   const all = await listBackups(target);
   const chosen = id === undefined || id === 'latest' ? all.at(-1) : all.find((one) => one === id);
-  if (chosen !== undefined) return join(target, 'backups', chosen);
+  if (chosen !== undefined) return folderOf(chosen);
   throw new Problem(
     'no_backup',
     500,
-    id === undefined ? `There is no whole backup in ${target}` : `There is no backup ${id} in ${target}`,
+    id === undefined
+      ? `There is no whole backup in ${target.name}`
+      : `There is no backup ${id} in ${target.name}`,
     {
       hint:
         all.length === 0
-          ? 'Name the folder that svc backup --to was given.'
+          ? 'Name the place that svc backup --to was given.'
           : `There are: ${all.slice(-5).join(', ')}.`,
     },
   );
 }
 
 /** How its files are read; throws for one that is encrypted when no file with a private key is named. */
-export async function openerOf(folder: string, identity: string | undefined): Promise<OpenFile> {
-  const { recipients } = await readManifest(folder);
-  if (recipients.length === 0) return openPlain;
-  if (identity !== undefined && identity !== '') return await identitiesOf(identity);
+export async function openerOf(
+  target: Target,
+  folder: string,
+  identity: string | undefined,
+): Promise<OpenFile> {
+  const { recipients } = await readManifest(target, folder);
+  if (recipients.length === 0) return openPlain(target);
+  if (identity !== undefined && identity !== '') return await openSealed(target, identity);
   throw new Problem('backup_sealed', 500, `${folder} is encrypted`, {
     details: `to ${recipients.join(', ')}`,
     hint: 'Name the file with a private key: --identity <file>, or SVC_BACKUP_IDENTITY_FILE.',
@@ -53,18 +61,25 @@ export async function openerOf(folder: string, identity: string | undefined): Pr
 }
 
 /** Reads every byte of it. Throws for the first that is not as it was. */
-export async function verifyBackup(target: string, folder: string): Promise<Manifest> {
-  const manifest = await readManifest(folder);
-  for (const [name, { bytes, sha256 }] of Object.entries(manifest.parts))
-    await assertSame(join(folder, name), { bytes, sha256 });
+export async function verifyBackup(target: Target, folder: string): Promise<Manifest> {
+  const manifest = await readManifest(target, folder);
+  for (const [name, wanted] of Object.entries(manifest.parts))
+    await assertSame(target, `${folder}/${name}`, wanted);
   const ending = manifest.recipients.length === 0 ? '' : SEALED;
-  for await (const { version, bytes, sha256 } of readBlobs(folder))
-    await assertSame(`${blobPath(target, manifest.store, version)}${ending}`, { bytes, sha256 });
+  const blobs = readBlobs(target, folder);
+  const work = async (): Promise<void> => {
+    for (let next = await blobs.next(); !next.done; next = await blobs.next()) {
+      const { version, bytes, sha256 } = next.value;
+      await assertSame(target, `${blobPath(manifest.store, version)}${ending}`, { bytes, sha256 });
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
   return manifest;
 }
 
-async function assertSame(path: string, wanted: { bytes: number; sha256: string }): Promise<void> {
-  const found = await hashFile(path).catch((cause: unknown) => {
+async function assertSame(target: Target, path: string, wanted: Digest): Promise<void> {
+  const found = await hashFile(target, path).catch((cause: unknown) => {
+    if (!(cause instanceof FileMissing)) throw cause;
     throw damaged(path, 'is missing', cause);
   });
   if (found.bytes !== wanted.bytes || found.sha256 !== wanted.sha256)
@@ -86,19 +101,19 @@ export function assertKey(manifest: Manifest, secrets: readonly string[]): void 
 }
 
 export async function restoreBlobs(
-  target: string,
+  target: Target,
   folder: string,
   backend: Backend,
-  open: OpenFile = openPlain,
+  open: OpenFile,
 ): Promise<{ readonly files: number; readonly bytes: number }> {
   await backend.check();
-  const { store } = await readManifest(folder);
-  const waiting = await Array.fromAsync(readBlobs(folder));
+  const { store } = await readManifest(target, folder);
+  const waiting = await Array.fromAsync(readBlobs(target, folder));
   const files = waiting.length;
   const bytes = waiting.reduce((sum, blob) => sum + (blob.size ?? blob.bytes), 0);
   const work = async (): Promise<void> => {
     for (let next = waiting.pop(); next; next = waiting.pop()) {
-      const source = (await open(blobPath(target, store, next.version))) as AsyncIterable<Buffer>;
+      const source = (await open(blobPath(store, next.version))) as AsyncIterable<Buffer>;
       await backend.write(next.version, source, next.size ?? next.bytes);
     }
   };
@@ -112,12 +127,11 @@ export async function restoreDump(
   manifest: Manifest,
   address: DatabaseAddress,
   env: Readonly<Record<string, string | undefined>>,
-  open: OpenFile = openPlain,
+  open: OpenFile,
 ): Promise<void> {
   const tool = await findTool('pg_restore', Math.floor(manifest.postgres / 10_000), env);
   const args = ['--exit-on-error', '--single-transaction', `--dbname=${address.database}`];
-  const dump = join(folder, DATABASE);
-  if (manifest.recipients.length === 0) return await runTool(tool, [...args, dump], address);
+  const dump = `${folder}/${DATABASE}`;
   await pipeTool(tool, args, address, async ({ stdin }) => await pipeline(await open(dump), stdin));
 }
 
@@ -126,8 +140,18 @@ export type Settled = {
   readonly mails: number;
 };
 
+export type SettleOptions = {
+  readonly keepMail: boolean;
+  /** Files that are newer than the backup look like nobody's: for so long none is deleted for that. */
+  readonly sweepAfterMs: number;
+};
+
 /** What was true of the old place and moment, and is not of this one. */
-export async function settle(owner: OwnerDatabase, manifest: Manifest, keepMail: boolean): Promise<Settled> {
+export async function settle(
+  owner: OwnerDatabase,
+  manifest: Manifest,
+  { keepMail, sweepAfterMs }: SettleOptions,
+): Promise<Settled> {
   await owner.session(async (session) => {
     const counts = await countRows(session);
     const wrong = Object.entries(manifest.rows).filter(([table, rows]) => counts[table] !== rows);
@@ -144,6 +168,11 @@ export async function settle(owner: OwnerDatabase, manifest: Manifest, keepMail:
     await transaction.query(raw(`delete from storage.settings where key = 'location'`));
     await transaction.query(raw('delete from storage.deletion_hold'));
     await transaction.query(raw('delete from svc_meta.instance_state'));
+    await transaction.query(raw('delete from svc_meta.backup'));
+    await transaction.query(sql`
+      insert into svc_meta.restore (taken_at, sweep_from)
+      values (${manifest.takenAt}, now() + make_interval(secs => ${sweepAfterMs / 1_000}))
+      on conflict (one) do update set taken_at = excluded.taken_at, restored_at = now(), sweep_from = excluded.sweep_from`);
     if (keepMail) return { mails: 0 };
     const mails = await transaction.query(
       raw(`delete from auth.mail_outbox where state in ('pending', 'sending', 'uncertain') returning id`),

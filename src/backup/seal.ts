@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 import { Problem } from '../problem/problem.ts';
+import { FileMissing, type Target } from './target/target.ts';
 
 /** What an encrypted file is called, after the name of what is in it. */
 export const SEALED = '.age';
@@ -18,7 +19,11 @@ export type Seal = {
 /** Reads a file of a backup, by the name that it has without encryption. */
 export type OpenFile = (path: string) => Promise<Readable>;
 
-export const openPlain: OpenFile = async (path) => createReadStream(path);
+export const openLocal: OpenFile = async (path) => createReadStream(path);
+
+export function openPlain(target: Target): OpenFile {
+  return async (path) => await target.read(path);
+}
 
 /** Undefined without recipients. */
 export async function sealFor(recipients: readonly string[]): Promise<Seal | undefined> {
@@ -46,7 +51,7 @@ export async function sealFor(recipients: readonly string[]): Promise<Seal | und
 }
 
 /** `file`: as age-keygen writes it, one key for each line. */
-export async function identitiesOf(file: string): Promise<OpenFile> {
+export async function openSealed(target: Target, file: string): Promise<OpenFile> {
   const { Decrypter } = await import('age-encryption');
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw badIdentity(file, 'cannot be read', cause);
@@ -63,8 +68,9 @@ export async function identitiesOf(file: string): Promise<OpenFile> {
   }
   return async (path) => {
     try {
-      return fromWeb(await decrypter.decrypt(toWeb(createReadStream(`${path}${SEALED}`))));
+      return fromWeb(await decrypter.decrypt(toWeb(await target.read(`${path}${SEALED}`))));
     } catch (cause) {
+      if (cause instanceof FileMissing) throw cause;
       throw new Problem('backup_sealed', 500, `No key of ${file} opens this backup`, {
         hint: 'It takes the private key of one of the recipients, which svc backup list names.',
         cause,

@@ -1,17 +1,50 @@
-// How a part of a backup is written: as it comes, or encrypted.
+// How a part of what is saved is written: into a folder as it is, or into a backup, encrypted where that is asked for.
 import { createWriteStream } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { type Digest, digesting } from './manifest.ts';
 import { SEALED, type Seal } from './seal.ts';
+import type { Target } from './target/target.ts';
 
-/** Answers the name that it has in the end. */
-export type WriteFile = (path: string, source: Readable) => Promise<string>;
+/** Names have slashes. */
+export type WriteFile = (name: string, source: Readable) => Promise<void>;
 
-export function fileWriter(seal: Seal | undefined): WriteFile {
-  return async (path, source) => {
-    const name = seal === undefined ? path : `${path}${SEALED}`;
-    const content = seal === undefined ? source : await seal.wrap(source);
-    await pipeline(content, createWriteStream(name, { mode: 0o600, flush: true }));
-    return name;
+export function folderWriter(folder: string): WriteFile {
+  return async (name, source) => {
+    const path = join(folder, name);
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await pipeline(source, createWriteStream(path, { mode: 0o600, flush: true }));
   };
+}
+
+/** Keeps what each part has to be when it is read. */
+export class PartWriter {
+  readonly #target: Target;
+  readonly #folder: string;
+  readonly #seal: Seal | undefined;
+  readonly #parts = new Map<string, Digest>();
+
+  constructor(target: Target, folder: string, seal: Seal | undefined) {
+    this.#target = target;
+    this.#folder = folder;
+    this.#seal = seal;
+  }
+
+  /** By name, as they lie there. */
+  get parts(): Record<string, Digest> {
+    return Object.fromEntries(this.#parts);
+  }
+
+  readonly write: WriteFile = async (name, source) => {
+    if (this.#seal === undefined) await this.writePlain(name, source);
+    else await this.writePlain(`${name}${SEALED}`, await this.#seal.wrap(source));
+  };
+
+  async writePlain(name: string, source: Readable): Promise<void> {
+    const { passed, digest } = digesting(source);
+    await this.#target.write(`${this.#folder}/${name}`, passed);
+    this.#parts.set(name, digest());
+  }
 }

@@ -22,6 +22,7 @@ export function commandsOf(secretFiles: () => readonly SecretFile[]): Commands {
     migrate: async (out) => (await import('./migrate/migrate.ts')).migrateCommand(out),
     db: async (out) => (await import('./database/db.ts')).dbCommand(out),
     sql: async (out) => (await import('./database/sql.ts')).sqlCommand(out),
+    psql: async (out) => (await import('./database/psql.ts')).psqlCommand(out),
     refresh: async (out) => (await import('./database/refresh.ts')).refreshCommand(out),
     seed: async (out) => (await import('./database/seed.ts')).seedCommand(out),
     config: async (out) => (await import('./config/commands.ts')).configCommand(out),

@@ -9,6 +9,7 @@ import { parseSequence } from '../deploy/deploy-number.ts';
 import { databaseAddresses, type DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import { parseDuration } from '../lib/duration.ts';
 import { Problem } from '../problem/problem.ts';
+import { type AdminAddress, parseAdminAddress } from '../server/health/admin-address.ts';
 import type { LogOptions } from '../log/log.ts';
 import type { Terminal } from './terminal.ts';
 import { CommandFailure, EXIT, failure, renderProblem } from './exit.ts';
@@ -45,6 +46,24 @@ export function listenPort(option: number | undefined, env: Environment, config:
       hint: `It must be a number from 0 to ${HIGHEST_PORT}.`,
     });
   }
+}
+
+/** `--admin`, then SVC_ADMIN_LISTEN. */
+export function adminAddress(option: string | undefined, env: Environment): AdminAddress | undefined {
+  const text = option ?? env['SVC_ADMIN_LISTEN'] ?? '';
+  return text === '' ? undefined : parseAdminAddress(text);
+}
+
+/** SVC_ERROR_WEBHOOK; undefined where it is not set. */
+export function errorWebhook(env: Environment): string | undefined {
+  const text = env['SVC_ERROR_WEBHOOK'] ?? '';
+  if (text === '') return undefined;
+  if (/^https:\/\/\S+$|^http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])[:/]\S*$/.test(text) && URL.canParse(text))
+    return text;
+  // It may hold a token.
+  throw new Problem('bad_error_webhook', 500, 'SVC_ERROR_WEBHOOK is no https:// address', {
+    hint: 'It is where errors are sent to as JSON; without https:// only programs of this machine are allowed.',
+  });
 }
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];

@@ -52,7 +52,7 @@ export function failure(exitCode: number, message: string, hint?: string): Comma
 /** Work that was begun, or refused, for what was found and not for how this machine is set up. */
 const FOUND =
   /^(?:no_backup|bad_backup|backup_\w+|restore_(?!wrong_key)\w+|clone_\w+|nothing_applied|schema_\w+|migration_under_way)$/;
-const MISUSED = /^bad_(?:clone_choice|identity|keep|recipient)$/;
+const MISUSED = /^bad_(?:backup_target|clone_choice|identity|keep|recipient)$/;
 
 function codeOfWork(code: string): number | undefined {
   if (MISUSED.test(code)) return EXIT.misuse;

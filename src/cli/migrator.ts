@@ -23,6 +23,8 @@ export type MigratorOptions = {
   /** Which files may be applied over which; asked again for every file. */
   readonly fence?: ((source: Source) => Partial<MigrationPolicy>) | undefined;
   readonly watch?: SupersededWatch | undefined;
+  /** Told how many changes of the schema a file asks for that are not applied. */
+  readonly onPending?: ((changes: number) => void) | undefined;
   /** A file that another one has replaced: the database is served as it is, or the start ends. */
   readonly superseded?: 'serve' | 'refuse' | undefined;
   readonly log: Log;
@@ -45,6 +47,7 @@ export function migrator(options: MigratorOptions): Migrator {
     const migration = { owner, config, instance, log, signal, policy };
     if (mode === 'check') {
       const pending = await checkPending(migration);
+      options.onPending?.(pending.kind === 'in-sync' ? 0 : Math.max(1, pending.words.length));
       if (pending.kind === 'superseded') return reportSuperseded(pending.superseded, pending.words);
       watch.clear();
       if (pending.kind === 'in-sync') served = digestConfig(config).hash;
@@ -66,9 +69,12 @@ export function migrator(options: MigratorOptions): Migrator {
     }
     if (outcome.kind === 'superseded') {
       const pending = await checkPending(migration);
-      return reportSuperseded(outcome.superseded, pending.kind === 'in-sync' ? [] : pending.words);
+      const words = pending.kind === 'in-sync' ? [] : pending.words;
+      options.onPending?.(words.length);
+      return reportSuperseded(outcome.superseded, words);
     }
     if (outcome.kind !== 'refused') {
+      options.onPending?.(0);
       watch.clear();
       served = outcome.schemaHash;
     }

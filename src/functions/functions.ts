@@ -4,6 +4,7 @@ import type { Feature, FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
 import { redactor } from '../lib/secret-mask.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
+import type { Metrics } from '../log/metrics.ts';
 import { Problem } from '../problem/problem.ts';
 import { Admission } from './admission.ts';
 import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation } from './generation.ts';
@@ -56,6 +57,8 @@ export class Functions {
   /** One at a time: a source change must not finish after a newer change of svc.yaml. */
   readonly #reloads = new SerialQueue();
   readonly #failures = new Map<string, string>();
+  /** Workers that took the place of one that had died or degraded. */
+  #replacedWorkers = 0;
   #attached: Attached | undefined;
   #served: Generation = NO_FUNCTIONS;
   /** Reloaded when the sources change. */
@@ -136,6 +139,25 @@ export class Functions {
     };
   }
 
+  /** Adds its numbers to those of the process. */
+  measure(metrics: Metrics): void {
+    metrics.read('svc_functions_workers', 'gauge', 'Workers of code functions.', () =>
+      ['starting', 'ready'].map((state) => ({
+        labels: { state },
+        value: this.#pool.workers.filter((worker) => worker.state === state).length,
+      })),
+    );
+    metrics.read('svc_functions_inflight', 'gauge', 'Calls that workers are answering.', () =>
+      this.#pool.workers.reduce((sum, worker) => sum + worker.inFlight, 0),
+    );
+    metrics.read(
+      'svc_functions_worker_restarts_total',
+      'counter',
+      'Workers that took the place of one that had died or degraded.',
+      () => this.#replacedWorkers,
+    );
+  }
+
   async #reload(config: Config): Promise<void> {
     if (this.#stopped) return;
     if (config.functions.length > 0) await this.#load(config);
@@ -182,6 +204,9 @@ export class Functions {
         size: size ?? Math.max(1, Math.floor(workersFrom(env) / processes)),
         log,
         onLoaded: (loaded) => this.#onLoaded(loaded),
+        onReplaced: () => {
+          this.#replacedWorkers += 1;
+        },
         worker: {
           runtime: this.#runtime,
           memoryMb: memoryMb ?? memoryFrom(env),

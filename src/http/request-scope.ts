@@ -18,6 +18,9 @@ export class RequestScope implements Cancellable {
   refusal: Pick<Problem, 'code' | 'hint'> | undefined;
   /** The code function that answers. */
   functionName: string | undefined;
+  /** The bucket whose files it reads or writes, and how many bytes of them have come. */
+  bucket: string | undefined;
+  received = 0;
   /** Set by whoever runs a statement for this request; called when the request is given up. */
   cancel: (() => void) | undefined;
   /** `performance.now()` at which the request is given up. */

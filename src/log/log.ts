@@ -36,8 +36,8 @@ export type LogOptions = {
   /** One line a person reads instead of JSON; `coloured` for a terminal. */
   readonly pretty?: 'coloured' | 'plain' | undefined;
   readonly destination?: DestinationStream | undefined;
-  /** Gets every line too, as the very text that is written. */
-  readonly recentLines?: LineSink | undefined;
+  /** Each gets every line too, as the very text that is written. */
+  readonly sinks?: readonly LineSink[] | undefined;
   /** Number of this process, where several write to one place: named in each line. */
   readonly process?: number | undefined;
 };
@@ -55,15 +55,15 @@ export function createLog(options: LogOptions = {}): Log {
     (options.pretty
       ? prettyStream(options.pretty === 'coloured')
       : jsonStream(options.process !== undefined));
-  const { recentLines } = options;
-  return pino(settings, recentLines ? mirrored(destination, recentLines) : destination);
+  const { sinks = [] } = options;
+  return pino(settings, sinks.length > 0 ? mirrored(destination, sinks) : destination);
 }
 
-function mirrored(destination: DestinationStream, recentLines: LineSink): DestinationStream {
+function mirrored(destination: DestinationStream, sinks: readonly LineSink[]): DestinationStream {
   return {
     write(line) {
       destination.write(line);
-      recentLines.push(line);
+      for (const sink of sinks) sink.push(line);
     },
   };
 }

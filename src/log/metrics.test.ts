@@ -24,3 +24,14 @@ test('a value is read when the text is asked for, and its labels are escaped', (
   open = 2;
   expect(metrics.text()).toContain('open{of="a \\"b\\"\\n\\\\"} 2\n');
 });
+
+test('events are counted by their labels, and labels without end are counted together', () => {
+  const metrics = new Metrics();
+  const events = metrics.counter('events_total', 'What happened.');
+  for (let n = 0; n < 1_500; n += 1) events.add(`${n}`, () => ({ kind: `${n}` }), 2);
+  events.add('7', () => ({ kind: '7' }));
+  const lines = metrics.text().trim().split('\n');
+  expect(lines).toHaveLength(2 + 1_001);
+  expect(lines).toContain('events_total{kind="7"} 3');
+  expect(lines).toContain('events_total{kind="{other}"} 1000');
+});

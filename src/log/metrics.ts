@@ -18,6 +18,13 @@ export class Metrics {
     return histogram;
   }
 
+  /** Counts events by their labels. */
+  counter(name: string, help: string): Counter {
+    const counter = new Counter(name);
+    this.#add(name, 'counter', help, (lines) => counter.write(lines));
+    return counter;
+  }
+
   /** `read` is called for each text; a counter only ever grows. */
   read(name: string, type: 'gauge' | 'counter', help: string, read: () => number | readonly Reading[]): void {
     this.#add(name, type, help, (lines) => {
@@ -42,30 +49,79 @@ export class Metrics {
   }
 }
 
+/** Of one name. What comes after that many is counted together, with labels that say so. */
+const MOST_SERIES = 1_000;
+const REST = '{other}';
+
+/** What is kept for each set of labels, which are made once for each key: this runs for every request. */
+class ByLabels<T> {
+  readonly #make: (labels: Labels) => T;
+  readonly #kept = new Map<string, T>();
+
+  constructor(make: (labels: Labels) => T) {
+    this.#make = make;
+  }
+
+  get(key: string, labels: () => Labels): T {
+    return this.#kept.get(key) ?? this.#add(key, labels());
+  }
+
+  get all(): Iterable<T> {
+    return this.#kept.values();
+  }
+
+  #add(key: string, labels: Labels): T {
+    if (this.#kept.size < MOST_SERIES) return this.#keep(key, labels);
+    return (
+      this.#kept.get(REST) ??
+      this.#keep(
+        REST,
+        mapValues(labels, () => REST),
+      )
+    );
+  }
+
+  #keep(key: string, labels: Labels): T {
+    const one = this.#make(labels);
+    this.#kept.set(key, one);
+    return one;
+  }
+}
+
+export class Counter {
+  readonly #name: string;
+  readonly #counts = new ByLabels((labels) => ({ labels, value: 0 }));
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** `key` stands for the labels. */
+  add(key: string, labels: () => Labels, by = 1): void {
+    this.#counts.get(key, labels).value += by;
+  }
+
+  write(lines: string[]): void {
+    for (const { labels, value } of this.#counts.all) lines.push(`${this.#name}${written(labels)} ${value}`);
+  }
+}
+
 type Counts = { readonly labels: Labels; readonly buckets: number[]; sum: number; count: number };
 
 export class Histogram {
   readonly #name: string;
   readonly #bounds: readonly number[];
-  readonly #counts = new Map<string, Counts>();
+  readonly #counts: ByLabels<Counts>;
 
   constructor(name: string, bounds: readonly number[]) {
     this.#name = name;
     this.#bounds = bounds;
+    this.#counts = new ByLabels((labels) => ({ labels, buckets: bounds.map(() => 0), sum: 0, count: 0 }));
   }
 
-  /** `key` stands for the labels, which are made once for each key: this runs for every request. */
+  /** `key` stands for the labels. */
   observe(key: string, value: number, labels: () => Labels): void {
-    let counts = this.#counts.get(key);
-    if (!counts) {
-      counts = {
-        labels: labels(),
-        buckets: Array.from({ length: this.#bounds.length }, () => 0),
-        sum: 0,
-        count: 0,
-      };
-      this.#counts.set(key, counts);
-    }
+    const counts = this.#counts.get(key, labels);
     counts.sum += value;
     counts.count += 1;
     const bucket = this.#bounds.findIndex((bound) => value <= bound);
@@ -73,7 +129,7 @@ export class Histogram {
   }
 
   write(lines: string[]): void {
-    for (const { labels, buckets, sum, count } of this.#counts.values()) {
+    for (const { labels, buckets, sum, count } of this.#counts.all) {
       let upTo = 0;
       for (const [index, bound] of this.#bounds.entries()) {
         upTo += buckets[index] ?? 0;
@@ -86,6 +142,10 @@ export class Histogram {
       );
     }
   }
+}
+
+function mapValues(labels: Labels, to: (value: string) => string): Labels {
+  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, to(value)]));
 }
 
 function written(labels: Labels = {}): string {

@@ -53,7 +53,7 @@ test('a line is the very text that is written, secrets already gone', () => {
       done();
     },
   });
-  const log = createLog({ destination, recentLines });
+  const log = createLog({ destination, sinks: [recentLines] });
   log.info({ token: 'canary', user: { password: 'canary' } }, 'hello');
   const [line] = recentLines.after(0);
   expect(line?.text).toBe(written);

@@ -8,6 +8,8 @@ import { quoteIdent } from './sql.ts';
 export type Listener = {
   /** Resolves when the handlers have had every notification sent before the call. */
   caughtUp(): Promise<void>;
+  /** Whether notifications are heard now. */
+  readonly isConnected: boolean;
   close(): Promise<void>;
 };
 
@@ -94,6 +96,9 @@ export async function listen(
   await tryConnect();
 
   return {
+    get isConnected() {
+      return client !== undefined;
+    },
     async caughtUp() {
       // The server sends what is pending before it ends a statement. A lost connection reports `onReconnect` instead.
       await client?.query('select 1').catch(() => {});

@@ -48,10 +48,14 @@ export type OwnerSettings = ConnectionSettings & {
   readonly idleTimeoutMs: number;
   /** How long a statement is held while the database cannot be reached, in milliseconds. Without it: not at all. */
   readonly failoverWaitMs?: number | undefined;
+  /** Told of each statement that has ended, without its wait for a connection. */
+  readonly ran?: ((ms: number, error?: unknown) => void) | undefined;
 };
 
 export class OwnerDatabase implements Queryable {
+  readonly max: number;
   readonly #pool: pg.Pool;
+  readonly #ran: OwnerSettings['ran'];
   readonly #sessions: LinkedSessions;
   readonly #hold: FailoverHold | undefined;
   /**
@@ -70,6 +74,8 @@ export class OwnerDatabase implements Queryable {
 
   constructor(settings: OwnerSettings) {
     const { statementTimeoutMs, failoverWaitMs } = settings;
+    this.max = settings.max;
+    this.#ran = settings.ran;
     this.#silentAfterMs = statementTimeoutMs ? statementTimeoutMs + SILENT_MS : undefined;
     this.#sessions = new LinkedSessions(settings);
     this.#pool = new pg.Pool({
@@ -195,6 +201,11 @@ export class OwnerDatabase implements Queryable {
     return `its statements have waited for ${Math.round((now - oldest.since) / 1_000)} s`;
   }
 
+  get size(): { readonly open: number; readonly idle: number; readonly waiting: number } {
+    const { totalCount, idleCount, waitingCount } = this.#pool;
+    return { open: totalCount, idle: idleCount, waiting: waitingCount };
+  }
+
   /** Finds idle connections whose server has vanished, and closes them before somebody waits on one. */
   async checkIdle(withinMs: number): Promise<void> {
     if (performance.now() - this.#answeredAt < FRESH_ANSWER_MS || this.#pool.idleCount === 0) return;
@@ -250,7 +261,7 @@ export class OwnerDatabase implements Queryable {
     client.on('error', ignore);
     let failure: Error | undefined;
     try {
-      return await this.#sessions.run<R>(client, query);
+      return await this.#told(() => this.#sessions.run<R>(client, query));
     } catch (error) {
       failure = toError(error);
       throw error;
@@ -265,10 +276,23 @@ export class OwnerDatabase implements Queryable {
     return {
       query: async <R extends Row = Row>(statement: Sql, name?: string): Promise<R[]> => {
         const query = this.#sessions.asSent(client, toQuery(statement, name, this.#silentAfterMs));
-        const result = await this.#seen(() => client.query<R>(query));
+        const result = await this.#seen(() => this.#told(() => client.query<R>(query)));
         return result.rows;
       },
     };
+  }
+
+  async #told<T>(ask: () => Promise<T>): Promise<T> {
+    if (!this.#ran) return await ask();
+    const startedAt = performance.now();
+    try {
+      const answer = await ask();
+      this.#ran(performance.now() - startedAt);
+      return answer;
+    } catch (error) {
+      this.#ran(performance.now() - startedAt, error);
+      throw error;
+    }
   }
 
   async #seen<T>(ask: () => Promise<T>): Promise<T> {

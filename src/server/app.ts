@@ -22,7 +22,7 @@ import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { registerDescription } from './description.ts';
 import { registerHealth, type HealthState } from './health/health.ts';
-import type { ServerMetrics } from './health/metrics.ts';
+import type { RequestMetrics } from './health/request-metrics.ts';
 import { loggedUrl } from './logged-url.ts';
 import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
 import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
@@ -53,8 +53,10 @@ export type AppOptions = {
   readonly logSample?: number;
   /** Lines of requests name users by their ids. */
   readonly logUsers?: boolean;
-  /** What counts requests and answers `/metrics`; without it neither is done. */
-  readonly metrics?: ServerMetrics | undefined;
+  /** What counts answers, if anything does. */
+  readonly requestMetrics?: RequestMetrics | undefined;
+  /** Adds routes beside those of the APIs. */
+  readonly also?: ((server: FastifyInstance) => void) | undefined;
 };
 
 export type App = {
@@ -182,9 +184,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     if (!request.raw.complete) dropRest(request.raw);
     const level = levelOf(request, statusCode);
     // A request that was handed on is counted where it is answered.
-    if (!request.scope.handedOn) {
-      options.metrics?.observe(request.method, request.routeOptions.url, statusCode, reply.elapsedTime);
-    }
+    if (!request.scope.handedOn) options.requestMetrics?.observe(request, reply);
     if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
       return;
@@ -196,7 +196,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   });
 
   server.setErrorHandler((error, request, reply) =>
-    sendProblem(request, reply, toProblem(error, request.id, log)),
+    sendProblem(request, reply, toProblem(error, request, log)),
   );
   server.setNotFoundHandler((request, reply) => {
     const problem = new Problem(
@@ -215,7 +215,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 
   registerHealth(server, health);
   registerDescription(server, options.context);
-  options.metrics?.register(server);
+  options.also?.(server);
   for (const { prefix, feature } of options.mounts) {
     await server.register(feature(options.context), { prefix });
   }
@@ -233,7 +233,7 @@ function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'e
   return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
 }
 
-function toProblem(error: unknown, requestId: string, log: Log): Problem {
+function toProblem(error: unknown, { id: requestId, routeOptions }: FastifyRequest, log: Log): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof Abort && error.reason === 'slow-body') return bodyTooSlow();
   if (error instanceof Abort) {
@@ -243,12 +243,12 @@ function toProblem(error: unknown, requestId: string, log: Log): Problem {
   }
   const failure = databaseFailure(error);
   if (failure) {
-    log.error({ err: error, requestId }, failure.message);
+    log.error({ err: error, requestId, route: routeOptions.url }, failure.message);
     return failureProblem(failure, error);
   }
   const refusal = clientMistake(error);
   if (refusal) return refusal;
-  log.error({ err: error, requestId }, 'fault');
+  log.error({ err: error, requestId, route: routeOptions.url }, 'fault');
   return new Problem('internal_error', 500, 'Internal server error', {
     hint: `The log has more under request id ${requestId}.`,
   });

@@ -1,6 +1,6 @@
 // A running backend: database prepared, schema migrated, HTTP open. Start and stop are here, in the order in which
 // they must happen; what a start and a reload do with the file is in served-config.ts.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Server } from 'node:net';
@@ -18,6 +18,7 @@ import { SIGNING_KEYS_CHANNEL, SigningKeys } from '../identity/signing-keys.ts';
 import { TokenVerifier } from '../identity/token.ts';
 import { must } from '../lib/assert.ts';
 import { Degraded } from '../lib/degraded.ts';
+import type { ErrorReports } from '../log/error-reports.ts';
 import type { Log } from '../log/log.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
@@ -34,9 +35,13 @@ import { Realtime, SOCKET_PATH } from '../realtime/realtime.ts';
 import { createApp, type App } from './app.ts';
 import { portProblem } from './port.ts';
 import { Functions } from '../functions/functions.ts';
+import { adminHosts, openAdmin } from './health/admin.ts';
+import type { AdminAddress } from './health/admin-address.ts';
 import { BudgetWatch } from './health/connection-budget.ts';
+import type { HealthState } from './health/health.ts';
 import { metricsToken, ServerMetrics } from './health/metrics.ts';
 import { ReadinessWatch } from './health/readiness.ts';
+import { StoredFigures } from './health/stored-figures.ts';
 import { ImportWatch } from './import-watch.ts';
 import { LameDuck } from './lame-duck.ts';
 import { logSample, logsUsers } from './request-path/request-line.ts';
@@ -61,6 +66,12 @@ export type BackendOptions = {
   readonly dev: boolean;
   /** For the SVC_* variables that features document. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where metrics and probes are answered without a key; nowhere when absent. */
+  readonly admin?: AdminAddress | undefined;
+  /** What sends errors to a collector, for its numbers. */
+  readonly errorReports?: ErrorReports | undefined;
+  /** Changes of the schema that the file asks for and that are not applied, as far as that is known. */
+  readonly pendingChanges?: (() => number | undefined) | undefined;
   /** Used when the file has no `server.trusted_proxies`. */
   readonly trustedProxies?: readonly string[] | undefined;
   /** A request's statement that takes so many milliseconds is told of in the log; undefined: none is. */
@@ -104,6 +115,8 @@ export type Backend = {
   /** Ends the waiting of `stop`; false when it does not wait. */
   hurry(): boolean;
   readonly port: number;
+  /** Undefined where none was asked for. */
+  readonly adminPort: number | undefined;
   /** How long `stop` waits where somebody asks for `/ready`. */
   drainDelayMs(): number;
   /** What `/ready` would say. */
@@ -129,6 +142,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const token = metricsToken(options.env);
   const sample = logSample(options.env);
   const logUsers = logsUsers(options.env);
+  const metrics = countsFor(options, token);
   const provisioned = await provision(options.database, {
     log,
     waitMs: options.databaseWaitMs ?? 0,
@@ -145,6 +159,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     log,
     processes,
     options.slowMs,
+    metrics?.database,
   );
   const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, keyAliases, verifier, keysReload } = await openIdentity(
@@ -256,22 +271,28 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   });
   degraded.watch('connections_short', () => budget.budget?.shortage);
 
-  // Processes that share a port would answer in turns, each with its own numbers.
-  if (token !== undefined && processes > 1) {
-    log.warn('SVC_METRICS_TOKEN is set, but /metrics is only served with server.processes: 1');
-  }
-  const metrics =
-    processes === 1 && (token !== undefined || options.dev)
-      ? new ServerMetrics({
-          token,
-          mayRead: ({ raw }) => options.dev && clients.isInsider(raw),
-          isReady: () => readiness.current.isReady,
-          inFlight: () => app?.inFlight.size ?? 0,
-          pool: () => callers.size,
-          poolMax: config.database.pool.max,
-          more: (all) => realtime.measure(all),
-        })
-      : undefined;
+  metrics?.follow({
+    isReady: () => readiness.current.isReady,
+    inFlight: () => app?.inFlight.size ?? 0,
+    configHash: () => served.config && hashOf(served.config),
+    pendingChanges: () => options.pendingChanges?.(),
+    catalogAgeMs: () => served.catalogAgeMs,
+    isListening: () => served.isListening,
+    stored: new StoredFigures(owner),
+    errorReports: options.errorReports,
+    more: [(all) => functions.measure(all), (all) => realtime.measure(all)],
+  });
+  const health: HealthState = {
+    phase: () => phase,
+    refusal: () => imports?.refusal,
+    asked: () => lameDuck.asked(),
+    readiness: () => readiness.current,
+    isInsider: ({ raw }) => clients.isInsider(raw) || isSecret(context.credentials, raw),
+    details: () => ({ instance, link: databases.link.description, connections: budget.budget }),
+    superseded: () => options.superseded?.() !== undefined,
+    realtime: () => realtime.state,
+  };
+  let admin: Awaited<ReturnType<typeof openAdmin>> | undefined;
 
   /** It takes no more connections, although the service does not shut down. */
   let isClosed = false;
@@ -285,7 +306,6 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     if (wasServing) await (until ?? lameDuck.wait(drainDelay(), log));
     readiness.close();
     budget.close();
-    metrics?.close();
     clock.close();
     keysReload.close();
     imports?.close();
@@ -295,6 +315,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     await realtime.close();
     // Whatever still runs a statement now is past the shutdown window.
     await databases.close();
+    await admin?.close();
+    metrics?.close();
   };
 
   try {
@@ -311,16 +333,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       logUsers,
       context,
       mounts: mounts.mounts,
-      health: {
-        phase: () => phase,
-        refusal: () => imports?.refusal,
-        asked: () => lameDuck.asked(),
-        readiness: () => readiness.current,
-        isInsider: ({ raw }) => clients.isInsider(raw) || isSecret(context.credentials, raw),
-        details: () => ({ instance, link: databases.link.description, connections: budget.budget }),
-        superseded: () => options.superseded?.() !== undefined,
-        realtime: () => realtime.state,
-      },
+      health,
       sockets: {
         path: `/realtime/v1${SOCKET_PATH}`,
         accept: async (...upgrade) => await realtime.upgrade(...upgrade),
@@ -329,7 +342,11 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       cors: () => ({ origins: current().server.cors.origins, allowLoopback: options.dev }),
       timeouts: () => current().server.timeouts,
       clients,
-      metrics,
+      requestMetrics: metrics?.requests,
+      also: (server) => {
+        if (token === undefined && !options.dev) return;
+        metrics?.registerGuarded(server, token, ({ raw }) => options.dev && clients.isInsider(raw));
+      },
       endsConnections: () => phase === 'draining' || isClosed,
       maxInFlight: () => share(current().server.maxInFlight, processes, 1),
       responseBudget: () => {
@@ -340,6 +357,10 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     // Open before the migration: a platform that waits for `/live` must not kill a long one. A port that the system
     // chooses is known only once it is open.
     const opensEarly = options.listenEarly ?? (config.server.listenEarly || options.port === 0);
+    if (metrics && options.admin) {
+      admin = await openAdmin({ address: options.admin, hosts: adminHosts(options.env), health, metrics });
+      log.info({ host: options.admin.host, port: admin.port }, 'metrics and probes have a port of their own');
+    }
     if (opensEarly) await openPort(app, options.host, options.port);
     await clock.start();
     await served.follow(config);
@@ -375,6 +396,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     stop,
     hurry: () => lameDuck.end(),
     port,
+    adminPort: admin?.port,
     drainDelayMs: drainDelay,
     isReady: () => readiness.current.isReady,
     wasProbed: () => lameDuck.wasAsked,
@@ -386,6 +408,22 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
       else await once(listener.listen({ host: options.host, port }), 'listening');
     },
   };
+}
+
+/** Processes that share a port would answer in turns, each with its own numbers. */
+function countsFor(
+  { log, dev, admin, processes = 1 }: BackendOptions,
+  token: string | undefined,
+): ServerMetrics | undefined {
+  if (token === undefined && admin === undefined && !dev) return undefined;
+  if (processes === 1) return new ServerMetrics();
+  log.warn('there are no metrics and no admin port: they are only served with server.processes: 1');
+  return undefined;
+}
+
+/** Tells two files apart. */
+function hashOf({ source }: Config): string {
+  return createHash('sha256').update(source.text).digest('hex').slice(0, 8);
 }
 
 type Identity = {

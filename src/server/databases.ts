@@ -15,6 +15,7 @@ import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
 import { openReplicas } from './replicas.ts';
 import { requestSessionCheck } from '../provision/request-session.ts';
 import type { InstanceConnections } from './health/connection-budget.ts';
+import type { DatabaseMetrics, Operation } from './health/database-metrics.ts';
 import { PrimaryProbe } from './health/primary-probe.ts';
 import { LIMIT_MS } from './health/readiness.ts';
 import { SlowStatements } from './slow/slow-statements.ts';
@@ -84,11 +85,13 @@ export async function openDatabases(
   log: Log,
   processes: number,
   slowMs?: number,
+  metrics?: DatabaseMetrics,
 ): Promise<Databases> {
   const { pool, replicas } = config.database;
   const open = (
     address: DatabaseAddress,
     kind: string,
+    operation: Operation,
     max: number,
     settings: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs' | 'failoverWaitMs' | 'link'>,
   ): OwnerDatabase =>
@@ -97,17 +100,18 @@ export async function openDatabases(
       applicationName: sessionName(instance, kind),
       max,
       idleTimeoutMs: pool.idleTimeoutMs,
+      ran: metrics && ((ms, error) => metrics.ran(operation, ms, error)),
       ...settings,
     });
   // Storage has its own, of every eight three: a lock on the tables of auth must not stop public files.
   const forStorage = Math.max(1, Math.round((pool.owner * 3) / 8));
   const held = { ...OWNER_DEADLINES, failoverWaitMs: config.database.failoverWaitMs };
   const owners = {
-    owner: open(owner.data, 'auth', pool.owner - forStorage, { ...held, link: new DatabaseLink() }),
-    storage: open(owner.data, 'storage', forStorage, { ...held, link: new DatabaseLink() }),
-    catalog: open(owner.direct, 'catalog', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
+    owner: open(owner.data, 'auth', 'auth', pool.owner - forStorage, { ...held, link: new DatabaseLink() }),
+    storage: open(owner.data, 'storage', 'storage', forStorage, { ...held, link: new DatabaseLink() }),
+    catalog: open(owner.direct, 'catalog', 'meta', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
     // Migrations limit their waits themselves, and some of their steps take as long as they take.
-    migration: open(owner.direct, 'migrate', MIGRATION_CONNECTIONS, {}),
+    migration: open(owner.direct, 'migrate', 'meta', MIGRATION_CONNECTIONS, {}),
   };
   const probe = new PrimaryProbe(
     {
@@ -136,6 +140,12 @@ export async function openDatabases(
     minIdle: pool.min,
     idleTimeoutMs: pool.idleTimeoutMs,
     queue: pool.queue,
+    ran:
+      metrics &&
+      ((kind: 'read' | 'write', waitedMs: number, ms: number, error?: Error) => {
+        metrics.waited(waitedMs);
+        metrics.ran(kind, ms, error);
+      }),
     slow: slow && slowMs !== undefined ? { ms: slowMs, seen: slow.seen } : undefined,
   };
   const callers = new CallerPool({
@@ -158,6 +168,14 @@ export async function openDatabases(
     });
     await reads.look();
   }
+  const { owner: auth, storage, catalog } = owners;
+  const requestPool = {
+    get size() {
+      return callers.size;
+    },
+    max: pool.max,
+  };
+  metrics?.watch({ requests: requestPool, auth, storage, catalog });
   return {
     ...owners,
     probe,

@@ -44,6 +44,8 @@ export class ServedConfig {
   #versionSeen: string | undefined;
   #compareTimer: NodeJS.Timeout | undefined;
   #fault: string | undefined;
+  /** `performance.now()` when the catalog was last known to be the database's. */
+  #knownAt = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   constructor(options: ServedConfigOptions) {
@@ -73,6 +75,16 @@ export class ServedConfig {
   /** Why requests are answered from an older catalog than the database has, as far as that is known. */
   get catalogFault(): string | undefined {
     return this.#changesSeen < this.#changes ? this.#fault : undefined;
+  }
+
+  /** How long ago the catalog was last known to be the database's. */
+  get catalogAgeMs(): number {
+    return performance.now() - this.#knownAt;
+  }
+
+  /** Changes of the schema are heard of at once. */
+  get isListening(): boolean {
+    return this.#listener?.isConnected === true;
   }
 
   /** When a step fails, the former snapshot stays. */
@@ -134,9 +146,12 @@ export class ServedConfig {
 
   async #compareVersion(): Promise<void> {
     const seen = this.#versionSeen;
+    const askedAt = performance.now();
     // While the database is away, the next time tells; and whoever has read it meanwhile has seen it.
-    const version = await readSchemaVersion(this.#options.databases.catalog).catch(() => seen);
-    if (version !== seen && this.#versionSeen === seen) this.schemaChanged();
+    const version = await readSchemaVersion(this.#options.databases.catalog).catch(() => undefined);
+    if (version === undefined || this.#versionSeen !== seen) return;
+    if (version === seen) this.#knownAt = askedAt;
+    else this.schemaChanged();
   }
 
   async #readAgain(): Promise<void> {
@@ -159,6 +174,7 @@ export class ServedConfig {
 
   async #read(config: Config): Promise<() => void> {
     const changes = this.#changes;
+    const readAt = performance.now();
     const { catalog: database } = this.#options.databases;
     // Before the catalog: a change that comes between the two is seen again.
     const version = await readSchemaVersion(database);
@@ -168,6 +184,7 @@ export class ServedConfig {
       this.#versionSeen = version;
       this.#fault = undefined;
       this.#changesSeen = changes;
+      this.#knownAt = readAt;
       this.#snapshot = {
         config,
         catalog: { ...catalog, renames },

@@ -21,7 +21,7 @@ import type { Backend } from './backend/backend.ts';
 import { LocalBackend } from './backend/local.ts';
 import { S3Backend } from './backend/s3.ts';
 import { StoreGuard } from './backend/store-guard.ts';
-import { Cleanup, type CleanupOptions } from './cleanup/cleanup.ts';
+import { blobGrace, Cleanup, type CleanupOptions } from './cleanup/cleanup.ts';
 import { sweepOrphans, type OrphanOptions, type OrphanReport } from './cleanup/orphans.ts';
 import { answerProblem } from './http/answer.ts';
 import { optionalCaller, requireCaller } from './http/caller.ts';
@@ -161,7 +161,7 @@ function addErrors(app: FastifyInstance, { log }: FeatureContext): void {
     const problem = toStorageProblem(error);
     if (problem.status >= 500 && problem.cause !== undefined) {
       log.error(
-        { err: problem.cause, requestId: request.id },
+        { err: problem.cause, requestId: request.id, route: request.routeOptions.url },
         problem.status === 500 ? 'storage fault' : problem.message,
       );
     }
@@ -259,6 +259,7 @@ function makeContext(
       backend: openBackend,
       log,
       usable: () => guard.usable(),
+      graceMs: blobGrace(feature.env),
       ...options.cleanup,
     }),
     slots: new UploadSlots(limits),

@@ -169,6 +169,13 @@ describe.each(ENGINES)('saved by %s', (engine) => {
         { id: 1, name: 'of the step', loud: 'OF THE STEP', best: 7 },
       ]);
       expect((await again.from('shelves').insert({ name: 'next' }).select('id')).data).toEqual([{ id: 2 }]);
+      const marks = new pg.Client(other.url);
+      await marks.connect();
+      const { rows } = await marks.query<{ days: number }>(
+        `select extract(day from sweep_from - restored_at)::int as days from svc_meta.restore`,
+      );
+      await marks.end();
+      expect(rows).toEqual([{ days: 7 }]);
       const plan = await run(there, other.url, ['migrate', 'plan']);
       expect(plan.output).toContain('nothing to do');
     } finally {
@@ -188,6 +195,14 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     expect(listed.output.trim().split('\n')).toHaveLength(4);
     const verified = await run(here, database.url, ['backup', 'verify', '--to', target]);
     expect(verified.output).toContain('is whole');
+    const rehearsed = await run(here, database.url, ['backup', 'verify', '--restore', '--to', target]);
+    expect([rehearsed.code, rehearsed.output]).toEqual([0, expect.stringMatching(/whole, and was restored/)]);
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    const { rowCount } = await admin.query(`select from pg_database where datname like 'svc_verify_%'`);
+    const { rows } = await admin.query<{ kept: number }>('select count(*)::int as kept from svc_meta.backup');
+    await admin.end();
+    expect([rowCount, rows[0]?.kept]).toEqual([0, 1]);
   });
 
   test('into a server that has never seen svc, by a role that is no superuser, again after a restore that was killed', async () => {

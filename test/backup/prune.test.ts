@@ -1,9 +1,10 @@
 // `svc backup prune` on a folder of backups: what goes, what stays, and what waits for a backup that is being made.
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { waitForPruning } from '../../src/backup/prune.ts';
+import { FolderTarget } from '../../src/backup/target/folder-target.ts';
 import { runSvc } from '../support/svc-process.ts';
 
 let target: string;
@@ -65,7 +66,7 @@ test('old backups go with the files that only they name', async () => {
     },
   });
   expect([backups(), blobs()]).toEqual([['2026-11-21T030000Z-aaaaaa'], ['aa-new', 'bb-both']]);
-  expect(existsSync(join(target, 'pruning'))).toBe(false);
+  expect(readdirSync(join(target, 'pruning'))).toEqual([]);
 });
 
 test('files stay while a backup is being made; what a killed one has left goes after a day', async () => {
@@ -76,19 +77,20 @@ test('files stay while a backup is being made; what a killed one has left goes a
   expect([busy.code, busy.output]).toEqual([0, expect.stringMatching(/A backup is being made/)]);
   expect(blobs()).toEqual(['aa-new', 'aa-old', 'cc-counted-on']);
   const before = new Date(Date.now() - 2 * 86_400_000);
-  utimesSync(made, before, before);
+  utimesSync(join(made, 'blobs.jsonl'), before, before);
   expect((await prune('--keep', '1d')).code).toBe(0);
   expect([backups(), blobs()]).toEqual([['2026-11-21T030000Z-aaaaaa'], ['aa-new']]);
 });
 
 test('two do not prune at once, and a backup waits for the one; a mark that is old counts no more', async () => {
   backup('2026-11-21T030000Z-aaaaaa', ['aa-new']);
-  const mark = join(target, 'pruning');
+  const mark = join(target, 'pruning', 'of-another');
+  mkdirSync(join(target, 'pruning'));
   writeFileSync(mark, '');
   const refused = await prune('--keep', '1d');
   expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/are being removed already/)]);
   let begun = false;
-  const waiting = waitForPruning(target).then(() => (begun = true));
+  const waiting = waitForPruning(new FolderTarget(target)).then(() => (begun = true));
   expect(begun).toBe(false);
   const before = new Date(Date.now() - 3_600_000);
   utimesSync(mark, before, before);

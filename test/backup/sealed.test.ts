@@ -103,7 +103,9 @@ describe.each(engines)('saved by %s', (engine) => {
     const plain = files.filter(
       (path) => !readFileSync(path).subarray(0, 21).equals(Buffer.from('age-encryption.org/v1')),
     );
-    expect(new Set(plain.map((path) => basename(path)))).toEqual(new Set(['blobs.jsonl', 'manifest.json']));
+    expect(new Set(plain.map((path) => basename(path)))).toEqual(
+      new Set(['begun', 'blobs.jsonl', 'manifest.json']),
+    );
     const verified = await run(home, databases[0]?.url ?? '', 'backup', 'verify', '--to', target);
     expect([verified.code, verified.output]).toEqual([
       0,

@@ -1,4 +1,4 @@
-// The systemd unit of deploy/, as far as it can be tried without systemd as the first process. Without systemd-analyze and
+// The systemd units of deploy/, as far as it can be tried without systemd as the first process. Without systemd-analyze and
 // strace (Debian packages) its tests are skipped; SVC_TEST_PROXIES=required fails instead.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { freePort } from '../../src/lib/free-port.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { LAUNCHER, NODE } from '../support/svc-process.ts';
 
-const UNIT = join(import.meta.dirname, '../../deploy/svc.service');
+const DEPLOY = join(import.meta.dirname, '../../deploy');
 const KEYS = {
   SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
   SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
@@ -38,7 +38,7 @@ function callsOf(...groups: readonly string[]): Set<string> {
   return calls;
 }
 
-describe.skipIf(!isHere)('deploy/svc.service', () => {
+describe.skipIf(!isHere)('units of deploy/', () => {
   let folder: string;
   let database: TestDatabase;
   beforeAll(async () => {
@@ -50,11 +50,25 @@ describe.skipIf(!isHere)('deploy/svc.service', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('is a valid unit that leaves little open', () => {
-    const copy = join(folder, 'svc.service');
-    writeFileSync(copy, readFileSync(UNIT, 'utf8').replaceAll('/usr/local/bin/svc', process.execPath));
-    const verified = spawnSync('systemd-analyze', ['verify', copy], { encoding: 'utf8' });
-    expect(verified.stderr.split('\n').filter((line) => line.includes('svc.service'))).toEqual([]);
+  const copyOf = (name: string): string => {
+    const copy = join(folder, name);
+    const unit = readFileSync(join(DEPLOY, name), 'utf8');
+    writeFileSync(copy, unit.replaceAll('/usr/local/bin/svc', process.execPath));
+    return copy;
+  };
+  const complaintsAbout = (copy: string): string[] =>
+    spawnSync('systemd-analyze', ['verify', copy], { encoding: 'utf8' })
+      .stderr.split('\n')
+      .filter((line) => line.includes('svc'));
+
+  test('the timer starts the unit of its name', () => {
+    copyOf('svc-backup.service');
+    expect(complaintsAbout(copyOf('svc-backup.timer'))).toEqual([]);
+  });
+
+  test.each(['svc.service', 'svc-backup.service'])('%s is valid and leaves little open', (name) => {
+    const copy = copyOf(name);
+    expect(complaintsAbout(copy)).toEqual([]);
     const { stdout, status } = spawnSync(
       'systemd-analyze',
       ['security', '--offline=true', '--threshold=15', copy],

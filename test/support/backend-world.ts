@@ -39,6 +39,7 @@ export async function startBackendWorld(
     log?: Log;
     env?: Record<string, string>;
     dev?: boolean;
+    admin?: BackendOptions['admin'];
     dashboard?: DashboardOptions;
     baseUrl?: string;
     importPreview?: boolean;
@@ -85,6 +86,7 @@ export async function startBackendWorld(
     port: 0,
     log,
     dev: options.dev ?? false,
+    admin: options.admin,
     dashboard: options.dashboard,
     baseUrl: options.baseUrl,
     importPreview: options.importPreview,

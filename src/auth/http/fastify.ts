@@ -139,6 +139,9 @@ function toProblem(error: unknown, log: Log, request: FastifyRequest): Problem {
   // A 503 here, never a 4xx: clients sign their user out on a 4xx.
   const failure = databaseFailure(error);
   const isKnown = failure !== undefined && failure.status !== 500;
-  log.error({ err: error, requestId: request.id }, isKnown ? failure.message : 'fault');
+  log.error(
+    { err: error, requestId: request.id, route: request.routeOptions.url },
+    isKnown ? failure.message : 'fault',
+  );
   return isKnown ? problems.databaseUnavailable(failure, error) : problems.unexpectedFailure();
 }

@@ -14,6 +14,8 @@ import { readRun } from '../../migrate/state/history.ts';
 import type { Config } from '../../config/config.ts';
 import { loadRows } from '../rows/load-rows.ts';
 import { type Choice, saveRows } from '../rows/save-rows.ts';
+import { openLocal } from '../seal.ts';
+import { folderWriter } from '../write-file.ts';
 import { hintOf, type Mask, maskedValues, refused } from './masks.ts';
 import { userValues } from './users.ts';
 
@@ -64,7 +66,7 @@ export async function saveForClone(
       );
     const tables = run.model.tables.map(({ schema, name }) => `${schema}.${name}`);
     const choose = await chooser(session, tables, choice);
-    const { rows } = await saveRows(session, run.model, folder, choose);
+    const rows = await saveRows(session, run.model, folderWriter(folder), choose);
     return { rows, users: rows['auth.users'] ?? 0 };
   }).catch((error: unknown) => {
     const isOurText = isDatabaseError(error) && /^(?:22|42)/.test(error.code ?? '') && choice.tables.size > 0;
@@ -143,7 +145,7 @@ export async function loadClone(
   address: DatabaseAddress,
   config: Config,
 ): Promise<void> {
-  await loadRows(folder, owner, address, config).catch((error: unknown) => {
+  await loadRows(folder, owner, address, config, openLocal).catch((error: unknown) => {
     if (isDatabaseError(error, 'foreign_key_violation'))
       throw new Problem('clone_dangling', 500, `Rows refer to others that are not cloned: ${error.message}`, {
         ...(error.detail === undefined ? {} : { details: error.detail }),

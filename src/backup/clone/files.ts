@@ -1,4 +1,4 @@
-// The bytes of stored files that a clone names, out of a folder of backups.
+// The bytes of stored files that a clone names, out of a backup.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
 import type { Backend } from '../../storage/backend/backend.ts';
@@ -15,12 +15,12 @@ export async function storedFiles(database: Queryable): Promise<StoredFile[]> {
   );
 }
 
-/** Of one backup: the folder, its store in that, and how files are read. */
-export type FilesOfBackup = { readonly target: string; readonly store: string; readonly open: OpenFile };
+/** Of one backup: the store in its target, and how files are read. */
+export type FilesOfBackup = { readonly store: string; readonly open: OpenFile };
 
 /** Answers how many. */
 export async function copyFiles(
-  { target, store, open }: FilesOfBackup,
+  { store, open }: FilesOfBackup,
   files: readonly StoredFile[],
   backend: Backend,
 ): Promise<number> {
@@ -30,7 +30,7 @@ export async function copyFiles(
     for (let next = waiting.pop(); next; next = waiting.pop())
       await backend.write(
         next.version,
-        (await open(blobPath(target, store, next.version))) as AsyncIterable<Buffer>,
+        (await open(blobPath(store, next.version))) as AsyncIterable<Buffer>,
         next.size,
       );
   };

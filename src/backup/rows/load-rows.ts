@@ -1,5 +1,4 @@
 // The rows of a backup into tables that a migration has made.
-import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Config } from '../../config/config.ts';
@@ -15,7 +14,7 @@ import { moveSequences, readSequences, standingElsewhere } from '../../postgres/
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { ident, join as list, sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
-import { openPlain, type OpenFile } from '../seal.ts';
+import type { OpenFile } from '../seal.ts';
 import { OWN_SEQUENCES_APART, readSaved, type SavedTable } from './saved-database.ts';
 
 /** Written before the migration: it must not run again what was run once. */
@@ -27,7 +26,7 @@ export async function loadRows(
   owner: OwnerDatabase,
   address: DatabaseAddress,
   config: Config,
-  open: OpenFile = openPlain,
+  open: OpenFile,
 ): Promise<void> {
   const { model, tables, sequences } = await readSaved(folder, open);
   const write = (work: (database: Connected) => Promise<void>): Promise<void> =>
@@ -70,7 +69,7 @@ async function fill(
     const { text } =
       sql`copy ${ident(schema, name)} (${list(columns.map((column) => ident(column)))}) from stdin`.compile();
     const plain = createGunzip();
-    pipeline(await open(join(folder, file)), plain, () => {});
+    pipeline(await open(`${folder}/${file}`), plain, () => {});
     const written = await copyIn({ client, statement: text }, plain);
     if (written !== rows)
       throw new Problem('restore_incomplete', 500, `${schema}.${name} got ${written} of ${rows} rows`);

@@ -1,6 +1,4 @@
 // The rows of a snapshot, table by table: a backup that needs no program beside svc.
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import { type SchemaModel } from '../../migrate/schema/model.ts';
@@ -8,7 +6,7 @@ import { copyOut } from '../../postgres/bulk/copy.ts';
 import type { Connected } from '../../postgres/bulk/one-transaction.ts';
 import { readSequences } from '../../postgres/bulk/sequences.ts';
 import { ident, join as list, raw, sql, type Sql } from '../../postgres/sql.ts';
-import { fileWriter, type WriteFile } from '../write-file.ts';
+import type { WriteFile } from '../write-file.ts';
 import { OWN_SEQUENCES_APART, type SavedDatabase, type SavedTable, SCHEMA } from './saved-database.ts';
 
 /** Of svc's own tables those whose rows mean nothing elsewhere, or are made anew there. */
@@ -25,6 +23,8 @@ const NOT_SAVED = [
   'svc_meta.provision_step',
   'svc_meta.instance_state',
   'svc_meta.dashboard_sessions',
+  'svc_meta.backup',
+  'svc_meta.restore',
 ];
 
 /** What of a table is saved. */
@@ -37,25 +37,20 @@ export type Choice = {
 
 type Found = { readonly schema: string; readonly name: string; readonly columns: readonly string[] };
 
-/**
- * Writes the parts into the folder of the backup, and answers their names and how many rows each table has. `choose`, of
- * `schema.table`: undefined leaves the table out.
- */
+/** Writes the parts, and answers how many rows each table has. `choose`, of `schema.table`: undefined leaves the table out. */
 export async function saveRows(
   snapshot: Connected,
   model: SchemaModel,
-  folder: string,
+  write: WriteFile,
   choose: (table: string) => Choice | undefined = () => ({}),
-  write: WriteFile = fileWriter(undefined),
-): Promise<{ readonly parts: readonly string[]; readonly rows: Readonly<Record<string, number>> }> {
-  await mkdir(join(folder, 'data'), { mode: 0o700 });
+): Promise<Readonly<Record<string, number>>> {
   const tables: SavedTable[] = [];
   for (const [index, { schema, name, columns }] of (await readFound(snapshot, model)).entries()) {
     const choice = choose(`${schema}.${name}`);
     if (choice === undefined) continue;
     const file = `data/${String(index + 1).padStart(4, '0')}.copy.gz`;
     const rows = await saveTable(snapshot, { schema, name, columns }, choice, (source) =>
-      write(join(folder, file), source),
+      write(file, source),
     );
     tables.push({ schema, name, columns, file, rows });
   }
@@ -64,11 +59,8 @@ export async function saveRows(
     last,
   }));
   const saved: SavedDatabase = { model, tables, sequences };
-  await write(join(folder, SCHEMA), Readable.from([Buffer.from(JSON.stringify(saved))]));
-  return {
-    parts: [SCHEMA, ...tables.map(({ file }) => file)],
-    rows: Object.fromEntries(tables.map(({ schema, name, rows }) => [`${schema}.${name}`, rows])),
-  };
+  await write(SCHEMA, Readable.from([Buffer.from(JSON.stringify(saved))]));
+  return Object.fromEntries(tables.map(({ schema, name, rows }) => [`${schema}.${name}`, rows]));
 }
 
 /** Tables of the model and of svc, with the columns that take values. */

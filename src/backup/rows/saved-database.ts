@@ -1,5 +1,4 @@
 // What a backup of rows knows of its tables.
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { SchemaModel } from '../../migrate/schema/model.ts';
 import type { OpenFile } from '../seal.ts';
@@ -26,5 +25,5 @@ export type SavedDatabase = {
 
 /** Its hash has been compared. */
 export async function readSaved(folder: string, open: OpenFile): Promise<SavedDatabase> {
-  return JSON.parse(await text(await open(join(folder, SCHEMA)))) as SavedDatabase;
+  return JSON.parse(await text(await open(`${folder}/${SCHEMA}`))) as SavedDatabase;
 }

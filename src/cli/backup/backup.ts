@@ -1,12 +1,14 @@
-// `svc backup`: the database and the stored files at one moment, into a folder.
-import { join, resolve } from 'node:path';
+// `svc backup`: the database and the stored files at one moment, into a folder or a bucket.
 import { Command, Option } from 'commander';
 import { makeBackup } from '../../backup/backup.ts';
-import { listBackups, type Manifest, readManifest } from '../../backup/manifest.ts';
+import { folderOf, listBackups, type Manifest, readManifest } from '../../backup/manifest.ts';
 import { parseKeep } from '../../backup/keep.ts';
 import { sealFor } from '../../backup/seal.ts';
+import { recordBackup, recordVerified } from '../../backup/ledger.ts';
 import { pruneBackups, type Pruned } from '../../backup/prune.ts';
 import { chooseBackup, verifyBackup } from '../../backup/restore.ts';
+import type { Target } from '../../backup/target/target.ts';
+import type { Config } from '../../config/config.ts';
 import { environmentSecrets } from '../../identity/keyring.ts';
 import { approximateBytes } from '../../lib/bytes.ts';
 import { raw } from '../../postgres/sql.ts';
@@ -18,11 +20,15 @@ import { withOwner } from '../migrate/database.ts';
 import { asJson } from '../report/json-report.ts';
 import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
+import { describe, targetOf } from './place.ts';
+import { rehearse } from './rehearse.ts';
 
 type Options = {
   config?: string;
   to?: string;
   engine: Engine;
+  sameBucket?: boolean;
+  verify?: boolean;
   skipMissing?: boolean;
   allowMissing?: boolean;
   keep?: string;
@@ -31,13 +37,16 @@ type Options = {
   json?: boolean;
 };
 
+type VerifyOptions = Options & { readonly restore?: boolean; readonly identity?: string };
+
 type Engine = 'auto' | 'pg_dump' | 'copy';
 
 export function backupCommand(terminal: Terminal): Command {
   const command = new Command('backup')
     .description('save the database and the stored files of one moment; everything goes on meanwhile')
     .option('-c, --config <file>', 'the configuration file')
-    .option('--to <folder>', 'where backups are kept; SVC_BACKUP_TARGET')
+    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
+    .option('--same-bucket', 'into the bucket of the stored files, under a prefix')
     .addOption(
       new Option('--engine <name>', 'who saves the database: pg_dump, or svc itself where there is none')
         .choices(['auto', 'pg_dump', 'copy'])
@@ -51,6 +60,7 @@ export function backupCommand(terminal: Terminal): Command {
       (one, all) => [...all, one],
       [] as readonly string[],
     )
+    .option('--verify', 'then read it, and compare every byte with what was written')
     .option('--keep <periods>', 'then remove older ones, as prune does: 7d,4w,12m')
     .option('--json', 'print the result as JSON')
     .addHelpText(
@@ -60,15 +70,16 @@ export function backupCommand(terminal: Terminal): Command {
     .action(async (options: Options) => await backup(options, terminal));
   command
     .command('list')
-    .description('name the backups of a folder, oldest first')
-    .option('--to <folder>', 'where backups are kept; SVC_BACKUP_TARGET')
+    .description('name the backups that are kept, oldest first')
+    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
     .option('--json', 'print them as JSON')
     .action(async (own: Options, { parent }: Command) => {
       const options = { ...parent?.opts<Options>(), ...own };
-      const target = targetOf(options, process.env);
+      const target = await targetOf(options, process.env);
       const found: Array<{ readonly id: string; readonly manifest: Manifest }> = [];
       for (const id of await listBackups(target))
-        found.push({ id, manifest: await readManifest(join(target, 'backups', id)) });
+        found.push({ id, manifest: await readManifest(target, folderOf(id)) });
+      target.close();
       if (options.json)
         terminal.print(
           JSON.stringify(
@@ -77,14 +88,14 @@ export function backupCommand(terminal: Terminal): Command {
             2,
           ),
         );
-      else if (found.length === 0) terminal.print(`no whole backup in ${target}`);
+      else if (found.length === 0) terminal.print(`no whole backup in ${target.name}`);
       else terminal.print(found.map(({ id, manifest }) => `${id}  ${describe(manifest)}`).join('\n'));
     });
   command
     .command('prune')
     .description('remove old backups, and the stored files that no other one names')
     .option('--keep <periods>', 'the newest of the last days, weeks, months: 7d,4w,12m')
-    .option('--to <folder>', 'where backups are kept; SVC_BACKUP_TARGET')
+    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
     .option('--dry-run', 'say what would go, and remove nothing')
     .option('--json', 'print the result as JSON')
     .action(async (own: Options, { parent }: Command) => {
@@ -92,8 +103,10 @@ export function backupCommand(terminal: Terminal): Command {
       const { keep } = options;
       if (keep === undefined)
         throw failure(EXIT.misuse, 'it is not said which backups stay', 'Say for example --keep 7d,4w,12m.');
-      const find = async (): Promise<Pruned> =>
-        await pruneBackups(targetOf(options, process.env), parseKeep(keep), options);
+      const find = async (): Promise<Pruned> => {
+        const target = await targetOf(options, process.env);
+        return await pruneBackups(target, parseKeep(keep), options).finally(() => target.close());
+      };
       if (options.json) return await asJson('backup prune', terminal, async () => ({ data: await find() }));
       terminal.print(describePruned(await find(), options.dryRun));
     });
@@ -101,11 +114,25 @@ export function backupCommand(terminal: Terminal): Command {
     .command('verify')
     .description('read every byte of a backup and compare it with what was written')
     .argument('[id]', 'which one; the newest when absent')
-    .option('--to <folder>', 'where backups are kept; SVC_BACKUP_TARGET')
-    .action(async (id: string | undefined, own: Options, { parent }: Command) => {
-      const target = targetOf({ ...parent?.opts<Options>(), ...own }, process.env);
-      const folder = await chooseBackup(target, id);
-      terminal.print(`${folder} is whole: ${describe(await verifyBackup(target, folder))}`);
+    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
+    .option('--restore', 'and restore it, into a database that is made for it and removed again')
+    .option(
+      '--identity <file>',
+      'with --restore, private keys of age for a backup that is encrypted; SVC_BACKUP_IDENTITY_FILE',
+    )
+    .action(async (id: string | undefined, own: VerifyOptions, { parent }: Command) => {
+      const options = { ...parent?.opts<Options>(), ...own };
+      const project = options.restore === true ? await loadServed(options, terminal) : undefined;
+      const target = await targetOf(options, project?.env ?? process.env);
+      try {
+        const folder = await chooseBackup(target, id);
+        const manifest = await verifyBackup(target, folder);
+        if (project) await rehearse({ target, folder, identity: options.identity, project });
+        const found = project ? 'is whole, and was restored' : 'is whole';
+        terminal.print(`${target.name}/${folder} ${found}: ${describe(manifest)}`);
+      } finally {
+        target.close();
+      }
     });
   return command;
 }
@@ -128,7 +155,8 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
   const seal = await sealFor(
     options.encryptTo.length > 0 ? options.encryptTo : recipientsOf(env['SVC_BACKUP_RECIPIENTS']),
   );
-  const target = targetOf(options, env);
+  const target = await targetOf(options, env);
+  assertApart(target, config, options);
   const { current: secret } = environmentSecrets(requireKeys(env).secret, env);
   const backend = createBackend(config);
   const result = await withOwner(
@@ -144,7 +172,7 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
           `select rolsuper as superuser from pg_roles where rolname = '${admin.user.replaceAll("'", "''")}'`,
         ),
       );
-      return await makeBackup({
+      const made = await makeBackup({
         target,
         owner,
         address: row?.superuser ? admin : own,
@@ -158,10 +186,19 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
         allowMissing: options.allowMissing === true,
         seal,
       });
+      const kept = { ...made, target: target.name };
+      await recordBackup(owner, kept);
+      if (options.verify === true) {
+        await verifyBackup(target, made.folder);
+        await recordVerified(owner, kept);
+      }
+      return made;
     },
   ).finally(() => backend.close());
-  const { id, folder, manifest, copied } = result;
+  const { id, manifest, copied } = result;
+  const folder = `${target.name}/${result.folder}`;
   const pruned = keep === undefined ? undefined : await pruneBackups(target, keep);
+  target.close();
   if (options.json) {
     terminal.print(JSON.stringify({ id, folder, copied, ...manifest, rows: undefined }, null, 2));
     return;
@@ -176,29 +213,14 @@ function recipientsOf(text = ''): readonly string[] {
   return text.split(/[\s,]+/).filter((one) => one !== '');
 }
 
-export function targetOf(
-  { to }: { readonly to?: string },
-  env: Readonly<Record<string, string | undefined>>,
-): string {
-  const named = to ?? env['SVC_BACKUP_TARGET'];
-  if (named === undefined || named === '')
-    throw failure(
-      EXIT.misuse,
-      'no folder for backups is named',
-      'Say --to <folder>, or set SVC_BACKUP_TARGET.',
-    );
-  if (/^\w+:\/\//.test(named))
-    throw failure(
-      EXIT.misuse,
-      `${named} is no folder`,
-      'Back up into a folder, and copy that where you like.',
-    );
-  return resolve(named);
-}
-
-export function describe({ takenAt, postgres, rows, blobs, parts, recipients }: Manifest): string {
-  const total = Object.values(rows).reduce((sum, one) => sum + one, 0);
-  const bytes = Object.values(parts).reduce((sum, one) => sum + one.bytes, 0);
-  const said = recipients.length > 0 && total === 0 ? 'encrypted rows' : `${total} rows`;
-  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${said} (${approximateBytes(bytes)}), ${blobs.count} files (${approximateBytes(blobs.bytes)})`;
+/** A bucket that is emptied, or lost, must not take the backups of its files with it. */
+function assertApart({ name, place }: Target, { providers }: Config, { sameBucket }: Options): void {
+  const { storage } = providers;
+  if (place === undefined || storage.type !== 's3' || storage.bucket !== place.bucket) return;
+  if (sameBucket === true && place.prefix !== '') return;
+  throw failure(
+    EXIT.misuse,
+    `${name} is in the bucket of the stored files`,
+    'Name another bucket, or say --same-bucket with a prefix of its own.',
+  );
 }

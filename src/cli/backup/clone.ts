@@ -28,8 +28,8 @@ import { loadProject, type Project } from '../project.ts';
 import { asJson } from '../report/json-report.ts';
 import type { Terminal } from '../terminal.ts';
 import { writeCloneNote } from './clone-note.ts';
-import { targetOf } from './backup.ts';
-import { restoreInto } from './restore.ts';
+import { targetOf } from './place.ts';
+import { restoreInto } from './restore-into.ts';
 
 type Options = {
   config?: string;
@@ -45,6 +45,8 @@ type Options = {
   json?: boolean;
 };
 
+/** It is read, and gone afterwards. */
+const AS_IT_WAS = { keepMail: true, sweepAfterMs: 0 };
 const IS_URL = /^postgres(?:ql)?:\/\//;
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
@@ -52,7 +54,7 @@ export function cloneCommand(terminal: Terminal): Command {
   return new Command('clone')
     .description('make a database for development out of a backup or another database, without its secrets')
     .option('-c, --config <file>', 'the configuration file')
-    .option('--from <source>', 'a folder of backups, <folder>#<id>, or postgres://…; SVC_CLONE_FROM')
+    .option('--from <source>', 'where backups are, <place>#<id>, or postgres://…; SVC_CLONE_FROM')
     .option(
       '--identity <file>',
       'private keys of age, for a backup that is encrypted; SVC_BACKUP_IDENTITY_FILE',
@@ -206,21 +208,21 @@ async function fromSource<T>(
     return { ...(await read(direct)), source: direct.describe(), blobs: undefined };
   }
   const [, place = from, id] = /^(.*)#([^#/]+)$/.exec(from) ?? [];
-  const target = targetOf({ to: place }, {});
+  const target = await targetOf({ to: place }, project.env);
   const folder = await chooseBackup(target, id);
   const { store } = await verifyBackup(target, folder);
-  const open = await openerOf(folder, identity ?? project.env['SVC_BACKUP_IDENTITY_FILE']);
-  const manifest = await readWholeManifest(folder, open);
-  terminal.printError(`reading ${folder}\n`);
+  const open = await openerOf(target, folder, identity ?? project.env['SVC_BACKUP_IDENTITY_FILE']);
+  const manifest = await readWholeManifest(target, folder, open);
+  terminal.printError(`reading ${target.name}/${folder}\n`);
   const running = await startEmbeddedPostgres({ dir: join(work, 'source'), log: silentLog });
   try {
     const addresses = oneAddress(running.url);
     const { config, env } = project;
-    await restoreInto({ folder, manifest, open, addresses, env, config, keepMail: true });
+    await restoreInto({ folder, manifest, open, addresses, env, config, settling: AS_IT_WAS });
     return {
       ...(await read(addresses.direct)),
       source: `backup ${basename(folder)}`,
-      blobs: { target, store, open },
+      blobs: { store, open },
     };
   } finally {
     await running.stop();

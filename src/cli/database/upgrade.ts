@@ -5,6 +5,8 @@ import { copyFile, mkdir, readFile, rename } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { makeBackup } from '../../backup/backup.ts';
+import { openPlain } from '../../backup/seal.ts';
+import { FolderTarget } from '../../backup/target/folder-target.ts';
 import type { Config } from '../../config/config.ts';
 import {
   type EmbeddedPostgres,
@@ -20,8 +22,8 @@ import {
 import { environmentSecrets } from '../../identity/keyring.ts';
 import { silentLog } from '../../log/log.ts';
 import { oneAddress } from '../../postgres/address/database-addresses.ts';
-import { describe } from '../backup/backup.ts';
-import { restoreInto } from '../backup/restore.ts';
+import { describe } from '../backup/place.ts';
+import { restoreInto } from '../backup/restore-into.ts';
 import { type Environment, requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 import { asOwner } from '../migrate/database.ts';
@@ -107,10 +109,11 @@ async function copyAcross(
   { allowMissing = false }: UpgradeOptions,
 ): Promise<string> {
   const secret = environmentSecrets(requireKeys(env).secret, env).current;
+  const target = new FolderTarget(join(work, 'copy'));
   const { folder, manifest } = await during({ dir: state, native: former }, ({ url }) =>
     asOwner(oneAddress(url), env, { applicationName: 'svc-upgrade', max: 3 }, (owner, admin, roles) =>
       makeBackup({
-        target: join(work, 'copy'),
+        target,
         owner,
         address: admin,
         ownAddress: roles.owner.direct,
@@ -126,7 +129,16 @@ async function copyAcross(
     ),
   );
   await during({ dir: work, native }, ({ url }) =>
-    restoreInto({ folder, manifest, addresses: oneAddress(url), env, config, keepMail: true }),
+    restoreInto({
+      folder,
+      manifest,
+      open: openPlain(target),
+      addresses: oneAddress(url),
+      env,
+      config,
+      // Everything was saved, and nobody has used it since.
+      settling: { keepMail: true, sweepAfterMs: 0 },
+    }),
   );
   return describe(manifest);
 }

@@ -69,7 +69,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   const recentLines = new RecentLines();
   const log = createLog({
     ...logSettings(env, process.stdout.isTTY ? 'pretty' : 'json', terminal),
-    recentLines,
+    sinks: [recentLines],
   });
 
   const stateDirectory = join(project.directory, '.svc');

@@ -14,6 +14,7 @@ const quiet: Terminal = {
 };
 
 const WITHOUT: Readonly<Record<string, string>> = {
+  psql: 'is a shell',
   dev: 'goes on, and writes a log',
   serve: 'goes on, and writes a log',
   receive: 'goes on, and writes a log',

@@ -8,6 +8,7 @@ export type ServeOptions = ModeOption & {
   initialConfig?: string;
   port?: number;
   host: string;
+  admin?: string;
   migrate?: boolean;
   importPreview?: boolean;
   strict?: boolean;

@@ -6,6 +6,8 @@ import { fencePolicy } from '../../deploy/deploy-number.ts';
 import { createHash } from 'node:crypto';
 import { freeStartupMemory } from '../../lib/free-startup-memory.ts';
 import { SerialQueue } from '../../lib/serial-queue.ts';
+import { packageVersion } from '../../lib/own-files.ts';
+import { ErrorReports } from '../../log/error-reports.ts';
 import { createLog } from '../../log/log.ts';
 import { RecentLines } from '../../log/recent-lines.ts';
 import { SERVE_POLICY, type MigrationPolicy } from '../../migrate/apply/policy.ts';
@@ -14,7 +16,9 @@ import { SupersededWatch } from '../../migrate/commands/superseded-watch.ts';
 import type { ParentLink } from '../../supervisor/parent-link.ts';
 import { instanceName, startBackend, type Backend } from '../../server/backend.ts';
 import {
+  adminAddress,
   databaseWait,
+  errorWebhook,
   listenPort,
   publicBaseUrl,
   requireDatabase,
@@ -24,7 +28,7 @@ import {
   logSettings,
   slowMs,
 } from '../environment.ts';
-import { explain } from '../exit.ts';
+import { EXIT, explain } from '../exit.ts';
 import { IN_DATABASE } from '../config/in-database.ts';
 import { FollowedRows } from '../config/rows.ts';
 import { migrator } from '../migrator.ts';
@@ -76,6 +80,7 @@ export async function serveProcess(
       : fencePolicy(source, { deploySeq, allowRollback, env })),
   });
   const watch = new SupersededWatch();
+  let pendingChanges: number | undefined;
   const reloads = new SerialQueue();
   // One at a time: a slow read must not bring an older file back.
   const reload = (quiet?: boolean): Promise<void> =>
@@ -107,10 +112,18 @@ export async function serveProcess(
             shared: rows,
           },
         };
+  const webhook = errorWebhook(env);
+  const errorReports =
+    webhook === undefined ? undefined : new ErrorReports({ url: webhook, release: packageVersion() });
   const log = createLog({
     ...logSettings(env, 'json', terminal),
-    recentLines: dashboard && recentLines,
+    sinks: [...(dashboard ? [recentLines] : []), ...(errorReports ? [errorReports] : [])],
     process: parent?.process,
+  });
+  // Nothing is known of the state that is left: it is told of, and the process ends.
+  process.once('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'an error that nobody has caught ends the process');
+    void Promise.resolve(errorReports?.settled()).finally(() => process.exit(EXIT.fault));
   });
   const backend = await startBackend({
     config,
@@ -119,6 +132,9 @@ export async function serveProcess(
     signal: givenUp.signal,
     keys,
     host: options.host,
+    admin: adminAddress(options.admin, env),
+    pendingChanges: () => pendingChanges,
+    errorReports,
     port: parent?.port ?? listenPort(options.port, env, config),
     instance: parent?.instance,
     processes: parent?.processes,
@@ -136,6 +152,9 @@ export async function serveProcess(
       instance: name,
       fence,
       watch,
+      onPending: (changes) => {
+        pendingChanges = changes;
+      },
       superseded: options.superseded,
       log,
       terminal,

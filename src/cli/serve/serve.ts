@@ -36,6 +36,7 @@ export function serveCommand(terminal: Terminal): Command {
       .addOption(modeOption('production'))
       .option('-p, --port <port>', 'listen port', parsePort)
       .option('--host <address>', 'listen address', '0.0.0.0')
+      .option('--admin <[host:]port>', 'a port for metrics and probes; SVC_ADMIN_LISTEN')
       .option('--processes <n>', 'processes that share the port: a number, or auto', parseProcesses)
       .option('--migrate', 'apply pending schema changes before serving')
       .option('--import-preview', 'serve an import before its cut-over, to try an application with it')

@@ -83,10 +83,10 @@ export function answerError(
   }
   const failure = databaseFailure(error);
   if (failure) {
-    log.error({ err: error, requestId: request.id }, failure.message);
+    log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, failure.message);
     return answerProblem(request, reply, failureProblem(failure, error));
   }
-  log.error({ err: error, requestId: request.id }, 'fault');
+  log.error({ err: error, requestId: request.id, route: request.routeOptions.url }, 'fault');
   const hint = `See the log for request id ${request.id}.`;
   return answerProblem(request, reply, new Problem('internal_error', 500, 'Internal server error', { hint }));
 }

@@ -17,6 +17,8 @@ export type SupervisorOptions = {
   /** A worker became ready, a slot became free, or a worker died. */
   readonly onChange: () => void;
   readonly onLoaded: (loaded: Loaded) => void;
+  /** A worker is started in the place of one that has died or degraded. */
+  readonly onReplaced: () => void;
   readonly onUnread: WorkerEvents['onUnread'];
 };
 
@@ -151,6 +153,7 @@ export class Supervisor {
   }
 
   #replace(): void {
+    this.#options.onReplaced();
     const now = performance.now();
     this.#deaths = this.#deaths.filter((at) => now - at < DEATH_WINDOW_MS);
     this.#deaths.push(now);

@@ -87,6 +87,11 @@ export class DatabaseAddress implements AddressFields {
     return new DatabaseAddress({ ...this.#fields, user, password });
   }
 
+  /** Another database of the same server. */
+  on(database: string): DatabaseAddress {
+    return new DatabaseAddress({ ...this.#fields, database });
+  }
+
   /** One of its servers alone. */
   at(target: Target): DatabaseAddress {
     return new DatabaseAddress({ ...this.#fields, targets: [target] });

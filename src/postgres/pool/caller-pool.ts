@@ -79,7 +79,9 @@ export type SlowRun = {
 
 export type SlowWatch = { readonly ms: number; readonly seen: (run: SlowRun) => void };
 
-export type CallerPoolOptions = Omit<ConnectionPoolOptions, 'slow'> & {
+export type CallerPoolOptions = Omit<ConnectionPoolOptions, 'slow' | 'ran'> & {
+  /** Told of each batch that has ended; interactive transactions are not timed. */
+  readonly ran?: ((kind: 'read' | 'write', waitedMs: number, ms: number, error?: Error) => void) | undefined;
   /** Told of each batch whose statements took that many milliseconds or longer; interactive transactions are not timed. */
   readonly slow?: SlowWatch | undefined;
   /** Told after each write that may remain, however it ended. */
@@ -95,11 +97,12 @@ export class CallerPool {
   readonly #writeSettings = this.#names.settings(WRITE_SETTINGS);
   readonly #readSettings = this.#names.settings([...WRITE_SETTINGS, READ_ONLY]);
 
-  constructor({ onWrite, slow, ...options }: CallerPoolOptions) {
+  constructor({ onWrite, slow, ran, ...options }: CallerPoolOptions) {
     this.#onWrite = onWrite;
     this.hasStandIns = options.address.targets.length > 1;
     this.#connections = new ConnectionPool({
       ...options,
+      ran: ran && ((job, waitedMs, ms, error) => ran(job.isRead ? 'read' : 'write', waitedMs, ms, error)),
       slow: slow && {
         ms: slow.ms,
         seen: (job, ms, error, results) => {

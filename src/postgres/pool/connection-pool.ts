@@ -41,10 +41,13 @@ export type ConnectionPoolOptions = ConnectionsOptions & {
   readonly failoverWaitMs?: number | undefined;
   /** Told of each run that took that many milliseconds or longer on its connection. */
   readonly slow?: { readonly ms: number; readonly seen: OnSlow } | undefined;
+  /** Told of each run that has ended: how long it waited for its connection, and how long it took there. */
+  readonly ran?: OnRan | undefined;
   /** A server that was written to is a standby: others are to be tried before it. */
   readonly onNotPrimary?: ((target: string) => void) | undefined;
 };
 
+type OnRan = (job: Job, waitedMs: number, ms: number, error: Error | undefined) => void;
 type OnSlow = (job: Job, ms: number, error: Error | undefined, results: readonly WireResult[]) => void;
 
 const CHECK_READS_EVERY_MS = 10;
@@ -69,6 +72,7 @@ export class ConnectionPool {
   readonly #deathWatch: DeathWatch;
   readonly #slowMs: number;
   readonly #onSlow: OnSlow | undefined;
+  readonly #onRan: OnRan | undefined;
   #closed = false;
   readonly #reaper: NodeJS.Timeout;
   readonly #busyTimer: NodeJS.Timeout;
@@ -96,6 +100,7 @@ export class ConnectionPool {
     this.#deathWatch = new DeathWatch(options.statementTimeoutMs ?? 0);
     this.#slowMs = options.slow?.ms ?? Number.POSITIVE_INFINITY;
     this.#onSlow = options.slow?.seen;
+    this.#onRan = options.ran;
     this.#reaper = setInterval(() => this.#tidy(), Math.min(options.idleTimeoutMs, 30_000));
     this.#reaper.unref();
     this.#busyTimer = setInterval(() => this.#checkBusy(), CHECK_BUSY_EVERY_MS);
@@ -246,7 +251,10 @@ export class ConnectionPool {
   }
 
   #waitingFor(job: Job): Waiting {
-    if (job.until === 0) job.until = this.#deadline();
+    if (job.until === 0) {
+      job.askedAt = performance.now();
+      job.until = job.askedAt + this.#patienceMs;
+    }
     return {
       job,
       sharer: job.sharer,
@@ -345,6 +353,7 @@ export class ConnectionPool {
       if (!(error instanceof Unreplayed)) job.latency.record(ms, isFirst);
       if (!job.isSettled) job.took(ms);
       if (ms >= this.#slowMs) this.#onSlow?.(job, ms, error, results);
+      this.#onRan?.(job, startedAt - job.askedAt, ms, error);
     }
     const next =
       error === undefined || this.#closed ? 'answer' : nextAfter(attempt, error, this.failoverWaitMs);

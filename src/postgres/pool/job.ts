@@ -60,6 +60,8 @@ export class Job {
   /** Attempts that have not ended: two for a hedged read. */
   readonly #running: Array<{ cancel(): void }> = [];
   attempts = 0;
+  /** `performance.now()` when it began to wait for a connection, if only for a moment. */
+  askedAt = 0;
   /** `performance.now()` at which its wait for a connection times out; 0 before it has waited. */
   until = 0;
   /** `performance.now()` when it first failed by its connection; 0 before that. */

@@ -1,5 +1,6 @@
 // Every step, in the order in which an empty database takes them.
 import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
+import { backupLedger } from './backup.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
 import { imports, keyAliases } from './import.ts';
@@ -37,4 +38,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   realtimeTriggers,
   dataStepProgress,
   formerNames,
+  backupLedger,
 ];

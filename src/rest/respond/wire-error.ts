@@ -93,7 +93,8 @@ export const restFormat: RefusalFormat = (refusal) => {
 };
 
 export function sendFault(reply: FastifyReply, error: unknown, id: string, log: Log): void {
-  log.error({ err: error, requestId: id }, 'a data request failed for a reason of ours');
+  const { url: route } = reply.request.routeOptions;
+  log.error({ err: error, requestId: id, route }, 'a data request failed for a reason of ours');
   sendProblem(
     reply,
     new Problem('PGRSTX00', 500, 'Internal server error', {

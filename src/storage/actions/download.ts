@@ -71,5 +71,6 @@ export function requireObject(object: StoredObject | undefined, request: Fastify
   if (!object || (versionId !== undefined && versionId !== '' && versionId !== object.version)) {
     throw objectNotFound();
   }
+  request.scope.bucket = object.bucket_id;
   return object;
 }

@@ -1,9 +1,8 @@
 // Blobs in an S3-compatible store: `blobs/<version>`, and `staging/<version>/<part>` for resumable uploads.
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type * as sdkModule from '@aws-sdk/client-s3';
 import { isStorageFull } from '../problem.ts';
-import { freeChunk } from '../../lib/free-chunk.ts';
 import {
   assertVersion,
   BlobMissing,
@@ -20,27 +19,18 @@ import {
   type S3Place,
   type StagedPart,
 } from './backend.ts';
-import { openS3, type S3Access, type S3Client } from './s3-client.ts';
+import { isMissing, MAX_PARTS, ObjectMissing, PART_BYTES, S3Objects, type S3Settings } from './s3-objects.ts';
 
-type Opened = S3Client & { readonly Bucket: string };
-
-export type S3Settings = S3Access & { readonly bucket: string };
-
-/** The smallest part of a multipart upload. An upload holds two in memory: one being sent, one being filled. */
-const PART_BYTES = 5 * 1024 * 1024;
-/** S3 allows 10,000 parts. */
-const MAX_PARTS = 9_000;
 /** Larger blobs are copied in ranges of this size. */
 const MAX_COPY_BYTES = 1024 ** 3;
 const DELETE_CONCURRENCY = 8;
 
 export class S3Backend implements Backend {
   readonly place: S3Place;
-  readonly #settings: S3Settings;
-  #opened: Promise<Opened> | undefined;
+  readonly #objects: S3Objects;
 
   constructor(settings: S3Settings) {
-    this.#settings = settings;
+    this.#objects = new S3Objects(settings);
     const endpoint = withoutCredentials(settings.endpoint) ?? settings.region ?? 'us-east-1';
     this.place = { kind: 's3', endpoint, bucket: settings.bucket, prefix: '' };
   }
@@ -63,7 +53,7 @@ export class S3Backend implements Backend {
     } catch (cause) {
       throw unusable(
         'storage_bucket',
-        `The S3 bucket "${this.#settings.bucket}"`,
+        `The S3 bucket "${this.place.bucket}"`,
         'Check providers.storage.s3 in svc.yaml: the bucket must exist and the key must be allowed to read, write, list and delete in it.',
         cause,
       );
@@ -71,7 +61,7 @@ export class S3Backend implements Backend {
   }
 
   async write(version: string, source: AsyncIterable<Buffer>, atMostBytes: number): Promise<void> {
-    await this.#put(blobKey(version), source, atMostBytes);
+    await this.#objects.put(blobKey(version), source, atMostBytes);
   }
 
   async read(version: string, _size: number, range?: BlobRange): Promise<Readable | Buffer> {
@@ -85,17 +75,17 @@ export class S3Backend implements Backend {
   remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>> {
     return removeEach(deletions, DELETE_CONCURRENCY, async ({ version, staged }) => {
       if (staged) await this.#abort(version);
-      await this.#delete(blobKey(version));
+      await this.#objects.delete(blobKey(version));
     });
   }
 
   async removeStaged(version: string): Promise<void> {
-    for await (const { key } of this.#objects(`staging/${version}/`)) await this.#delete(key);
+    for await (const { key } of this.#objects.objects(`staging/${version}/`)) await this.#objects.delete(key);
   }
 
   async *list(): AsyncIterable<ListedBlob> {
-    yield* listed(this.#objects('blobs/'), false);
-    yield* listed(this.#objects('staging/'), true);
+    yield* listed(this.#objects.objects('blobs/'), false);
+    yield* listed(this.#objects.objects('staging/'), true);
     yield* listed(this.#multipartUploads(''), true);
   }
 
@@ -107,13 +97,13 @@ export class S3Backend implements Backend {
   ): Promise<StagedPart> {
     // Every attempt has its own key, so that a writer that lost its lease cannot overwrite the next one's part.
     const id = `${String(parts.length).padStart(6, '0')}-${randomUUID()}`;
-    const bytes = await this.#put(stagedKey(version, id), source, atMostBytes);
+    const bytes = await this.#objects.put(stagedKey(version, id), source, atMostBytes);
     return { id, bytes };
   }
 
   async assemble(version: string, parts: readonly StagedPart[]): Promise<void> {
     const total = totalBytes(parts);
-    if ((await this.#sizeOf(blobKey(version))) === total) return;
+    if ((await this.#objects.sizeOf(blobKey(version))) === total) return;
     const pieces = parts
       .filter((part) => part.bytes > 0)
       .map((part) => ({ key: stagedKey(version, part.id), bytes: part.bytes }));
@@ -121,7 +111,7 @@ export class S3Backend implements Backend {
     if (pieces.length > 0 && copyable && pieces.length <= MAX_PARTS) {
       await this.#join(blobKey(version), pieces, version);
     } else {
-      await this.#put(blobKey(version), this.readStaged(version, parts), total);
+      await this.#objects.put(blobKey(version), this.readStaged(version, parts), total);
     }
     await this.removeStaged(version);
   }
@@ -133,56 +123,13 @@ export class S3Backend implements Backend {
   }
 
   close(): void {
-    void this.#opened?.then(({ client }) => client.destroy());
+    this.#objects.close();
   }
 
-  #open(): Promise<Opened> {
-    this.#opened ??= openS3(this.#settings).then((opened) => ({ ...opened, Bucket: this.#settings.bucket }));
-    return this.#opened;
-  }
-
-  /** Streams to a key, holding two parts in memory; a source of at most one part is a single request. */
-  async #put(key: string, source: AsyncIterable<Buffer>, atMostBytes: number): Promise<number> {
-    const { sdk, client, Bucket } = await this.#open();
-    const parts = inParts(source, Math.max(PART_BYTES, Math.ceil(atMostBytes / MAX_PARTS)));
-    let bytes = 0;
-    try {
-      const { value: first } = await parts.next();
-      if (!first) throw new Error('a source has at least one part');
-      bytes += first.part.length;
-      if (first.last) {
-        await client.send(new sdk.PutObjectCommand({ Bucket, Key: key, Body: first.part }));
-        return bytes;
-      }
-      await this.#multipart(key, async (UploadId, etags) => {
-        const send = async (Body: Buffer): Promise<void> => {
-          const PartNumber = etags.length + 1;
-          const { ETag } = await client.send(
-            new sdk.UploadPartCommand({ Bucket, Key: key, UploadId, PartNumber, Body }),
-          );
-          etags.push(ETag);
-          freeChunk(Body);
-        };
-        let sending = send(first.part);
-        try {
-          for (;;) {
-            // Handled below, also when the source fails first.
-            sending.catch(() => {});
-            const { value: next } = await parts.next();
-            await sending;
-            if (!next) return;
-            bytes += next.part.length;
-            sending = send(next.part);
-          }
-        } catch (error) {
-          await sending.catch(() => {});
-          throw error;
-        }
-      });
-      return bytes;
-    } finally {
-      await parts.return(undefined);
-    }
+  async #get(key: string, version: string, range?: BlobRange): Promise<Readable> {
+    return await this.#objects.get(key, range).catch((error: unknown) => {
+      throw error instanceof ObjectMissing ? new BlobMissing(version) : error;
+    });
   }
 
   /** Joins blobs of the store without their bytes passing through here. */
@@ -191,7 +138,7 @@ export class S3Backend implements Backend {
     pieces: ReadonlyArray<{ readonly key: string; readonly bytes: number }>,
     version: string,
   ): Promise<void> {
-    const { sdk, client, Bucket } = await this.#open();
+    const { sdk, client, Bucket } = await this.#objects.open();
     const [only] = pieces;
     try {
       if (pieces.length === 1 && only && only.bytes <= MAX_COPY_BYTES) {
@@ -199,7 +146,7 @@ export class S3Backend implements Backend {
         await client.send(new sdk.CopyObjectCommand({ Bucket, Key: key, CopySource }));
         return;
       }
-      await this.#multipart(key, async (UploadId, etags) => {
+      await this.#objects.multipart(key, async (UploadId, etags) => {
         for (const { key: from, bytes } of pieces) {
           for (let start = 0; start < bytes; start += MAX_COPY_BYTES) {
             const end = Math.min(start + MAX_COPY_BYTES, bytes) - 1;
@@ -222,62 +169,9 @@ export class S3Backend implements Backend {
     }
   }
 
-  /** A multipart upload: `work` sends the parts and collects their entity tags. Aborted when it throws. */
-  async #multipart(
-    key: string,
-    work: (uploadId: string, etags: Array<string | undefined>) => Promise<void>,
-  ): Promise<void> {
-    const { sdk, client, Bucket } = await this.#open();
-    const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand({ Bucket, Key: key }));
-    if (UploadId === undefined) throw new Error('the store began an upload without naming it');
-    const etags: Array<string | undefined> = [];
-    try {
-      await work(UploadId, etags);
-      const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
-      await client.send(
-        new sdk.CompleteMultipartUploadCommand({ Bucket, Key: key, UploadId, MultipartUpload: { Parts } }),
-      );
-    } catch (error) {
-      await client.send(new sdk.AbortMultipartUploadCommand({ Bucket, Key: key, UploadId })).catch(() => {});
-      throw error;
-    }
-  }
-
-  async #get(key: string, version: string, range?: BlobRange): Promise<Readable> {
-    const { sdk, client, Bucket } = await this.#open();
-    try {
-      const Range = range && `bytes=${range.start}-${range.end}`;
-      const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket, Key: key, Range }));
-      if (!(Body instanceof Readable)) throw new Error('the store answered without a body');
-      return Body;
-    } catch (error) {
-      throw isMissing(error) ? new BlobMissing(version) : error;
-    }
-  }
-
-  async #sizeOf(key: string): Promise<number | undefined> {
-    const { sdk, client, Bucket } = await this.#open();
-    try {
-      const head = await client.send(new sdk.HeadObjectCommand({ Bucket, Key: key }));
-      return head.ContentLength;
-    } catch (error) {
-      if (isMissing(error)) return undefined;
-      throw error;
-    }
-  }
-
-  async #delete(key: string): Promise<void> {
-    const { sdk, client, Bucket } = await this.#open();
-    try {
-      await client.send(new sdk.DeleteObjectCommand({ Bucket, Key: key }));
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-    }
-  }
-
   /** Deletes what an abandoned upload may have left: staged parts and multipart uploads. */
   async #abort(version: string): Promise<void> {
-    const { sdk, client, Bucket } = await this.#open();
+    const { sdk, client, Bucket } = await this.#objects.open();
     for (const prefix of [blobKey(version), `staging/${version}/`]) {
       for await (const { key: Key, uploadId: UploadId } of this.#multipartUploads(prefix)) {
         await client
@@ -290,19 +184,8 @@ export class S3Backend implements Backend {
     await this.removeStaged(version);
   }
 
-  async *#objects(Prefix: string): AsyncIterable<ListedKey> {
-    const { sdk, client, Bucket } = await this.#open();
-    let ContinuationToken: string | undefined;
-    do {
-      const page = await client.send(new sdk.ListObjectsV2Command({ Bucket, Prefix, ContinuationToken }));
-      for (const { Key = '', LastModified } of page.Contents ?? [])
-        yield { key: Key, modifiedAt: LastModified };
-      ContinuationToken = page.NextContinuationToken;
-    } while (ContinuationToken !== undefined);
-  }
-
   async *#multipartUploads(Prefix: string): AsyncIterable<ListedKey & { readonly uploadId: string }> {
-    const { sdk, client, Bucket } = await this.#open();
+    const { sdk, client, Bucket } = await this.#objects.open();
     let KeyMarker: string | undefined;
     let UploadIdMarker: string | undefined;
     do {
@@ -346,36 +229,4 @@ function blobKey(version: string): string {
 function stagedKey(version: string, id: string): string {
   assertVersion(version);
   return `staging/${version}/${id}`;
-}
-
-/** Chunks as parts of one size; the last is marked, may be smaller, and is empty when it is the only one. */
-async function* inParts(
-  source: AsyncIterable<Buffer>,
-  partBytes: number,
-): AsyncGenerator<{ part: Buffer; last: boolean }, undefined> {
-  let chunks: Buffer[] = [];
-  let bytes = 0;
-  let yielded = false;
-  for await (const chunk of source) {
-    let rest = chunk;
-    while (bytes + rest.length > partBytes) {
-      const fitting = rest.subarray(0, partBytes - bytes);
-      chunks.push(fitting);
-      const part = Buffer.concat(chunks);
-      rest = rest.subarray(fitting.length);
-      chunks.forEach(freeChunk);
-      chunks = [];
-      bytes = 0;
-      yielded = true;
-      yield { part, last: false };
-    }
-    if (rest.length > 0) chunks.push(rest);
-    bytes += rest.length;
-  }
-  if (bytes > 0 || !yielded) yield { part: Buffer.concat(chunks), last: true };
-  return undefined;
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && /^(NoSuchKey|NotFound|NoSuchUpload)$/.test(error.name);
 }

@@ -1,9 +1,11 @@
 // The worker that deletes bytes. `blob_gc` lists pending deletions: versions whose object was replaced or deleted,
 // abandoned uploads once they expire, and objects deleted with a row that refers to them. Every instance runs one:
 // rows are claimed with SKIP LOCKED, and deletions are idempotent.
+import { parseDuration } from '../../lib/duration.ts';
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { Problem } from '../../problem/problem.ts';
 import type { Backend } from '../backend/backend.ts';
 
 export type CleanupOptions = {
@@ -12,7 +14,7 @@ export type CleanupOptions = {
   readonly log: Log;
   /** False while the bytes may be elsewhere: nothing is deleted then. */
   readonly usable?: (() => Promise<boolean>) | undefined;
-  /** How long bytes outlive their object, for downloads that have just found its row. */
+  /** How long bytes outlive their object, for downloads that have just found its row; also when the storage is full. */
   readonly graceMs?: number | undefined;
   readonly pollMs?: number | undefined;
 };
@@ -22,6 +24,17 @@ const DEFAULT_GRACE_MS = 60_000;
 const DEFAULT_POLL_MS = 5_000;
 /** From this many failures on, a deletion is logged as an error. */
 const ALERT_ATTEMPTS = 10;
+
+/** SVC_BLOB_GRACE; undefined where it is not set. */
+export function blobGrace(env: Readonly<Record<string, string | undefined>>): number | undefined {
+  const text = env['SVC_BLOB_GRACE'] ?? '';
+  if (text === '') return undefined;
+  const ms = parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new Problem('bad_blob_grace', 500, `SVC_BLOB_GRACE is ${JSON.stringify(text)}`, {
+    hint: 'It is a duration, such as 7d: how long the bytes of a deleted file are kept.',
+  });
+}
 
 type PendingDeletion = { version: string; attempts: number; reason: string };
 
@@ -59,7 +72,8 @@ export class Cleanup {
 
   /** The storage is full: deletes without the grace. A download that has just found the row gets a 404. */
   makeRoom(): void {
-    this.#withoutGrace = true;
+    // What somebody has asked to be kept may be all that brings a file back.
+    this.#withoutGrace = this.#options.graceMs === undefined;
     this.wake();
   }
 

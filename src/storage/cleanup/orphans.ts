@@ -64,9 +64,12 @@ export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport
   return { blobs, orphans: orphans.size, deleted, missing, refused };
 }
 
-/** A backup reads what it found some time ago. */
+/** A backup reads what it found some time ago; a database that was restored does not know files that came after it. */
 async function isHeld(owner: OwnerDatabase): Promise<boolean> {
-  const holds = await owner.query(sql`select from storage.deletion_hold where expires_at > now() limit 1`);
+  const holds = await owner.query(sql`
+    select from storage.deletion_hold where expires_at > now()
+    union all
+    select from svc_meta.restore where sweep_from > now()`);
   return holds.length > 0;
 }
 

@@ -69,6 +69,8 @@ async function receiveOpened(
       });
       const atMostBytes = upload.exact ? (upload.declaredBytes ?? rules.maxBytes) : rules.maxBytes;
       await context.backend.write(version, meter.watch(upload.source), atMostBytes);
+      request.scope.bucket = bucket.name;
+      request.scope.received = meter.bytes;
       const fields = await upload.finish();
       checkDeclaredType(fields.contentType, rules.types);
       // From here on a client that leaves changes nothing.

@@ -57,6 +57,8 @@ export async function writePart(
   try {
     const source = untilInterrupted(meter.watch(body), lease, (error) => (interruption = error));
     const part = await context.backend.append(upload.version, upload.parts, source, room);
+    request.scope.bucket = upload.bucket;
+    request.scope.received = part.bytes;
     const current =
       part.bytes === 0
         ? upload

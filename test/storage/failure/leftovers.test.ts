@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SERVICE } from '../../../src/identity/caller.ts';
+import { silentLog } from '../../../src/log/log.ts';
 import { raw, sql } from '../../../src/postgres/sql.ts';
+import { blobGrace, Cleanup } from '../../../src/storage/cleanup/cleanup.ts';
 import { call, until } from '../conformance/http.ts';
 import { storedFiles } from '../conformance/stored-files.ts';
 import { aBucket, createWorld, OWN, type World } from '../conformance/world.ts';
@@ -117,6 +119,18 @@ describe('what a crash leaves is cleaned up', () => {
     expect(await files()).not.toContain(version);
   });
 
+  test('after a restore nothing is deleted for being unknown, until its time', async () => {
+    const version = randomUUID();
+    await stage(version);
+    await world.owner.query(
+      raw(`insert into svc_meta.restore (taken_at, sweep_from) values (now(), now() + interval '1 day')`),
+    );
+    expect(await world.storage.sweepOrphans({ minAgeMs: 0 })).toMatchObject({ orphans: 1, deleted: 0 });
+    await world.owner.query(raw('update svc_meta.restore set sweep_from = now()'));
+    expect(await world.storage.sweepOrphans({ minAgeMs: 0 })).toMatchObject({ orphans: 1, deleted: 1 });
+    expect(await files()).not.toContain(version);
+  });
+
   test('bytes nobody knows: only old ones go, many only when asked', async () => {
     const young = randomUUID();
     await stage(young);
@@ -151,6 +165,42 @@ describe('what a crash leaves is cleaned up', () => {
       (await call('DELETE', `${world.url}/object/b/${name}`, { headers: world.alice.headers })).status,
     ).toBe(200);
   });
+});
+
+test('SVC_BLOB_GRACE keeps the bytes of deleted files for so long, also when there is no room', async () => {
+  const log = silentLog;
+  const world = await createWorld({ buckets: [aBucket('b', { rls: [OWN] })] });
+  const cleanup = new Cleanup({
+    owner: world.owner,
+    backend: () => world.backend(),
+    log,
+    graceMs: blobGrace({ SVC_BLOB_GRACE: '7d' }),
+  });
+  try {
+    for (const name of ['kept', 'gone'])
+      await call('POST', `${world.url}/object/b/${name}`, { headers: world.alice.headers, body: 'x' });
+    for (const [name, days] of [
+      ['kept', 6],
+      ['gone', 8],
+    ] as const) {
+      // By SQL: a request would wake the cleanup of the server, which has no grace here.
+      await world.owner.query(sql`delete from storage.objects where name = ${name}`);
+      await world.owner.query(
+        sql`update storage.blob_gc set queued_at = now() - make_interval(days => ${days}) where name = ${name}`,
+      );
+    }
+    cleanup.makeRoom();
+    await until(async () => {
+      const left = await world.owner.query<{ name: string }>(raw('select name from storage.blob_gc'));
+      return left.length === 1 && left[0]?.name === 'kept';
+    });
+    expect(await storedFiles(world.directory)).toHaveLength(1);
+    expect(() => blobGrace({ SVC_BLOB_GRACE: 'a week' })).toThrow(/SVC_BLOB_GRACE is "a week"/);
+    expect(blobGrace({})).toBeUndefined();
+  } finally {
+    await cleanup.stop();
+    await world.stop();
+  }
 });
 
 test('another place for the bytes is refused while there are objects', async () => {

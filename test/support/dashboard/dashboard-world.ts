@@ -63,7 +63,7 @@ export async function startDashboardWorld(
     },
   });
   const recentLines = new RecentLines();
-  const log = createLog({ level: 'debug', destination, recentLines });
+  const log = createLog({ level: 'debug', destination, sinks: [recentLines] });
   const world = await startBackendWorld(yaml, {
     ...rest,
     log,
