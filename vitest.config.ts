@@ -110,6 +110,8 @@ export default defineConfig({
           include: SLOW,
           globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
           ...PATIENT,
+          // Several processes a test, four tests at a time.
+          testTimeout: 180_000,
         },
       },
       {
