@@ -32,7 +32,7 @@ beforeAll(async () => {
     buckets: [aBucket('b', { rls: [OWN] })],
     provider: { type: 'local', path: place },
     // Long enough that nothing is deleted in time unless it is asked for.
-    storage: { cleanup: { graceMs: 3_600_000, pollMs: 3_600_000 } },
+    storage: { cleanup: { pollMs: 3_600_000 } },
   });
 });
 afterAll(async () => {
