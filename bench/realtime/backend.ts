@@ -35,6 +35,21 @@ export type Bench = {
   readonly startServer: (options: ServerOptions) => Promise<Server>;
 };
 
+/** A table of which everybody sees their own rows, and hears of them. */
+export const OWN_ENTRIES = `version: 1
+project: { name: bench }
+server: { timeouts: { shutdown: 1s } }
+tables:
+  entries:
+    realtime: true
+    rls:
+      - { operations: [select], to: anon, using: owner = auth.uid() }
+    fields:
+      - { name: id, type: bigint, primary_key: true, identity: by_default }
+      - { name: owner, type: uuid }
+      - { name: text, type: text }
+`;
+
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url));
 const STARTS_WITHIN_MS = 60_000;
 

@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { cpuOf } from '../rest/processes.ts';
-import { anonymous, median, print, until, withBench, type Server } from './backend.ts';
+import { anonymous, median, print, until, withBench, type Server, OWN_ENTRIES } from './backend.ts';
 import { Subscriber } from './subscriber.ts';
 import type { Written } from './writers.ts';
 
@@ -29,20 +29,6 @@ type Sample = {
   readonly svc: number;
 };
 
-const CONFIG = `version: 1
-project: { name: bench }
-server: { timeouts: { shutdown: 1s } }
-tables:
-  entries:
-    realtime: true
-    rls:
-      - { operations: [select], to: anon, using: owner = auth.uid() }
-    fields:
-      - { name: id, type: bigint, primary_key: true, identity: by_default }
-      - { name: owner, type: uuid }
-      - { name: text, type: text }
-`;
-
 const { values } = parseArgs({
   options: {
     writers: { type: 'string', default: '32' },
@@ -54,7 +40,7 @@ const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
 
 await withBench(async ({ startServer }) => {
-  const start = async (): Promise<Server> => await startServer({ name: 'bench', config: CONFIG });
+  const start = async (): Promise<Server> => await startServer({ name: 'bench', config: OWN_ENTRIES });
   const first = await start();
   const user = await anonymous(first);
   const owner = new pg.Client({ connectionString: first.databaseUrl });

@@ -9,24 +9,10 @@ import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { cpuOf, cpuOfFamily } from '../rest/processes.ts';
-import { anonymous, median, print, until, withBench } from './backend.ts';
+import { anonymous, median, print, until, withBench, OWN_ENTRIES } from './backend.ts';
 import { Subscriber } from './subscriber.ts';
 
 type Sample = { readonly svc: number; readonly postgres: number; readonly elapsed: number };
-
-const CONFIG = `version: 1
-project: { name: bench }
-server: { timeouts: { shutdown: 1s } }
-tables:
-  entries:
-    realtime: true
-    rls:
-      - { operations: [select], to: anon, using: owner = auth.uid() }
-    fields:
-      - { name: id, type: bigint, primary_key: true, identity: by_default }
-      - { name: owner, type: uuid }
-      - { name: text, type: text }
-`;
 
 const { values } = parseArgs({
   options: {
@@ -40,7 +26,7 @@ const changes = Number(values.changes);
 const rounds = Number(values.rounds);
 
 await withBench(async ({ postgres, startServer }) => {
-  const server = await startServer({ name: 'bench', config: CONFIG });
+  const server = await startServer({ name: 'bench', config: OWN_ENTRIES });
   const owners: string[] = [];
   const subscribers: Subscriber[] = [];
   for (let n = 0; n < groups; n++) {

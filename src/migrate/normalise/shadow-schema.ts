@@ -3,13 +3,12 @@
 // that cannot commit; the real schemas have another name meanwhile, which no other session sees.
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { randomBytes } from 'node:crypto';
-import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType, TypeForm } from '../schema/desired.ts';
 import { createExtensionSql } from '../schema/sql/extension-sql.ts';
-import { createCheckedSql, createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
+import { createCheckedSql, createFunctionSql } from '../schema/sql/function-sql.ts';
 import { indexBodySql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { recordMade } from '../schema/live/live-statements.ts';
@@ -18,7 +17,7 @@ import { BLOCKS, copyOf, HOSTS, perHost } from '../schema/rights/hosts.ts';
 import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
-import { MigrationRefused, type MigrationProblem, problem } from '../problem.ts';
+import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { plainOrQuoted, wordsOf } from '../schema/sql/sql-text.ts';
 import { createSequenceSql } from '../schema/sequences.ts';
 import {
@@ -41,6 +40,8 @@ import { NO_USER } from '../schema/row-triggers.ts';
 import { createTriggerSql, type DesiredTrigger, USERS } from '../schema/triggers.ts';
 import { createViewSql, type DesiredView, type LiveView, namedFirst } from '../schema/views.ts';
 import { requalify } from './requalify.ts';
+import { markOverloads, type OverloadMarks, refuseTwins } from './shadow-overloads.ts';
+import { hideStatements, PRINT_STATEMENTS_AGAIN, readMade } from './shadow-statements.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
 /** What the shadow needs of a table. A declared table is one. */
@@ -75,8 +76,7 @@ export type ShadowResult = Pick<
   readonly statements: ReadonlyMap<number, StatementForm>;
   /** Prints of the indexes of materialized views, by their labels here. */
   readonly viewIndexes: ReadonlyMap<string, string>;
-  /** Which declaration a function is, by its oid, where several have its name. */
-  readonly marks: ReadonlyMap<string, string>;
+  readonly marks: OverloadMarks;
 };
 
 const STATEMENT_TIMEOUT = '60s';
@@ -172,22 +172,6 @@ async function hideFunctions(session: Queryable, token: string, functions: reado
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where starts_with(n.nspname, ${token}) and p.prokind in ('f', 'p') and p.proname = any (${[...functions]})`);
   if (old.length > 0) await session.query(raw(old.map((row) => row.hide).join(';\n')));
-}
-
-/** What the shadow builds must not be found as it is. */
-async function hideStatements(
-  session: Queryable,
-  token: string,
-  statements: Shadow['statements'],
-): Promise<void> {
-  if (statements.length === 0) return;
-  const names = statements.filter(({ kind }) => kind === 'aggregate').map(({ name }) => name);
-  const old = await session.query<{ hide: string }>(sql`
-    select format('alter routine %s rename to %I', p.oid::regprocedure, 'svc_hidden_' || p.oid) as hide
-    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-    where starts_with(n.nspname, ${token}) and p.prokind = 'a' and p.proname = any (${names})`);
-  const made = `create temp table svc_made (n int, address text, identity text)`;
-  await session.query(raw([...old.map((row) => row.hide), made].join(';\n')));
 }
 
 function realSchema(token: string, index: number): string {
@@ -502,27 +486,13 @@ function printAgain(schemas: readonly string[]): string {
     end loop; end $$`;
 }
 
-// Likewise. What is made anew keeps its identity, by which it is found below.
-const PRINT_STATEMENTS_AGAIN = `do $$ declare one record; begin
-    perform set_config('search_path', 'pg_catalog', true);
-    for one in select pg_get_ruledef(r.oid) as print from svc_made m join pg_rewrite r on m.address = 'pg_rewrite/' || r.oid loop
-      execute regexp_replace(one.print, '^CREATE RULE', 'CREATE OR REPLACE RULE');
-    end loop;
-    for one in select s.stxname, n.nspname, pg_get_statisticsobjdef(s.oid) as print, s.oid,
-        (select t.target from (select to_jsonb(s) ->> 'stxstattarget') t(target) where t.target <> '-1') as target
-      from svc_made m join pg_statistic_ext s on m.address = 'pg_statistic_ext/' || s.oid join pg_namespace n on n.oid = s.stxnamespace loop
-      execute format('drop statistics %I.%I', one.nspname, one.stxname);
-      execute one.print;
-      if one.target is not null then execute format('alter statistics %I.%I set statistics %s', one.nspname, one.stxname, one.target); end if;
-    end loop; end $$`;
-
 async function readResult(
   session: Queryable,
   shadow: Shadow,
   schemas: readonly string[],
   token: string,
 ): Promise<ShadowResult> {
-  const marks = await readMarks(session, shadow, finder(shadow, schemas, token));
+  const marks = await markOverloads(session, shadow.functions, finder(shadow, schemas, token));
   const isAtomic = shadow.functions.some(({ model }) => model.atomic);
   if (shadow.views.length > 0 || isAtomic) await session.query(raw(printAgain(schemas)));
   if (shadow.statements.some((one) => phaseOf(one) === 'last'))
@@ -534,7 +504,9 @@ async function readResult(
   return {
     ...cleaned,
     statements:
-      shadow.statements.length === 0 ? new Map() : await readMade(session, shadow, live, schemas, token),
+      shadow.statements.length === 0
+        ? new Map()
+        : await readMade(session, shadow.statements, live, cleaner(schemas, token)),
     marks,
     viewIndexes: new Map(
       [...cleaned.tables.values()]
@@ -547,77 +519,6 @@ async function readResult(
       definition: trigger.definition.replace(` ON ${copy}.users `, ` ON ${USERS} `),
     })),
   };
-}
-
-/** What each statement has made. That it is one thing, and of the kind that its text says, is not taken for granted. */
-async function readMade(
-  session: Queryable,
-  { statements }: Shadow,
-  live: Live,
-  schemas: readonly string[],
-  token: string,
-): Promise<ReadonlyMap<number, StatementForm>> {
-  const clean = cleaner(schemas, token);
-  const rows = await session.query<{ n: number; identity: string }>(raw('select n, identity from svc_made'));
-  const forms = statements.map((statement, n): StatementForm | MigrationProblem => {
-    const made = rows
-      .filter((row) => row.n === n)
-      .flatMap(({ identity }) => live.statements.get(identity) ?? []);
-    const [found] = made;
-    if (found === undefined || made.length > 1)
-      return problem(
-        'MIG-101',
-        statement.at,
-        `this statement made ${made.length === 0 ? `no ${statement.kind} in a schema of the file` : made.map(({ identity }) => identity).join(' and ')}`,
-        'Write one statement for each thing, and leave out what an extension makes.',
-      );
-    if (found.beyond !== null) return problem('MIG-101', statement.at, `svc cannot keep it: ${found.beyond}`);
-    return { identity: clean(found.identity), definition: found.definition.map(clean) };
-  });
-  const problems = forms.flatMap((form) => ('code' in form ? [form] : []));
-  if (problems.length > 0) throw new MigrationRefused(problems);
-  return new Map(forms.flatMap((form, n) => ('code' in form ? [] : [[n, form] as const])));
-}
-
-function overloadsOf(functions: readonly DesiredFunction[]): DesiredFunction[] {
-  return [...groupBy(functions, keyOf).values()].filter((group) => group.length > 1).flat();
-}
-
-/** Only the server can tell which of several functions has the types that are written. */
-function markSql({ model, at, ...fn }: DesiredFunction): string {
-  const args = model.args.map(({ mode = 'in', type }) => `${mode} ${type}`).join(', ');
-  return `comment on ${routineWord(model)} ${nameOf(fn)}(${args}) is ${quoteLiteral(at)}`;
-}
-
-async function readMarks(
-  session: Queryable,
-  { functions }: Shadow,
-  found: (text: string) => string,
-): Promise<ReadonlyMap<string, string>> {
-  const overloads = overloadsOf(functions);
-  if (overloads.length === 0) return new Map();
-  const places = overloads.map(({ at }) => at);
-  await session.query(raw(overloads.map((fn) => found(markSql(fn))).join(';\n')));
-  const rows = await session.query<{ oid: string; at: string }>(sql`
-    select objoid::text as oid, description as at from pg_description
-    where classoid = 'pg_proc'::regclass and objsubid = 0 and description = any (${places})`);
-  return new Map(rows.map(({ oid, at }) => [oid, at]));
-}
-
-/** The later of two with the same types has taken the place of the other. */
-function refuseTwins(functions: readonly DesiredFunction[], marks: ShadowResult['marks']): void {
-  const there = new Set(marks.values());
-  const problems = overloadsOf(functions)
-    .filter(({ at }) => !there.has(at))
-    .map(({ at, name }) =>
-      problem(
-        'MIG-111',
-        at,
-        `another function called ${name} has arguments of the same types`,
-        'Functions of one name differ in the types of their arguments: remove one of the two, or give it another name.',
-      ),
-    );
-  if (problems.length > 0) throw new MigrationRefused(problems);
 }
 
 function cleaner(schemas: readonly string[], token: string): (text: string) => string {

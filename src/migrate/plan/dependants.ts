@@ -4,7 +4,7 @@ import { raw, sql } from '../../postgres/sql.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import type { Desired } from '../schema/desired.ts';
 import { droppedKeys } from '../diff/dropped.ts';
-import { type Rebuild, rebuildKey } from '../diff/table-diff.ts';
+import { type Rebuild, type RebuildKind, rebuildKey } from '../diff/table-diff.ts';
 import { NOT_PLAIN_INDEX } from '../schema/live/live-queries.ts';
 import { isOfRange, isStatement } from '../schema/live/live-statements.ts';
 import { mayStay } from '../diff/objects/statements.ts';
@@ -41,18 +41,7 @@ type Root = {
   readonly goes: boolean;
 };
 
-type DependantKind =
-  | 'policy'
-  | 'check'
-  | 'index'
-  | 'default'
-  | 'function'
-  | 'body'
-  | 'trigger'
-  | 'view'
-  | 'reference'
-  | 'statement'
-  | 'other';
+type DependantKind = RebuildKind | 'reference' | 'other';
 
 /**
  * Policies, checks, partial indexes, defaults, functions with defaults, views, and tables with foreign keys. A function
