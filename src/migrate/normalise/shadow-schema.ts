@@ -41,7 +41,7 @@ import { createTriggerSql, type DesiredTrigger, USERS } from '../schema/triggers
 import { createViewSql, type DesiredView, type LiveView, namedFirst } from '../schema/views.ts';
 import { requalify } from './requalify.ts';
 import { markOverloads, type OverloadMarks, refuseTwins } from './shadow-overloads.ts';
-import { hideStatements, PRINT_STATEMENTS_AGAIN, readMade } from './shadow-statements.ts';
+import { PRINT_STATEMENTS_AGAIN, readMade } from './shadow-statements.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
 /** What the shadow needs of a table. A declared table is one. */
@@ -172,6 +172,22 @@ async function hideFunctions(session: Queryable, token: string, functions: reado
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where starts_with(n.nspname, ${token}) and p.prokind in ('f', 'p') and p.proname = any (${[...functions]})`);
   if (old.length > 0) await session.query(raw(old.map((row) => row.hide).join(';\n')));
+}
+
+/** What the shadow builds must not be found as it is. */
+async function hideStatements(
+  session: Queryable,
+  token: string,
+  statements: Shadow['statements'],
+): Promise<void> {
+  if (statements.length === 0) return;
+  const names = statements.filter(({ kind }) => kind === 'aggregate').map(({ name }) => name);
+  const old = await session.query<{ hide: string }>(sql`
+    select format('alter routine %s rename to %I', p.oid::regprocedure, 'svc_hidden_' || p.oid) as hide
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where starts_with(n.nspname, ${token}) and p.prokind = 'a' and p.proname = any (${names})`);
+  const made = `create temp table svc_made (n int, address text, identity text)`;
+  await session.query(raw([...old.map((row) => row.hide), made].join(';\n')));
 }
 
 function realSchema(token: string, index: number): string {

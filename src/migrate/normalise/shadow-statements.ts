@@ -1,25 +1,9 @@
-// Statements of the file in the shadow schema: what they would find is hidden from them, and what they make is looked up.
+// What the statements of the file have made in the shadow schema, by the records that were kept of each (`svc_made`).
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { raw, sql } from '../../postgres/sql.ts';
+import { raw } from '../../postgres/sql.ts';
 import { MigrationRefused, type MigrationProblem, problem } from '../problem.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import type { DesiredStatement, StatementForm } from '../schema/statements.ts';
-
-/** What the shadow builds must not be found as it is. */
-export async function hideStatements(
-  session: Queryable,
-  token: string,
-  statements: readonly DesiredStatement[],
-): Promise<void> {
-  if (statements.length === 0) return;
-  const names = statements.filter(({ kind }) => kind === 'aggregate').map(({ name }) => name);
-  const old = await session.query<{ hide: string }>(sql`
-    select format('alter routine %s rename to %I', p.oid::regprocedure, 'svc_hidden_' || p.oid) as hide
-    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-    where starts_with(n.nspname, ${token}) and p.prokind = 'a' and p.proname = any (${names})`);
-  const made = `create temp table svc_made (n int, address text, identity text)`;
-  await session.query(raw([...old.map((row) => row.hide), made].join(';\n')));
-}
 
 // A print may change once more when it is read again. What is made anew keeps its identity, by which it is found below.
 export const PRINT_STATEMENTS_AGAIN = `do $$ declare one record; begin
