@@ -8,6 +8,7 @@ import { oneAddress } from '../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { runStatement } from '../postgres/one-statement.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
+import { type FreshCluster, startFreshCluster } from '../../test/support/peers/fresh-cluster.ts';
 import { provision } from './provision.ts';
 import { provideAsker, provideReader } from './reader.ts';
 
@@ -159,7 +160,7 @@ const GENERATED = [
 const ROLES =
   "('svc_owner', 'svc_reader', 'svc_asker', 'authenticator', 'anon', 'authenticated', 'service_role', 'mine')";
 
-/** Everything that another connection could see of it. Of what belongs to the whole server only what no other test changes. */
+/** Everything that another connection could see of it, also of what belongs to the whole server. */
 const SEEN = [
   `select table_schema, table_name, query_to_xml(format('select * from %I.%I order by 1', table_schema, table_name), true, true, '')::text
     from information_schema.tables where table_schema in ('public', 'auth', 'storage', 'svc_meta') and table_type = 'BASE TABLE' order by 1, 2`,
@@ -189,6 +190,8 @@ const SEEN = [
   "select pid from pg_stat_activity where application_name = 'kept' and datname = current_database() order by 1",
 ];
 
+/** Its own, because the tests beside this one change roles too. */
+let server: FreshCluster;
 let database: TestDatabase;
 let admin: pg.Client;
 let owner: OwnerDatabase;
@@ -200,7 +203,8 @@ const heard: unknown[] = [];
 const lost: unknown[] = [];
 
 beforeAll(async () => {
-  database = await createDatabase();
+  server = await startFreshCluster();
+  database = await createDatabase({ server: server.url });
   const addresses = oneAddress(database.url);
   const provisioned = await provision(addresses);
   owner = new OwnerDatabase({
@@ -229,6 +233,7 @@ afterAll(async () => {
   await owner?.close();
   await admin?.end();
   await database?.drop();
+  await server?.stop();
 });
 
 async function openAs(address: DatabaseAddress): Promise<pg.Client> {
@@ -240,10 +245,14 @@ async function openAs(address: DatabaseAddress): Promise<pg.Client> {
   return client;
 }
 
-async function fingerprint(): Promise<string> {
-  const hash = createHash('sha256');
-  for (const query of SEEN) hash.update(JSON.stringify((await admin.query(query)).rows));
-  return hash.digest('hex');
+/** A hash for each of SEEN, so that a difference says where it is. */
+async function fingerprint(): Promise<Record<string, string>> {
+  const hashes: Record<string, string> = {};
+  for (const query of SEEN) {
+    const { rows } = await admin.query(query);
+    hashes[query] = createHash('sha256').update(JSON.stringify(rows)).digest('hex');
+  }
+  return hashes;
 }
 
 test('it reads the tables of the owner, also where others have some beside them', async () => {
@@ -279,7 +288,7 @@ test.each([
       () => allowed.push(statement),
       () => {},
     );
-    expect(await fingerprint(), statement).toBe(before);
+    expect(await fingerprint(), statement).toEqual(before);
     expect([heard, lost], statement).toEqual([[], []]);
   }
   // What changes nothing is not refused; what writes is, and never just taken back.
