@@ -2,7 +2,7 @@
 // and most begin with the bucket they are about; here each bucket has its own.
 import { pulledPolicy } from '../migrate/commands/pull.ts';
 import type { LivePolicy } from '../migrate/schema/live/live-schema.ts';
-import { scanSql } from '../migrate/schema/sql/sql-text.ts';
+import { scanSql } from '../lib/sql/sql-text.ts';
 import { raw } from '../postgres/sql.ts';
 import { isBucketName } from '../storage/objects/object-path.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';

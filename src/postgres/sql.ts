@@ -74,3 +74,8 @@ export function quoteLiteral(text: string): string {
   // With a backslash inside, only the E form means the same under every standard_conforming_strings.
   return quoted.includes('\\') ? ` E${quoted.replaceAll('\\', '\\\\')}` : quoted;
 }
+
+/** A name as the server prints it. */
+export function plainOrQuoted(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
+}

@@ -3,7 +3,7 @@ import { pathOf } from '../schema/sql/function-sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { atomicFault } from '../schema/sql/atomic-body.ts';
-import { expressionFault } from '../schema/sql/sql-text.ts';
+import { expressionFault } from '../../lib/sql/sql-text.ts';
 
 /** `changed`: tables, functions and views to check; policies of buckets and channels always are. */
 export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): MigrationProblem[] {

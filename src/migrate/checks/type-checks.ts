@@ -9,7 +9,7 @@ import type { DesiredCheck, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { nameOf } from '../schema/model.ts';
 import { conversionByText } from '../schema/types.ts';
-import { wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import {
   clip,

@@ -26,7 +26,7 @@ import { pulledSequences } from './pulled-objects/sequences.ts';
 import { pulledStatements } from './pulled-objects/statements.ts';
 import { pulledTypes } from './pulled-objects/types.ts';
 import { toView } from './pulled-views.ts';
-import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
+import { unwrapCallerHelpers } from '../../lib/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 // An index of the database as an entry of `indexes:`. What is more than a list of columns is read from the server's
 // print of it, with the prints of its columns and expressions as landmarks.
 import type { LiveIndex } from '../schema/indexes.ts';
-import { scanSql } from '../schema/sql/sql-text.ts';
+import { scanSql } from '../../lib/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 

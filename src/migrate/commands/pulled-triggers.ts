@@ -2,7 +2,7 @@
 // the file said.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import { functionOf, ON_UPDATE } from '../schema/row-triggers.ts';
-import { isConstantTime } from '../schema/sql/sql-text.ts';
+import { isConstantTime } from '../../lib/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 

@@ -4,7 +4,7 @@ import type { DesiredPolicy } from '../schema/desired.ts';
 import type { LivePolicy } from '../schema/live/live-schema.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import type { Command, Policy } from '../schema/relation.ts';
-import { unwrapCallerHelpers } from '../schema/sql/sql-text.ts';
+import { unwrapCallerHelpers } from '../../lib/sql/sql-text.ts';
 
 export type PolicyMatch = {
   /** PUBLIC is the callers and those that bypass row-level security: no other role may touch the table. */

@@ -6,7 +6,7 @@ import type { Live, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { isReplacedType } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { keyOf } from '../schema/model.ts';
-import { plainOrQuoted } from '../schema/sql/sql-text.ts';
+import { plainOrQuoted } from '../../postgres/sql.ts';
 import { domainChecks, domainDefaultSql, inOrderOfUse } from '../schema/types.ts';
 
 export function diffTypes(

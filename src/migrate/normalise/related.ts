@@ -17,7 +17,7 @@ import {
 import { HOSTS, type PerHost, REALTIME_MESSAGES, STORAGE_OBJECTS } from '../schema/rights/hosts.ts';
 import { isUnnamed, phaseOf, statementKey, statementsOf } from '../schema/statements.ts';
 import { textOfType } from '../schema/types.ts';
-import { wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
 
 /** `name` is null for the policies of buckets and channels and the triggers of the users: nothing can name them. */

@@ -1,7 +1,7 @@
 // Inside the shadow schema, `public` is the new one. What only the database has, such as the types and functions of an
 // extension in `public`, is found there under the schema's name of the moment.
 import { quoteIdent } from '../../postgres/sql.ts';
-import { scanSql, type Token } from '../schema/sql/sql-text.ts';
+import { scanSql, type Token } from '../../lib/sql/sql-text.ts';
 
 /**
  * Replaces the schema of names that the shadow does not build. Strings and comments stay as they are.

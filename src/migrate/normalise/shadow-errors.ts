@@ -1,6 +1,6 @@
 // A statement the server refused while the shadow schema was built, as a problem at its place in the file.
 import { problem, type MigrationProblem } from '../problem.ts';
-import { scanSql } from '../schema/sql/sql-text.ts';
+import { scanSql } from '../../lib/sql/sql-text.ts';
 import { unknownTypeHint } from './unknown-type.ts';
 
 /** A piece of SQL text with its origin. */

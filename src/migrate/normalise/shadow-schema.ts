@@ -3,7 +3,7 @@
 // that cannot commit; the real schemas have another name meanwhile, which no other session sees.
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { randomBytes } from 'node:crypto';
-import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
+import { plainOrQuoted, quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType, TypeForm } from '../schema/desired.ts';
@@ -18,7 +18,7 @@ import { type IndexModel, keyOf, nameOf, tableKey } from '../schema/model.ts';
 import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from '../schema/relation.ts';
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
-import { plainOrQuoted, wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import { createSequenceSql } from '../schema/sequences.ts';
 import {
   type DesiredStatement,

@@ -14,7 +14,7 @@ import { keyOf } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
 import type { Check, Column } from '../schema/relation.ts';
 import { phaseOf } from '../schema/statements.ts';
-import { wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 
 /** Takes the live text as the normal form of a declaration whose second print equals the live one's. */
 export async function adoptStableForms(

@@ -8,7 +8,7 @@ import type { Host } from '../schema/rights/hosts.ts';
 import { keyOf, tableKey } from '../schema/model.ts';
 import { primaryKeyOf } from '../schema/relation.ts';
 import { type DesiredStatement, phaseOf } from '../schema/statements.ts';
-import { wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import { type ChangeOf, columnsKey } from './step-list.ts';
 
 /**

@@ -10,7 +10,7 @@ import { bodyLiteral, createCheckedSql, createFunctionSql, routineWord } from '.
 import type { LiveFunction } from '../schema/live/live-schema.ts';
 import { API_ROLES } from '../schema/rights/roles.ts';
 import { nameOf } from '../schema/model.ts';
-import { wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import type { Stage } from './step.ts';
 import type { ChangeOf, Planners, StepList } from './step-list.ts';
 

@@ -6,7 +6,7 @@ import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { describeIndex } from '../schema/sql/index-sql.ts';
-import { wordsOf } from '../schema/sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import {
   besideOf,
   createMaterializedSql,

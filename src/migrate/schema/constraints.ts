@@ -8,7 +8,7 @@ import { exclusionLabel, foreignKeyLabel, namelessCheckLabel, uniqueLabel } from
 import type { ConstraintModel, TableModel } from './model.ts';
 import { deferrableSql } from './sql/foreign-key-sql.ts';
 import { columnsOf, partSql } from './sql/index-sql.ts';
-import { wordsOf } from './sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 
 export function toConstraint(constraint: Constraint, at: string): ConstraintModel {
   const { unique, foreignKey, references = '', check = '', name, deferrable } = constraint;

@@ -4,7 +4,7 @@ import { quoteIdent } from '../../postgres/sql.ts';
 import { expression, type Expression } from './expression.ts';
 import { newUserLabel, shortHash } from './label.ts';
 import { keyOf, nameOf, type SchemaModel, type TableModel } from './model.ts';
-import { isConstantTime } from './sql/sql-text.ts';
+import { isConstantTime } from '../../lib/sql/sql-text.ts';
 
 /** A trigger with a function of its own. */
 export type RowTrigger = {

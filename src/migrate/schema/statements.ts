@@ -2,7 +2,7 @@
 // casts, collations, text search configurations and dictionaries. All kinds are treated alike. The server reads the text, and
 // what counts from there on is its identity and its print: it is made from the print, compared with it and pulled as it.
 import type { Statement } from '../../config/config.ts';
-import { wordsOf, scanSql, type Token } from './sql/sql-text.ts';
+import { wordsOf, scanSql, type Token } from '../../lib/sql/sql-text.ts';
 
 /** As `pg_identify_object` calls them, but for `statistics`; as DROP and COMMENT do. In the order in which they are made. */
 export const STATEMENT_KINDS = [

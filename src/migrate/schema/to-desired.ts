@@ -33,7 +33,7 @@ import {
   viewsOf,
 } from './model.ts';
 import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './rights/hosts.ts';
-import { wordsOf } from './sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { sequencesOf } from './sequences.ts';
 import {

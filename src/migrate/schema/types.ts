@@ -1,14 +1,14 @@
 // Types of the file: from the configuration to the model, and as SQL.
 import type { DeclaredType } from '../../config/config.ts';
 import { declaredType } from '../../config/schema/declared-type.ts';
-import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
+import { plainOrQuoted, quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { defaultSql, toDefaultModel } from './sql/default-sql.ts';
 import type { DesiredType, OwnCalls } from './desired.ts';
 import { expression, type Expression } from './expression.ts';
 import { qualifiedSql } from './sql/index-sql.ts';
 import { namelessCheckLabel, isReplacedType } from './label.ts';
 import { nameOf, type CompositeModel, type DomainModel, type EnumModel, type TypeModel } from './model.ts';
-import { plainOrQuoted, wordsOf } from './sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 
 export function toTypeModel(type: DeclaredType, typeName: (written: string) => string): TypeModel {
   const { name, schema, comment, renamedFrom } = type;

@@ -7,7 +7,7 @@ import { API_ROLES } from './rights/roles.ts';
 import { keyOf, nameOf, type ViewModel } from './model.ts';
 import { indexBodySql } from './sql/index-sql.ts';
 import type { DesiredTrigger, LiveTrigger } from './triggers.ts';
-import { wordsOf } from './sql/sql-text.ts';
+import { wordsOf } from '../../lib/sql/sql-text.ts';
 
 export type DesiredView = {
   readonly schema: string;

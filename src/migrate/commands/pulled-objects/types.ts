@@ -1,7 +1,7 @@
 // Types of the database as the key `types`.
 import type { Live, LiveType } from '../../schema/live/live-schema.ts';
 import { bare } from '../pulled-columns.ts';
-import { plainOrQuoted } from '../../schema/sql/sql-text.ts';
+import { plainOrQuoted } from '../../../postgres/sql.ts';
 
 type Node = Record<string, unknown>;
 

@@ -7,7 +7,7 @@ import { sql } from '../../../postgres/sql.ts';
 import { STORAGE_OBJECTS } from './hosts.ts';
 import { keyOf, type PolicyModel, type SchemaModel, tableKey } from '../model.ts';
 import { ownedOf, type Ownership } from '../managed.ts';
-import { relationsIn } from '../sql/sql-text.ts';
+import { relationsIn } from '../../../lib/sql/sql-text.ts';
 
 /** A view, a table or a policy that is not in the file: it may lead anywhere. */
 const ANYTHING = '';

@@ -1,6 +1,6 @@
 // Bodies that the server reads when the function is made: BEGIN ATOMIC … END, or RETURN. It then knows what they use,
 // and lets none of that change. While something does, the function has the same body as text, of which it knows nothing.
-import { scanSql, type Token } from './sql-text.ts';
+import { scanSql, type Token } from '../../../lib/sql/sql-text.ts';
 
 /** As it follows the head of the function. */
 export function atomicSql(body: string): string {

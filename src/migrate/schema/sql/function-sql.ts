@@ -4,7 +4,7 @@ import { defaultSql } from './default-sql.ts';
 import type { DesiredFunction } from '../desired.ts';
 import { type FunctionModel, nameOf } from '../model.ts';
 import { atomicSql, looseBody } from './atomic-body.ts';
-import { wordsOf } from './sql-text.ts';
+import { wordsOf } from '../../../lib/sql/sql-text.ts';
 
 /** `views`: names of the views of the file. */
 export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<string>): DesiredFunction {

@@ -1,7 +1,7 @@
 // The text of CREATE INDEX: for the database, and for the shadow schema whose print is the index's normal form.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import type { IndexModel, IndexPart } from '../model.ts';
-import { wordsOf } from './sql-text.ts';
+import { wordsOf } from '../../../lib/sql/sql-text.ts';
 
 /** The server describes it by its columns and its predicate alone; no other print is needed to compare it. */
 export function isPlainIndex({

@@ -7,7 +7,7 @@ import { bucketStem, CHANNEL_STEM } from '../label.ts';
 import type { PolicyModel } from '../model.ts';
 import { POLICY_ROLES } from '../rights/roles.ts';
 import type { Command } from '../relation.ts';
-import { holdsSubSelect, wrapCallerHelpers } from './sql-text.ts';
+import { holdsSubSelect, wrapCallerHelpers } from '../../../lib/sql/sql-text.ts';
 
 const ALL_OPERATIONS = 4;
 

@@ -1,6 +1,5 @@
 // Reads SQL text as tokens: enough to see that an expression stays inside its parentheses, to find names in it, and to
 // wrap the caller helpers. Its meaning is left to the server.
-import { quoteIdent } from '../../../postgres/sql.ts';
 
 export type Token = {
   readonly kind: 'word' | 'quoted' | 'string' | 'number' | 'comment' | 'space' | 'symbol';
@@ -73,11 +72,6 @@ function readDollarQuote(text: string, at: number): Token | string | null {
   const end = text.indexOf(tag, at + tag.length);
   if (end === -1) return 'a dollar-quoted string is not closed';
   return { kind: 'string', text: text.slice(at, end + tag.length), start: at };
-}
-
-/** A name as the server prints it. */
-export function plainOrQuoted(name: string): string {
-  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
 }
 
 /** Why this text cannot be one expression (or type) inside parentheses, or null. */
