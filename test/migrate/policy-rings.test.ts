@@ -1,6 +1,7 @@
 // A policy means what its text means in PostgreSQL, also where the policies of several tables read each other.
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { OPEN_RINGS, RINGS } from './policy-ring-cases.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -259,4 +260,16 @@ test('a call that a FROM reads stays one', async () => {
   await world.sql(`insert into notes values (1, '${ANN}')`);
   expect(await answer(ANN, 'select id from notes')).toEqual([1]);
   expect(await answer(BOB, 'select id from notes')).toEqual([]);
+});
+
+describe('what svc validate says of rings is what PostgreSQL says', () => {
+  test.each(RINGS.map((one) => [one.what, one] as const))('%s', async (_what, { file, fails }) => {
+    await world.settle(file);
+    expect(await answer(ANN, fails)).toBe('42P17');
+  });
+
+  test.each(OPEN_RINGS.map((one) => [one.what, one] as const))('%s: none', async (_what, { file, works }) => {
+    await world.settle(file);
+    expect(await answer(ANN, works)).not.toBe('42P17');
+  });
 });

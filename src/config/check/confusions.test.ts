@@ -42,6 +42,11 @@ test.each([
     /args: \[\{ name: a/,
   ],
   [
+    'buckets below storage',
+    'storage: { buckets: { photos: {} } }',
+    /Buckets stand under storage itself: storage\.photos/,
+  ],
+  [
     'the S3 endpoint of an older file',
     'server: { s3_endpoint: true }',
     /there is no key "s3_endpoint" here → The S3-protocol endpoint was removed: delete this line/,

@@ -112,6 +112,7 @@ function unknownKey(tree: Tree, path: KeyPath, key: string): Mistake {
 function hintForKey(path: KeyPath, key: string, known: readonly string[]): string {
   const elsewhere = ELSEWHERE.get([...path, key].join('.'));
   if (elsewhere !== undefined) return elsewhere;
+  if (path.join('.') === 'storage.buckets') return `Buckets stand under storage itself: storage.${key}.`;
   const synonym = SYNONYMS.get(key);
   const near =
     closest(key, known) ?? (synonym !== undefined && known.includes(synonym) ? synonym : undefined);

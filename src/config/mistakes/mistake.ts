@@ -25,6 +25,7 @@ export type MistakeCode =
   | 'forbidden-variable'
   | 'missing-file'
   | 'open-table'
+  | 'policy-ring'
   | 'overlay'
   | 'deprecated'
   | 'more';

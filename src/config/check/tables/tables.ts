@@ -11,6 +11,7 @@ import { checkIndexes } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, checkSchema } from '../name.ts';
 import { checkPolicies } from './policies.ts';
+import { checkPolicyRings } from './policy-rings.ts';
 import { checkGrants } from './grants.ts';
 import { checkPublished } from '../realtime.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
@@ -59,6 +60,7 @@ export function checkTables(context: CheckContext): void {
     entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamedFrom })),
   );
   checkTypeCycles(context, tables);
+  checkPolicyRings(context, tables);
 }
 
 function reportOpen(context: CheckContext, name: string): void {

@@ -1,0 +1,134 @@
+// Policies that read each other's tables in a ring: whatever rows there are, PostgreSQL refuses every statement that meets
+// one (42P17, infinite recursion). Only what the texts say for certain: a view, or a table that is not in the file, may lead anywhere
+// and is taken to lead nowhere.
+import { holdsSubSelect, relationsIn } from '../../../lib/sql/sql-text.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import type { Operation, RawPolicy } from '../../schema/tables/policies.ts';
+import type { CheckContext } from '../context.ts';
+import type { Tables } from './foreign-key.ts';
+
+/** The callers, for whom a policy is that names no role. */
+const CALLERS: readonly string[] = ['anon', 'authenticated'];
+const CONDITIONS = ['using', 'withCheck', 'check'] as const;
+const KEYS = { using: 'using', withCheck: 'with_check', check: 'check' } as const;
+
+/** The policies of a table for one role. */
+type Guarded = ReadonlyMap<string, readonly RawPolicy[]>;
+
+export function checkPolicyRings(context: CheckContext, tables: Tables): void {
+  const guarded = new Map<string, readonly RawPolicy[]>();
+  for (const [key, { table }] of tables) if (Array.isArray(table.rls)) guarded.set(key, table.rls);
+  const reported = new Set<string>();
+  for (const role of rolesOf(guarded)) {
+    const forRole: Guarded = new Map(
+      [...guarded].map(([key, policies]) => [key, policiesFor(policies, role)]),
+    );
+    for (const ring of ringsIn(forRole)) {
+      const path = [...tablePath(tables, ring.key), ...placeOf(guarded, ring)];
+      if (reported.has(path.join('.'))) continue;
+      reported.add(path.join('.'));
+      report(
+        context,
+        path,
+        ring.steps.map((key) => nameOf(tables, key)),
+      );
+    }
+  }
+}
+
+function report(context: CheckContext, path: KeyPath, [own = '', ...way]: readonly string[]): void {
+  const between = way.slice(0, -1).join(', then ');
+  const reads = between === '' ? `${own}, its own table` : `${between}, and from there ${own} again`;
+  context.report({
+    code: 'policy-ring',
+    path,
+    severity: 'warning',
+    message: `this policy reads ${reads}: each request that it is for ends in 42P17 (infinite recursion)`,
+    hint: 'Let a function under rpc with security: definer do the reading, and call it here.',
+  });
+}
+
+function rolesOf(guarded: Guarded): Set<string> {
+  const named = [...guarded.values()].flat().flatMap(({ to }) => to ?? CALLERS);
+  return new Set(named.filter((role) => role !== 'public').concat(CALLERS));
+}
+
+function policiesFor(policies: readonly RawPolicy[], role: string): RawPolicy[] {
+  return policies.filter(({ to = CALLERS }) => to.includes(role) || to.includes('public'));
+}
+
+/** `steps`: the tables that are read on the way, from `key` back to it. */
+type Ring = {
+  readonly key: string;
+  readonly policy: RawPolicy;
+  readonly condition: (typeof CONDITIONS)[number];
+  readonly steps: readonly string[];
+};
+
+function ringsIn(guarded: Guarded): Ring[] {
+  const rings: Ring[] = [];
+  const toSee = new Map([...guarded].map(([key, policies]) => [key, readToSee(policies, guarded)]));
+  for (const [key, policies] of guarded) {
+    // Met again, a table whose rows are seen without a sub-select is not expanded.
+    if (!policies.some((policy) => isFor(policy, 'select') && readsSomething(policy))) continue;
+    for (const policy of policies)
+      for (const condition of CONDITIONS)
+        for (const next of readBy(policy[condition], guarded)) {
+          const way = wayBack(next, key, toSee);
+          if (way) rings.push({ key, policy, condition, steps: [key, ...way] });
+        }
+  }
+  return rings;
+}
+
+/** The shortest chain of reads from one table to another, both of them in it. `toSee`: what is read to see a row of a table. */
+function wayBack(
+  from: string,
+  to: string,
+  toSee: ReadonlyMap<string, readonly string[]>,
+): readonly string[] | undefined {
+  const seen = new Set([from]);
+  const pending: string[][] = [[from]];
+  for (let way = pending.shift(); way; way = pending.shift()) {
+    const last = way.at(-1) ?? to;
+    if (last === to) return way;
+    for (const next of toSee.get(last) ?? []) {
+      if (seen.has(next)) continue;
+      seen.add(next);
+      pending.push([...way, next]);
+    }
+  }
+  return undefined;
+}
+
+function readToSee(policies: readonly RawPolicy[], guarded: Guarded): string[] {
+  return policies
+    .filter((policy) => isFor(policy, 'select'))
+    .flatMap(({ using, check }) => readBy(using ?? check, guarded));
+}
+
+function readBy(text: string | undefined, guarded: Guarded): string[] {
+  return relationsIn(text ?? '')
+    .map((parts) => (parts?.length === 1 ? `public.${parts[0]}` : (parts ?? []).join('.')))
+    .filter((key) => guarded.has(key));
+}
+
+function isFor({ operations }: RawPolicy, operation: Operation): boolean {
+  return operations.includes(operation);
+}
+
+function readsSomething(policy: RawPolicy): boolean {
+  return CONDITIONS.some((condition) => holdsSubSelect(policy[condition] ?? ''));
+}
+
+function placeOf(guarded: Guarded, { key, policy, condition }: Ring): KeyPath {
+  return ['rls', (guarded.get(key) ?? []).indexOf(policy), KEYS[condition]];
+}
+
+function tablePath(tables: Tables, key: string): KeyPath {
+  return ['tables', nameOf(tables, key)];
+}
+
+function nameOf(tables: Tables, key: string): string {
+  return tables.get(key)?.name ?? key;
+}
