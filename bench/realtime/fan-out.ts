@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { cpuOf, memoryOf } from '../rest/processes.ts';
-import { median, print, until, withBench } from './backend.ts';
+import { median, print, until, withBench } from '../backend.ts';
 
 type Target = { readonly name: string; readonly url: string; readonly pid: number; readonly key: string };
 /** Sockets in a process of their own; see listeners.ts. Resolves with how many messages they have had. */

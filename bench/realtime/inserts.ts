@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { cpuOf } from '../rest/processes.ts';
-import { anonymous, median, print, until, withBench, type Server, OWN_ENTRIES } from './backend.ts';
+import { anonymous, median, print, until, withBench, type Server, OWN_ENTRIES } from '../backend.ts';
 import { Subscriber } from './subscriber.ts';
 import type { Written } from './writers.ts';
 

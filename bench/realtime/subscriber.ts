@@ -1,7 +1,7 @@
 // A socket that listens for the changes of one table and keeps nothing but the numbers of the rows.
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import type { Server } from './backend.ts';
+import type { Server } from '../backend.ts';
 
 const BEAT_EVERY_MS = 20_000;
 

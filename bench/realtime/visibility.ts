@@ -9,7 +9,7 @@ import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { cpuOf, cpuOfFamily } from '../rest/processes.ts';
-import { anonymous, median, print, until, withBench, OWN_ENTRIES } from './backend.ts';
+import { anonymous, median, print, until, withBench, OWN_ENTRIES } from '../backend.ts';
 import { Subscriber } from './subscriber.ts';
 
 type Sample = { readonly svc: number; readonly postgres: number; readonly elapsed: number };

@@ -6,13 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import {
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from '../../src/embedded-postgres/embedded-postgres.ts';
-import { generateApiKeys, type ApiKeys } from '../../src/identity/api-key.ts';
-import { freePort } from '../../src/lib/free-port.ts';
-import { silentLog } from '../../src/log/log.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../src/embedded-postgres/embedded-postgres.ts';
+import { generateApiKeys, type ApiKeys } from '../src/identity/api-key.ts';
+import { freePort } from '../src/lib/free-port.ts';
+import { silentLog } from '../src/log/log.ts';
 
 export type Server = {
   readonly url: string;
@@ -28,6 +25,7 @@ type ServerOptions = {
   readonly config: string;
   /** Of another svc. */
   readonly checkout?: string | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
 };
 
 export type Bench = {
@@ -50,7 +48,7 @@ tables:
       - { name: text, type: text }
 `;
 
-const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url));
+const CHECKOUT = fileURLToPath(new URL('../', import.meta.url));
 const STARTS_WITHIN_MS = 60_000;
 
 /** What is left running ends with `work`. */
@@ -66,11 +64,11 @@ export async function withBench(work: (bench: Bench) => Promise<void>): Promise<
   try {
     await work({
       postgres,
-      startServer: async ({ name, config, checkout = CHECKOUT }) => {
+      startServer: async ({ name, config, checkout = CHECKOUT, env }) => {
         const databaseUrl = await databaseNamed(postgres.url, name);
         const file = join(folder, `${name}.yaml`);
         writeFileSync(file, config);
-        const started = await serve({ checkout, file, databaseUrl, keys });
+        const started = await serve({ checkout, file, databaseUrl, keys, env });
         const server: Server = {
           ...started,
           stop: async () => {
@@ -94,9 +92,10 @@ type Serve = {
   readonly file: string;
   readonly databaseUrl: string;
   readonly keys: ApiKeys;
+  readonly env?: Readonly<Record<string, string>> | undefined;
 };
 
-async function serve({ checkout, file, databaseUrl, keys }: Serve): Promise<Server> {
+async function serve({ checkout, file, databaseUrl, keys, env }: Serve): Promise<Server> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const child = spawn(
@@ -110,6 +109,7 @@ async function serve({ checkout, file, databaseUrl, keys }: Serve): Promise<Serv
         SVC_SECRET_KEY: keys.secret,
         SVC_PORT: String(port),
         SVC_PUBLIC_URL: url,
+        ...env,
       },
       stdio: ['ignore', 'ignore', 'inherit'],
     },
