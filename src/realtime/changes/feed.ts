@@ -1,5 +1,6 @@
 // From the source of changes to the channels of this instance: batch → what somebody wants → values → who may see it →
 // payloads. One batch after the other and each in the order of the log, so that clients see commits in their order.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
@@ -21,8 +22,11 @@ import { untilVisible } from './transaction-visibility.ts';
 import type { ChangeSource, SourceChange } from './change-source.ts';
 import { ChosenSource } from './chosen-source.ts';
 
-const MOST_IN_BATCH = 100;
+const MOST_IN_BATCH = 250;
 const BATCH_BYTES = 1024 * 1024;
+/** Who has so many changes at once will have more in a moment, and a question about many rows costs little more than one. */
+const GATHER_FROM = 8;
+const GATHER_MS = 20;
 /** What waits to be worked on; beyond, the server holds back the rest. */
 const MOST_WAITING = 2_000;
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
@@ -257,6 +261,7 @@ export class FeedOfChanges implements Changes {
         this.#dropped = 'fault';
         this.#source.drop('changes could not be read');
       }
+      if (batch.length >= GATHER_FROM && this.#waiting.length < MOST_IN_BATCH) await sleep(GATHER_MS);
       if (this.#pausedAt !== undefined && this.#waiting.length < MOST_WAITING / 2) {
         this.#pausedAt = undefined;
         this.#source.resume();
