@@ -72,7 +72,8 @@ export async function runSvc(
   return { code: child.exitCode, output: output() };
 }
 
-function spawnSvc(
+/** Starts a command. `output`: everything printed so far, both streams. */
+export function spawnSvc(
   args: readonly string[],
   options: {
     env?: Readonly<Record<string, string | undefined>> | undefined;
