@@ -2,7 +2,17 @@
 // pages leave out are filled in. A block that cannot be tried says so above it, and why; their number is counted.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createClient } from '@supabase/supabase-js';
@@ -12,6 +22,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadSqlParser, parseSql } from '../src/config/sql/parser.ts';
 import { freePort } from '../src/lib/free-port.ts';
 import { createTypicalProject, type SupabaseProject } from './import/supabase-project.ts';
+import { s3Server, s3ServerAvailable } from './storage/conformance/s3-server.ts';
 import { createDatabase, type TestDatabase } from './support/database.ts';
 import { blocksOf, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from './support/svc-process.ts';
@@ -20,7 +31,7 @@ const BLOCKS = PAGES.flatMap((page) => blocksOf(page));
 const RUNNABLE = new Set(['sh', 'js', 'ts', 'jsx', 'sql']);
 const isNotRun = ({ comment }: Block): boolean => comment?.startsWith('not run: ') ?? false;
 /** May only fall, and falls with them: the test wants the very number. */
-const NOT_RUN = 27;
+const NOT_RUN = 15;
 
 /** Pages whose blocks have a test of their own that takes them from there. */
 const OWN_TEST: Readonly<Record<string, string>> = {
@@ -117,6 +128,17 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     await running.stop();
     await other.drop();
   },
+  // What it installs is there already.
+  'npm install && npm run dev': (code) =>
+    inNewProject(async (_, url) =>
+      serves(code.replace('npm install && npm run dev', 'npm run dev --'), makeClone(), url),
+    ),
+  'npm run dev -- --config examples/': (code) =>
+    inNewProject(async (_, url) => {
+      const clone = makeClone();
+      const [backend = '', page = ''] = code.trim().split('\n');
+      await serves(backend, clone, url, () => serves(page, clone, url));
+    }),
   'svc dev  ': async (code) => {
     const [first = '', second = ''] = code.trim().split('\n');
     await inNewProject(async (directory, url) => {
@@ -210,6 +232,42 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
   },
   'svc import supabase copy': async (code) => expect(await moving(code)).toContain('users: 3 added'),
 
+  'svc import supabase changes': async (code) => {
+    await moving('svc import supabase cut-over --yes --uncarried-factors drop');
+    const { target, directory } = await theMove();
+    await query("insert into visits (page) values ('of this side')", target.url);
+    await moving(code);
+    expect(readFileSync(join(directory, 'back/public.visits.inserted.csv'), 'utf8')).toContain(
+      'of this side',
+    );
+  },
+
+  'svc bundle  ': async (code) => {
+    const [local = '', remote = ''] = code.trim().split('\n');
+    const made = mkdtempSync(join(folder, 'bundle-'));
+    copyProject(made);
+    mkdirSync(join(made, 'functions'));
+    writeFileSync(join(made, 'functions/package.json'), '{}');
+    const nothing = JSON.stringify({ lockfileVersion: 3, packages: { '': {} } });
+    writeFileSync(join(made, 'functions/package-lock.json'), nothing);
+    sh(local, made);
+    expect(existsSync(join(made, 'dist/functions.tgz'))).toBe(true);
+    if (!s3ServerAvailable()) return;
+    const store = await s3Server();
+    const bucket = `releases-${database.name.replaceAll('_', '-')}`;
+    await store.createBucket(bucket);
+    const access = `export AWS_ENDPOINT_URL_S3=${store.endpoint} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=${store.accessKeyId} AWS_SECRET_ACCESS_KEY=${store.secretAccessKey}`;
+    sh(`${access}\n${remote.replace('s3://releases', `s3://${bucket}`)}`, made);
+    expect(readFileSync(join(made, 'svc.yaml'), 'utf8')).toContain(`s3://${bucket}/todo/functions.tgz#`);
+  },
+  'npm install --prefix functions': (code) => {
+    const made = mkdtempSync(join(folder, 'installs-'));
+    mkdirSync(join(made, 'functions'));
+    // The library as it is here, so that no registry is asked.
+    const library = join(ROOT, 'node_modules/@supabase/supabase-js');
+    sh(code.replace(/@supabase\/supabase-js@\S+/, library), made);
+    expect(readFileSync(join(made, 'functions/package.json'), 'utf8')).toContain('"@supabase/supabase-js"');
+  },
   'svc clone --from': async (code) => {
     const backups = join(folder, 'to-clone');
     sh(`svc backup --to ${backups} --engine copy`);
@@ -341,7 +399,11 @@ const isSettings = (code: string): boolean =>
 
 const CODE = BLOCKS.filter(({ language }) => RUNNABLE.has(language));
 const OWNED = CODE.filter((block) => OWN_TEST[block.page] !== undefined && !isNotRun(block));
-const TO_RUN = CODE.filter((block) => !isNotRun(block) && OWN_TEST[block.page] === undefined);
+/** How the pages of the examples begin; what follows has its own test. */
+const isStart = ({ code }: Block): boolean => code.startsWith('npm run dev -- --config examples/');
+const TO_RUN = CODE.filter(
+  (block) => !isNotRun(block) && (OWN_TEST[block.page] === undefined || isStart(block)),
+);
 const name = ({ page, line }: Block): string => `${page}:${line}`;
 
 beforeAll(async () => {
@@ -496,6 +558,16 @@ async function inNewProject(use: (directory: string, url: string) => Promise<voi
 function copyProject(directory: string): void {
   for (const file of ['svc.yaml', 'handler.js', 'ticks.js', 'webhook.js'])
     writeFileSync(join(directory, file), readFileSync(join(folder, file)));
+}
+
+/** This repository, with examples that can be written into. */
+function makeClone(): string {
+  const clone = mkdtempSync(join(folder, 'clone-'));
+  for (const name of ['package.json', 'bin', 'node_modules'])
+    symlinkSync(join(ROOT, name), join(clone, name));
+  const isOurs = (path: string): boolean => !/[\\/](?:node_modules|\.svc|\.env)$/.test(path);
+  cpSync(join(ROOT, 'examples'), join(clone, 'examples'), { recursive: true, filter: isOurs });
+  return clone;
 }
 
 /** What a page says of a server's project in /srv/app and its environment in /etc/svc/env. */
