@@ -1,6 +1,7 @@
 // `npm run release`: the packages as they are published, in release/ or a new folder that is named, each as a folder and as a
 // tarball. The clone runs from its sources and needs none of this.
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -35,6 +36,7 @@ writeLicenses(merged);
 for (const name of ['node', 'postgres', 'create']) copyPart(name);
 for (const name of ['chat', 'documents', 'shop']) makeTemplate(name);
 for (const folder of readdirSync(RELEASE)) pack(folder);
+writeSums();
 
 /** Returns the folders of the packages that something was taken of. */
 async function bundle(): Promise<ReadonlySet<string>> {
@@ -218,4 +220,16 @@ function pack(folder: string): void {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   process.stdout.write(`${join(RELEASE, folder)}\n`);
+}
+
+/** As `sha256sum --check SHA256SUMS` reads it. */
+function writeSums(): void {
+  const tarballs = readdirSync(RELEASE).filter((name) => name.endsWith('.tgz'));
+  const lines = tarballs.sort().map(
+    (name) =>
+      `${createHash('sha256')
+        .update(readFileSync(join(RELEASE, name)))
+        .digest('hex')}  ${name}\n`,
+  );
+  writeFileSync(join(RELEASE, 'SHA256SUMS'), lines.join(''));
 }

@@ -1,12 +1,18 @@
-// Every code that the source can produce has a line in the documentation, and no line is about a code that is gone.
-import { readdirSync, readFileSync } from 'node:fs';
+// Every code that the source can produce is explained: by a line in the documentation, by `svc explain`, and by a page of its
+// own on the site. No line is about a code that is gone.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseAst } from 'rolldown/parseAst';
 import { expect, test } from 'vitest';
+import { explainedCodes, pageOfCode } from '../src/cli/docs/documentation.ts';
+import { NODE } from './support/svc-process.ts';
 
 const SRC = join(import.meta.dirname, '../src');
 const DOCS = join(import.meta.dirname, '../docs');
-const PAGES = ['errors.md', 'migrations.md', 'from-supabase.md', 'adoption.md'];
+const MAKER = join(import.meta.dirname, '../site/.vitepress/pages.js');
 
 /** Where a code is not written at the place that makes the problem: it is in a table or a type of these files. */
 const TABLES: Readonly<Record<string, RegExp>> = {
@@ -63,19 +69,38 @@ test('every code that the source can produce is explained, and nothing else is',
   }
   expect(unknown, 'files that make problems of codes that this test cannot read').toEqual([]);
 
-  const explained = new Set<string>();
-  for (const page of PAGES)
-    for (const [, code = ''] of readFileSync(join(DOCS, page), 'utf8').matchAll(
-      /^\| `?([A-Za-z][\w-]*|\d{5})`? \|/gm,
-    ))
-      explained.add(code);
+  const explained = new Set(explainedCodes().map(({ code }) => code));
   expect([...codes].filter((code) => !explained.has(code)).sort(), 'codes without a line').toEqual([]);
   const ofPage = [...readFileSync(join(DOCS, 'errors.md'), 'utf8').matchAll(/^\| `([^`<]+)` \|/gm)];
   expect(
     ofPage.map(([, code = '']) => code).filter((code) => !codes.has(code)),
     'lines about codes that nothing produces',
   ).toEqual([]);
+
+  const pages = pagesOfCodes();
+  const titleOf = (page: string): string => /^# (.+)$/m.exec(pages.get(page) ?? '')?.[1] ?? '';
+  const isOnItsPage = (code: string): boolean => titleOf(pageOfCode(code)).includes(`\`${code}\``);
+  expect([...codes].filter((code) => !isOnItsPage(code)).sort(), 'codes without a page').toEqual([]);
 });
+
+/** What the site is made from, by their paths on it. */
+function pagesOfCodes(): ReadonlyMap<string, string> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-pages-'));
+  const put = `import { putTogether } from ${JSON.stringify(pathToFileURL(MAKER).href)};
+    putTogether(${JSON.stringify(DOCS)}, ${JSON.stringify(folder)}, { live: false });`;
+  try {
+    execFileSync(NODE, ['--input-type=module', '--eval', put]);
+    const names = readdirSync(join(folder, 'errors'));
+    return new Map(
+      names.map((name) => [
+        `errors/${name.replace(/\.md$/, '')}`,
+        readFileSync(join(folder, 'errors', name), 'utf8'),
+      ]),
+    );
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
 
 /** Undefined when the node makes no problem; empty when its code cannot be read. */
 function codesOf(node: Node, file: string): string[] | undefined {

@@ -188,9 +188,9 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     expect((await backup()).code).toBe(0);
     await app.storage.from('files').upload('new.bin', bytesOf(3));
     const saved = await backup('--json');
-    expect(JSON.parse(saved.output)).toMatchObject({ copied: 1 });
+    expect(JSON.parse(saved.output)).toMatchObject({ data: { copied: 1 } });
     const unchanged = await backup('--json');
-    expect(JSON.parse(unchanged.output)).toMatchObject({ copied: 0 });
+    expect(JSON.parse(unchanged.output)).toMatchObject({ data: { copied: 0 } });
     const listed = await run(here, database.url, ['backup', 'list', '--to', target]);
     expect(listed.output.trim().split('\n')).toHaveLength(4);
     const verified = await run(here, database.url, ['backup', 'verify', '--to', target]);

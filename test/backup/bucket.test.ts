@@ -133,9 +133,9 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
   test('an emptied bucket and a dropped table come back; the second backup copies no file again', async () => {
     const saved = await backup('--json');
     expect(saved.code, saved.output).toBe(0);
-    expect(JSON.parse(saved.output)).toMatchObject({ copied: 3, blobs: { count: 3 } });
+    expect(JSON.parse(saved.output)).toMatchObject({ data: { copied: 3, backup: { files: 3 } } });
     const again = await backup('--json');
-    expect(JSON.parse(again.output)).toMatchObject({ copied: 0, blobs: { count: 3 } });
+    expect(JSON.parse(again.output)).toMatchObject({ data: { copied: 0, backup: { files: 3 } } });
     const verified = await run(home, '', 'backup', 'verify', '--to', PLACE);
     expect([verified.code, verified.output]).toEqual([0, expect.stringMatching(/is whole: .* 3 files/)]);
 

@@ -112,10 +112,10 @@ describe.each(engines)('saved by %s', (engine) => {
       expect.stringMatching(/is whole: .*encrypted rows.*2 files/),
     ]);
     const again = await backup('--encrypt-to', recipient, '--json');
-    expect(JSON.parse(again.output)).toMatchObject({ copied: 0 });
+    expect(JSON.parse(again.output)).toMatchObject({ data: { copied: 0 } });
     // For somebody else the files are encrypted anew, and kept apart.
     const other = await backup('--encrypt-to', (await keyFile()).recipient, '--json');
-    expect(JSON.parse(other.output)).toMatchObject({ copied: 2 });
+    expect(JSON.parse(other.output)).toMatchObject({ data: { copied: 2 } });
     expect((await run(home, '', 'backup', 'prune', '--to', target, '--keep', '9h')).code).toBe(0);
   });
 
@@ -139,8 +139,12 @@ describe.each(engines)('saved by %s', (engine) => {
     expect([without.code, without.output]).toEqual([1, expect.stringMatching(/is encrypted.*--identity/s)]);
     const wrong = await run(there, url, 'restore', target2, '--identity', (await keyFile()).file);
     expect([wrong.code, wrong.output]).toEqual([1, expect.stringMatching(/opens this backup/)]);
-    const restored = await run(there, url, 'restore', target2, '--identity', keys);
+    const restored = await run(there, url, 'restore', target2, '--identity', keys, '--json');
     expect(restored.code, restored.output).toBe(0);
+    expect(JSON.parse(restored.output)).toMatchObject({
+      command: 'restore',
+      data: { backup: { rows: expect.any(Number), recipients: [recipient] }, restored: { files: 2 } },
+    });
     const elsewhere = await startSvc({
       command: 'serve',
       config: join(there, 'svc.yaml'),

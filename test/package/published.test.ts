@@ -41,6 +41,22 @@ beforeAll(() => {
 }, INSTALL_TIMEOUT_MS);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+test(
+  'made again it is the same bytes, and its sums say so',
+  () => {
+    const sums = readFileSync(join(RELEASE, 'SHA256SUMS'), 'utf8');
+    expect(sums).toMatch(/^[0-9a-f]{64} {2}svcyaml-\d\S*\.tgz$/m);
+    execFileSync('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: RELEASE, stdio: 'pipe' });
+    const again = join(folder, 'made-again');
+    execFileSync(process.execPath, [join(ROOT, 'scripts/make-release.ts'), again], {
+      cwd: ROOT,
+      stdio: 'pipe',
+    });
+    expect(readFileSync(join(again, 'SHA256SUMS'), 'utf8')).toBe(sums);
+  },
+  INSTALL_TIMEOUT_MS,
+);
+
 /** What npm warned of. */
 function install(directory: string, ...options: readonly string[]): string {
   const args = ['install', '--no-audit', '--no-fund', '--loglevel=warn', ...options];

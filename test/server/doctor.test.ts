@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { runSvc } from '../support/svc-process.ts';
+import { LAUNCHER, NODE, runSvc } from '../support/svc-process.ts';
 
 const KEYS = {
   SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
@@ -230,6 +230,98 @@ describe('svc doctor', () => {
     );
     const found = await findings();
     expect([found.get('file')?.level, found.get('functions')?.level]).toContain('error');
+  });
+
+  /** What is true of svc's own process only, because it is made so before its first line. */
+  const where = (statement: string): Record<string, string> => ({
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(statement)}`,
+  });
+
+  test('which Node it is, little memory, a clock that differs from that of the database', async () => {
+    const found = await findings(
+      where(`process.constrainedMemory = () => 256 * 1024 ** 2;
+        const now = Date.now; Date.now = () => now() - 60_000`),
+    );
+    expect(found.get('node')).toEqual({
+      id: 'node',
+      level: 'ok',
+      says: expect.stringMatching(/^svc \d\S* on Node \d+\.\d+\.\d+, \w+ \w+$/),
+    });
+    expect(found.get('memory')).toMatchObject({
+      level: 'warning',
+      says: expect.stringMatching(/^256\S* ?M/),
+      repair: expect.stringContaining('512 MB'),
+    });
+    expect(found.get('database')).toMatchObject({
+      level: 'warning',
+      says: expect.stringMatching(/its clock differs by \d\d s$/),
+      repair: 'run a time service on both machines',
+    });
+  });
+
+  test.skipIf(process.platform !== 'linux')('few open files', () => {
+    const line = `ulimit -n 1024; exec '${NODE}' '${LAUNCHER}' doctor --json --config '${join(folder, 'svc.yaml')}'`;
+    const output = execFileSync('sh', ['-c', line], {
+      encoding: 'utf8',
+      env: { ...process.env, ...KEYS, SVC_DATABASE_URL: database.url },
+    });
+    const { data } = JSON.parse(output) as { data: { findings: Finding[] } };
+    expect(data.findings.find(({ id }) => id === 'open-files')).toMatchObject({
+      level: 'warning',
+      says: 'at most 1024 open files, and each connection is one',
+      repair: expect.stringContaining('LimitNOFILE'),
+    });
+  });
+
+  /** The administrator's sessions find this function before the one that PostgreSQL has under its name. */
+  async function withFunction(definition: string, work: () => Promise<void>): Promise<void> {
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    const set = `alter role current_user in database ${admin.escapeIdentifier(database.name)}`;
+    try {
+      await admin.query(`create schema planted; create function planted.${definition};
+        ${set} set search_path = planted, pg_catalog, public`);
+      await work();
+    } finally {
+      await admin.query(`${set} reset search_path; drop schema planted cascade`);
+      await admin.end();
+    }
+  }
+
+  test('a database on another machine, without TLS', async () => {
+    await withFunction("inet_client_addr() returns inet return '192.0.2.1'::inet", async () => {
+      expect((await findings()).get('database')).toMatchObject({
+        level: 'warning',
+        says: expect.stringMatching(/, without encryption$/),
+        repair: expect.stringContaining('sslmode=require'),
+      });
+    });
+  });
+
+  test('indexes that were made with another version of the collation', async () => {
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    const record = (version: string | null): Promise<unknown> =>
+      admin.query('update pg_database set datcollversion = $1 where datname = $2', [version, database.name]);
+    const { rows } = await admin.query<{ version: string | null }>(
+      'select datcollversion as version from pg_database where datname = $1',
+      [database.name],
+    );
+    try {
+      await record('0.1');
+      // Not every locale that PostgreSQL was made with has versions.
+      const actual = "pg_database_collation_actual_version(oid) returns text return '0.2'";
+      await withFunction(actual, async () => {
+        expect((await findings()).get('database')).toMatchObject({
+          level: 'warning',
+          says: expect.stringContaining('its collation is another version'),
+          repair: expect.stringContaining('REFRESH COLLATION VERSION'),
+        });
+      });
+    } finally {
+      await record(rows[0]?.version ?? null);
+      await admin.end();
+    }
   });
 
   test('no file at all', async () => {

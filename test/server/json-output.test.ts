@@ -40,8 +40,8 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'svc-json-output-'));
   writeFileSync(join(folder, 'svc.yaml'), YAML);
   database = await createDatabase();
-  for (const [name, value] of Object.entries({ ...ENV, SVC_DATABASE_URL: database.url }))
-    vi.stubEnv(name, value);
+  const places = { SVC_DATABASE_URL: database.url, SVC_BACKUP_TARGET: join(folder, 'backups') };
+  for (const [name, value] of Object.entries({ ...ENV, ...places })) vi.stubEnv(name, value);
 });
 afterAll(async () => {
   vi.unstubAllEnvs();
@@ -116,6 +116,10 @@ describe('in their order', () => {
     ['functions list', 0, { functions: [{ name: 'hello', auth_required: false }] }],
     ['explain PGRST205', 0, { codes: [{ status: '404' }] }],
     ['doctor', 0, { findings: expect.arrayContaining([expect.objectContaining({ id: 'database' })]) }],
+    ['backup', 0, { copied: 0, pruned: null, backup: { rows: expect.any(Number), files: 0, missing: [] } }],
+    ['backup list', 0, { backups: [{ postgres: expect.any(Number), recipients: [] }] }],
+    ['backup verify', 0, { restored: false, backup: { id: expect.any(String) } }],
+    ['backup prune --keep 7d', 0, { removed: [], kept: [expect.any(String)], busy: false }],
     [
       'migrate rename tags.title name',
       0,
@@ -139,6 +143,9 @@ describe('what fails', () => {
     [['init', '.'], 2, 'command_failed'],
     [['keys', 'revoke', 'nobody'], 78, 'no_such_key'],
     [['config', 'status'], 1, 'command_failed'],
+    [['backup', 'verify', 'not-one-of-them'], 1, 'no_backup'],
+    [['restore'], 1, 'restore_not_empty'],
+    [['clone', '--to', 'nowhere'], 2, 'command_failed'],
     [['migrate', 'down', '99'], 3, 'command_failed'],
   ])('%j', async (words, exitCode, code) => {
     const named = words.map((word) => (word === '.' ? folder : word));

@@ -1,7 +1,9 @@
 // `svc backup`: the database and the stored files at one moment, into a folder or a bucket.
+import { basename } from 'node:path';
 import { Command, Option } from 'commander';
+import { z } from 'zod';
 import { makeBackup } from '../../backup/backup.ts';
-import { folderOf, listBackups, type Manifest, readManifest } from '../../backup/manifest.ts';
+import { folderOf, listBackups, readManifest } from '../../backup/manifest.ts';
 import { parseKeep } from '../../backup/keep.ts';
 import { sealFor } from '../../backup/seal.ts';
 import { recordBackup, recordVerified } from '../../backup/ledger.ts';
@@ -17,11 +19,32 @@ import { verifyLocation } from '../../storage/backend/location.ts';
 import { requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
-import { asJson } from '../report/json-report.ts';
+import { type Findings, reporting } from '../report/reporting.ts';
 import { loadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
-import { describe, targetOf } from './place.ts';
+import { targetOf } from './place.ts';
 import { rehearse } from './rehearse.ts';
+import { describe, SUMMARY, summaryOf } from './summary.ts';
+
+const PRUNED = z.strictObject({
+  removed: z.array(z.string()),
+  kept: z.array(z.string()),
+  files: z.int().describe('stored files that no backup names any more'),
+  bytes: z.int().describe('of those'),
+  busy: z.boolean().describe('a backup was being made: stored files stay until the next time'),
+});
+const MADE = z.strictObject({
+  target: z.string(),
+  backup: SUMMARY,
+  copied: z.int().describe('stored files that the target did not have yet'),
+  pruned: PRUNED.nullable().describe('null without --keep'),
+});
+const LISTED = z.strictObject({ target: z.string(), backups: z.array(SUMMARY).describe('oldest first') });
+const VERIFIED = z.strictObject({
+  target: z.string(),
+  backup: SUMMARY,
+  restored: z.boolean().describe('also into a database, with --restore'),
+});
 
 type Options = {
   config?: string;
@@ -34,7 +57,6 @@ type Options = {
   keep?: string;
   encryptTo: readonly string[];
   dryRun?: boolean;
-  json?: boolean;
 };
 
 type VerifyOptions = Options & { readonly restore?: boolean; readonly identity?: string };
@@ -62,55 +84,47 @@ export function backupCommand(terminal: Terminal): Command {
     )
     .option('--verify', 'then read it, and compare every byte with what was written')
     .option('--keep <periods>', 'then remove older ones, as prune does: 7d,4w,12m')
-    .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       '\nExample:\n  svc backup --to /var/backups/svc\n\nIt runs pg_dump where that is of the version of the server or newer; without it svc saves what svc.yaml declares. Secrets of the environment are not in it: keep SVC_SECRET_KEY elsewhere.',
-    )
-    .action(async (options: Options) => await backup(options, terminal));
-  command
+    );
+  reporting(command, terminal, MADE, async (out, options: Options) => await backup(options, out));
+  const list = command
     .command('list')
     .description('name the backups that are kept, oldest first')
-    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
-    .option('--json', 'print them as JSON')
-    .action(async (own: Options, { parent }: Command) => {
-      const options = { ...parent?.opts<Options>(), ...own };
-      const target = await targetOf(options, process.env);
-      const found: Array<{ readonly id: string; readonly manifest: Manifest }> = [];
-      for (const id of await listBackups(target))
-        found.push({ id, manifest: await readManifest(target, folderOf(id)) });
+    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET');
+  reporting(list, terminal, LISTED, async (out, own: Options, { parent }: Command) => {
+    const target = await targetOf({ ...parent?.opts<Options>(), ...own }, process.env);
+    try {
+      const backups: Array<z.infer<typeof SUMMARY>> = [];
+      for (const id of await listBackups(target)) {
+        const manifest = await readManifest(target, folderOf(id));
+        backups.push(summaryOf(id, manifest));
+        out.print(`${id}  ${describe(manifest)}`);
+      }
+      if (backups.length === 0) out.print(`no whole backup in ${target.name}`);
+      return { data: { target: target.name, backups } };
+    } finally {
       target.close();
-      if (options.json)
-        terminal.print(
-          JSON.stringify(
-            found.map(({ id, manifest }) => ({ id, ...manifest, rows: undefined })),
-            null,
-            2,
-          ),
-        );
-      else if (found.length === 0) terminal.print(`no whole backup in ${target.name}`);
-      else terminal.print(found.map(({ id, manifest }) => `${id}  ${describe(manifest)}`).join('\n'));
-    });
-  command
+    }
+  });
+  const prune = command
     .command('prune')
     .description('remove old backups, and the stored files that no other one names')
     .option('--keep <periods>', 'the newest of the last days, weeks, months: 7d,4w,12m')
     .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
-    .option('--dry-run', 'say what would go, and remove nothing')
-    .option('--json', 'print the result as JSON')
-    .action(async (own: Options, { parent }: Command) => {
-      const options = { ...parent?.opts<Options>(), ...own };
-      const { keep } = options;
-      if (keep === undefined)
-        throw failure(EXIT.misuse, 'it is not said which backups stay', 'Say for example --keep 7d,4w,12m.');
-      const find = async (): Promise<Pruned> => {
-        const target = await targetOf(options, process.env);
-        return await pruneBackups(target, parseKeep(keep), options).finally(() => target.close());
-      };
-      if (options.json) return await asJson('backup prune', terminal, async () => ({ data: await find() }));
-      terminal.print(describePruned(await find(), options.dryRun));
-    });
-  command
+    .option('--dry-run', 'say what would go, and remove nothing');
+  reporting(prune, terminal, PRUNED, async (out, own: Options, { parent }: Command) => {
+    const options = { ...parent?.opts<Options>(), ...own };
+    const { keep } = options;
+    if (keep === undefined)
+      throw failure(EXIT.misuse, 'it is not said which backups stay', 'Say for example --keep 7d,4w,12m.');
+    const target = await targetOf(options, process.env);
+    const pruned = await pruneBackups(target, parseKeep(keep), options).finally(() => target.close());
+    out.print(describePruned(pruned, options.dryRun));
+    return { data: forPrograms(pruned) };
+  });
+  const verify = command
     .command('verify')
     .description('read every byte of a backup and compare it with what was written')
     .argument('[id]', 'which one; the newest when absent')
@@ -119,22 +133,33 @@ export function backupCommand(terminal: Terminal): Command {
     .option(
       '--identity <file>',
       'with --restore, private keys of age for a backup that is encrypted; SVC_BACKUP_IDENTITY_FILE',
-    )
-    .action(async (id: string | undefined, own: VerifyOptions, { parent }: Command) => {
+    );
+  reporting(
+    verify,
+    terminal,
+    VERIFIED,
+    async (out, named: string | undefined, own: VerifyOptions, { parent }: Command) => {
       const options = { ...parent?.opts<Options>(), ...own };
-      const project = options.restore === true ? await loadServed(options, terminal) : undefined;
+      const project = options.restore === true ? await loadServed(options, out) : undefined;
       const target = await targetOf(options, project?.env ?? process.env);
       try {
-        const folder = await chooseBackup(target, id);
+        const folder = await chooseBackup(target, named);
         const manifest = await verifyBackup(target, folder);
         if (project) await rehearse({ target, folder, identity: options.identity, project });
         const found = project ? 'is whole, and was restored' : 'is whole';
-        terminal.print(`${target.name}/${folder} ${found}: ${describe(manifest)}`);
+        out.print(`${target.name}/${folder} ${found}: ${describe(manifest)}`);
+        const backup = summaryOf(basename(folder), manifest);
+        return { data: { target: target.name, backup, restored: project !== undefined } };
       } finally {
         target.close();
       }
-    });
+    },
+  );
   return command;
+}
+
+function forPrograms({ removed, kept, files, bytes, busy }: Pruned): z.input<typeof PRUNED> {
+  return { removed: [...removed], kept: [...kept], files, bytes, busy };
 }
 
 function describePruned({ removed, kept, files, bytes, busy }: Pruned, dryRun = false): string {
@@ -149,7 +174,7 @@ function describePruned({ removed, kept, files, bytes, busy }: Pruned, dryRun = 
   ].join('\n');
 }
 
-async function backup(options: Options, terminal: Terminal): Promise<void> {
+async function backup(options: Options, terminal: Terminal): Promise<Findings<z.input<typeof MADE>>> {
   const keep = options.keep === undefined ? undefined : parseKeep(options.keep);
   const { config, env, directory } = await loadServed(options, terminal);
   const seal = await sealFor(
@@ -196,17 +221,14 @@ async function backup(options: Options, terminal: Terminal): Promise<void> {
     },
   ).finally(() => backend.close());
   const { id, manifest, copied } = result;
-  const folder = `${target.name}/${result.folder}`;
   const pruned = keep === undefined ? undefined : await pruneBackups(target, keep);
   target.close();
-  if (options.json) {
-    terminal.print(JSON.stringify({ id, folder, copied, ...manifest, rows: undefined }, null, 2));
-    return;
-  }
   terminal.print(`${id}  ${describe(manifest)}, ${copied} of the files new here`);
-  for (const one of manifest.beside) terminal.printError(`not saved without pg_dump: ${one}\n`);
-  for (const path of manifest.blobs.missing) terminal.printError(`without its bytes: ${path}\n`);
+  for (const one of manifest.beside) terminal.print(`not saved without pg_dump: ${one}`);
+  for (const path of manifest.blobs.missing) terminal.print(`without its bytes: ${path}`);
   if (pruned !== undefined) terminal.print(describePruned(pruned));
+  const data = { target: target.name, backup: summaryOf(id, manifest), copied };
+  return { data: { ...data, pruned: pruned === undefined ? null : forPrograms(pruned) } };
 }
 
 function recipientsOf(text = ''): readonly string[] {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { z } from 'zod';
 import { copyFiles, type FilesOfBackup, type StoredFile, storedFiles } from '../../backup/clone/files.ts';
 import { type CloneChoice, loadClone, saveForClone } from '../../backup/clone/clone.ts';
 import { parseMask, withSchema } from '../../backup/clone/masks.ts';
@@ -25,7 +26,7 @@ import { confirm } from '../database/confirm.ts';
 import { EXIT, failure } from '../exit.ts';
 import { asOwner } from '../migrate/database.ts';
 import { loadProject, type Project } from '../project.ts';
-import { asJson } from '../report/json-report.ts';
+import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { writeCloneNote } from './clone-note.ts';
 import { targetOf } from './place.ts';
@@ -42,8 +43,16 @@ type Options = {
   blobs: boolean;
   publicBlobs?: boolean;
   unmasked?: boolean;
-  json?: boolean;
 };
+
+const CLONED = z.strictObject({
+  source: z.string(),
+  masked: z.array(z.string()).describe('what it was asked to hide'),
+  rows: z.int(),
+  users: z.int(),
+  files: z.int(),
+  kept: z.string().nullable().describe('where the former development database is; null when there was none'),
+});
 
 /** It is read, and gone afterwards. */
 const AS_IT_WAS = { keepMail: true, sweepAfterMs: 0 };
@@ -51,7 +60,7 @@ const IS_URL = /^postgres(?:ql)?:\/\//;
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
 export function cloneCommand(terminal: Terminal): Command {
-  return new Command('clone')
+  const command = new Command('clone')
     .description('make a database for development out of a backup or another database, without its secrets')
     .option('-c, --config <file>', 'the configuration file')
     .option('--from <source>', 'where backups are, <place>#<id>, or postgres://…; SVC_CLONE_FROM')
@@ -66,32 +75,19 @@ export function cloneCommand(terminal: Terminal): Command {
     .option('--no-blobs', 'without stored files')
     .option('--public-blobs', 'only stored files of public buckets')
     .option('--unmasked', 'nothing needs to be masked')
-    .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
       "\nExample:\n  svc clone --from /var/backups/svc --mask auth.users.email=email --mask orders.note=text --keep-users '*@example.com'\n\nSessions, tokens, signing keys, second factors and waiting mail are never cloned. The database of svc dev that was there is kept once, as .svc/postgres.before-clone.",
-    )
-    .action(async (options: Options) => {
-      if (options.json)
-        return await asJson('clone', terminal, async () => ({ data: await clone(options, terminal) }));
-      const { source, rows, users, files, kept } = await clone(options, terminal);
-      terminal.print(`cloned ${source}: ${rows} rows, ${users} users, ${files} files`);
-      if (kept !== null) terminal.print(`The former database is ${kept}, until the next clone.`);
-    });
+    );
+  return reporting(command, terminal, CLONED, async (out, options: Options) => {
+    const data = await clone(options, out);
+    out.print(`cloned ${data.source}: ${data.rows} rows, ${data.users} users, ${data.files} files`);
+    if (data.kept !== null) out.print(`The former database is ${data.kept}, until the next clone.`);
+    return { data };
+  });
 }
 
-type Cloned = {
-  readonly source: string;
-  /** What it was asked to hide. */
-  readonly masked: readonly string[];
-  readonly rows: number;
-  readonly users: number;
-  readonly files: number;
-  /** Where the former development database is; null when there was none. */
-  readonly kept: string | null;
-};
-
-async function clone(options: Options, terminal: Terminal): Promise<Cloned> {
+async function clone(options: Options, terminal: Terminal): Promise<z.input<typeof CLONED>> {
   const project = await loadProject({ ...options, mode: 'development' }, terminal);
   const from = options.from ?? project.env['SVC_CLONE_FROM'] ?? '';
   if (from === '')

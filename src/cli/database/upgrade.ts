@@ -22,7 +22,7 @@ import {
 import { environmentSecrets } from '../../identity/keyring.ts';
 import { silentLog } from '../../log/log.ts';
 import { oneAddress } from '../../postgres/address/database-addresses.ts';
-import { describe } from '../backup/place.ts';
+import { describe } from '../backup/summary.ts';
 import { restoreInto } from '../backup/restore-into.ts';
 import { type Environment, requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';

@@ -40,16 +40,24 @@ function plain(text: string): string {
 
 export type Explained = {
   readonly code: string;
+  /** Of the site. */
+  readonly page: string;
   readonly where: string;
   readonly status?: string;
   readonly means: string;
   readonly repair?: string;
 };
 
+/** Codes that differ in capital letters only share one. */
+export function pageOfCode(code: string): string {
+  return `errors/${code.toLowerCase()}`;
+}
+
 export function asObject({ code, where, cells }: Line): Explained {
-  if (cells.length === 1) return { code, where, means: cells[0] ?? '' };
+  const page = pageOfCode(code);
+  if (cells.length === 1) return { code, page, where, means: cells[0] ?? '' };
   const [status = '', means = '', repair = ''] = cells;
-  return { code, where, ...(status === '' ? {} : { status }), means, repair };
+  return { code, page, where, ...(status === '' ? {} : { status }), means, repair };
 }
 
 /** Names of all pages, without `docs/`. */

@@ -12,7 +12,10 @@ async function explain(...args: readonly string[]): Promise<string> {
 
 test.each([
   ['PGRST205', /^PGRST205 {2}Data API: \/rest\/v1, 404\n {2}there is no such table.*\n {2}→ /],
-  ['mig-202', /^MIG-202 .*\n {2}it becomes unique and values occur more than once$/],
+  [
+    'mig-202',
+    /^MIG-202 .*\n {2}it becomes unique and values occur more than once\n\nOn the site: errors\/mig-202$/,
+  ],
   ['IMP-401', /^IMP-401 /],
   ['invalid_credentials', /Auth: \/auth\/v1, 400[\s\S]*Realtime: \/realtime\/v1, 401/],
   ['unknown-key', /svc\.yaml/],
@@ -23,7 +26,9 @@ test.each([
 test('JSON for programs', async () => {
   expect(JSON.parse(await explain('PGRST205', '--json'))).toMatchObject({
     command: 'explain',
-    data: { codes: [{ code: 'PGRST205', status: '404', where: 'Data API: /rest/v1' }] },
+    data: {
+      codes: [{ code: 'PGRST205', page: 'errors/pgrst205', status: '404', where: 'Data API: /rest/v1' }],
+    },
   });
 });
 

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { z } from 'zod';
 import { closest } from '../../lib/closest-word.ts';
-import { asObject, explainedCodes, type Line } from './documentation.ts';
+import { asObject, explainedCodes, type Line, pageOfCode } from './documentation.ts';
 import { EXIT, failure } from '../exit.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
@@ -11,6 +11,7 @@ const EXPLAINED = z.strictObject({
   codes: z.array(
     z.strictObject({
       code: z.string(),
+      page: z.string().describe('of the site of the documentation'),
       where: z.string(),
       status: z.string().optional(),
       means: z.string(),
@@ -35,7 +36,7 @@ export function explainCommand(terminal: Terminal): Command {
         near === undefined ? 'docs/errors.md lists all of them.' : `Did you mean ${near}?`,
       );
     }
-    out.print(found.map((line) => render(line, out)).join('\n\n'));
+    out.print([...found.map((line) => render(line, out)), `On the site: ${pageOfCode(code)}`].join('\n\n'));
     return { data: { codes: found.map(asObject) } };
   });
 }

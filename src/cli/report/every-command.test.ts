@@ -23,12 +23,6 @@ const WITHOUT: Readonly<Record<string, string>> = {
   schema: 'prints a JSON Schema',
   complete: 'prints a script',
   'complete words': 'is asked by that script',
-  backup: 'has a form of its own',
-  'backup list': 'has a form of its own',
-  'backup prune': 'has a form of its own',
-  'backup verify': 'ends with a code',
-  restore: 'has a form of its own',
-  clone: 'has a form of its own',
 };
 
 /** Not those that only have others below them. */
