@@ -641,8 +641,8 @@ test('a table without rls is a warning that names it, and an error when strict',
     { code: 'open-table', severity: 'warning', message: expect.stringMatching(/open/) },
   ]);
   expect(load(text, { strict: true }).ok).toBe(false);
-  for (const rls of ['[]', 'false']) {
-    const closed = load(text.replace('{ fields', `{ rls: ${rls}, fields`), { strict: true });
+  for (const said of ['rls: []', 'rls: false', 'grants: { anon: [], authenticated: [] }']) {
+    const closed = load(text.replace('{ fields', `{ ${said}, fields`), { strict: true });
     expect(closed.ok).toBe(true);
   }
 });

@@ -144,3 +144,38 @@ test('what was made by hand of a declared function is put right', async () => {
     proisstrict: true,
   });
 });
+
+test.each([
+  ['a policy', 'create policy theirs on notes using (twice(id) > 1)'],
+  ['a view', 'create view theirs as select twice(id) from notes'],
+  ['an index', 'create index theirs on notes (twice(id))'],
+  [
+    'a body that the server has read',
+    'create function theirs() returns integer language sql return twice(2)',
+  ],
+])(
+  '%s that is not in the file keeps a function that left it, and nobody may call that',
+  async (_what, theirs) => {
+    const role = `svc_test_caller_${process.pid}`;
+    const file = (rpc: string): string => `
+tables:
+  notes: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] }
+${rpc}`;
+    const declared = file(`rpc:
+  twice: { language: sql, volatility: immutable, execute: [authenticated, ${role}], args: [{ name: n, type: integer, required: true }], returns: { type: integer }, body: select n * 2 }`);
+    await world.sql(`create role ${role}`);
+    try {
+      await world.settle(declared);
+      const rights = `select proacl::text as rights from pg_proc where proname = 'twice'`;
+      const before = await world.sql(rights);
+      await world.sql(theirs);
+      await world.settle(file(''));
+      expect(await world.sql(rights)).toEqual([{ rights: '{svc_owner=X/svc_owner}' }]);
+      await world.settle(declared);
+      expect(await world.sql(rights)).toEqual(before);
+    } finally {
+      await world.empty();
+      await world.sql(`drop role ${role}`);
+    }
+  },
+);

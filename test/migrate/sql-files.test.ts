@@ -258,3 +258,44 @@ test('what only the database finds wrong is told with the place of the statement
     expect.stringMatching(/^sql\/c\.sql:1:\d+ .*idd/),
   ]);
 });
+
+describe('a statement that names what it makes with its schema', () => {
+  const BASE = `
+types: { tone: { enum: [low, high] } }
+tables:
+  notes: { rls: [], fields: [{ name: id, type: integer, primary_key: true }, { name: title, type: text }] }
+rpc:
+  same: { language: sql, volatility: immutable, expose: false, args: [{ name: a, type: integer, required: true }, { name: b, type: integer, required: true }], returns: { type: integer }, body: select a }
+  level: { language: sql, volatility: immutable, expose: false, args: [{ name: a, type: tone, required: true }], returns: { type: integer }, body: select 1 }
+  touch: { language: plpgsql, expose: false, returns: { type: trigger }, body: "begin return new; end" }
+`;
+  test.each([
+    ['an enum', `create type public.mine as enum ('a')`],
+    ['a domain', `create domain public.mine as text`],
+    ['a composite', `create type public.mine as (low integer)`],
+    ['a range', `create type public.mine as range (subtype = time)`],
+    ['a function', `create function public.mine() returns integer language sql as 'select 1'`],
+    ['a procedure', `create procedure public.mine() language sql as 'select 1'`],
+    [
+      'a trigger',
+      `create trigger mine before update on public.notes for each row execute function public.touch()`,
+    ],
+    ['a view', `create view public.mine as select id from public.notes`],
+    ['a materialized view', `create materialized view public.mine as select id from public.notes`],
+    ['a sequence', `create sequence public.mine`],
+    ['an aggregate', `create aggregate public.mine(integer) (sfunc = public.same, stype = integer)`],
+    [
+      'an operator',
+      `create operator public.=== (function = public.same, leftarg = integer, rightarg = integer)`,
+    ],
+    ['a cast', `create cast (public.tone as integer) with function public.level(public.tone)`],
+    ['a rule', `create rule mine as on delete to public.notes where old.id > 9 do instead nothing`],
+    ['statistics', `create statistics public.mine on id, title from public.notes`],
+    ['a collation', `create collation public.mine (provider = icu, locale = 'de')`],
+    ['a dictionary', `create text search dictionary public.mine (template = simple)`],
+    ['a configuration', `create text search configuration public.mine (parser = default)`],
+  ])('%s, makes it there', async (_kind, statement) => {
+    await applied(one([statement]), BASE);
+    await expect(world.sql(statement)).rejects.toThrow(/already exists|duplicate key/);
+  });
+});

@@ -81,9 +81,15 @@ export function migrateCommand(terminal: Terminal): Command {
       .option('--schema <schema...>', 'schemas to read', ['public'])
       .option('--table <glob>', 'only tables that match, `*` for any text')
       .option('--out <file>', 'write to this file instead of the terminal')
-      .option('--force', 'write over the file that is there'),
+      .option('--force', 'write over the file that is there')
+      .option('--split', 'a file for each table, beside the one of --out, which includes them')
+      .option(
+        '--report <file>',
+        'write what the file says, what it cannot say and what to decide, as Markdown',
+      )
+      .option('--strict', 'exit code 2 where something is not in the file'),
     terminal,
-    results.PULLED,
+    results.ADOPTED,
     (out, options: PullOptions) => pull(options, out),
   );
   reporting(

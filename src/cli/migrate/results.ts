@@ -104,5 +104,13 @@ export const RENAMED = z.strictObject({ path: z.string(), name: z.string(), file
 /** `file` is null where it was printed. */
 export const PULLED = z.strictObject({ file: z.string().nullable(), text: z.string(), written: z.boolean() });
 
+/** `text` is the root file; `files` are all that were written. `left`: what the file cannot say. */
+export const ADOPTED = PULLED.extend({
+  files: z.array(z.string()),
+  left: z.array(z.string()).readonly(),
+  decide: z.array(z.string()).readonly(),
+  verified: z.boolean(),
+});
+
 export const asJsonProblems = (problems: readonly MigrationProblem[]): JsonProblem[] =>
   problems.map(({ code, message, hint, at }) => ({ code, severity: 'error', message, hint, path: at }));

@@ -33,12 +33,33 @@ type Node = Record<string, unknown>;
 /** What the file has beside the schema, and what is said to be left alone. */
 export type Beside = { readonly storage: Node; readonly realtime: Node; readonly left: readonly string[] };
 
-/** `isTaken`: which tables and views, by `schema.name`. */
+export type PulledFile = {
+  readonly document: Document;
+  /** What the file cannot say, a line each. */
+  readonly left: readonly string[];
+};
+
+const NOTHING_BESIDE: Beside = { storage: {}, realtime: {}, left: [] };
+
+/** The whole file as one text. */
 export function renderPulled(
   live: Live,
   isTaken: (key: string) => boolean,
-  beside: Beside = { storage: {}, realtime: {}, left: [] },
+  beside: Beside = NOTHING_BESIDE,
 ): string {
+  return pulledText(pulledFile(live, isTaken, beside).document);
+}
+
+export function pulledText(document: Document): string {
+  return document.toString({ lineWidth: 0 });
+}
+
+/** `isTaken`: which tables and views, by `schema.name`. */
+export function pulledFile(
+  live: Live,
+  isTaken: (key: string) => boolean,
+  beside: Beside = NOTHING_BESIDE,
+): PulledFile {
   const taken = [...live.tables].filter(([key]) => isTaken(key)).map(([, table]) => table);
   const names = new Set<string>();
   const tables: [string, Node, string[]][] = [];
@@ -105,7 +126,10 @@ export function renderPulled(
   keepReferences(document);
   if (left.length > 0)
     document.comment = ` Not in this file, and left alone:\n${left.map((one) => `   ${one}`).join('\n')}`;
-  return document.toString({ lineWidth: 0 });
+  const ofParts = [...tables, ...views].flatMap(([name, , notes]) =>
+    notes.map((note) => `${note}, of ${name}`),
+  );
+  return { document, left: [...left, ...ofParts] };
 }
 
 function comment(node: YAMLMap, notes: readonly string[]): void {

@@ -4,6 +4,7 @@ import { collationDiffers } from './attributes.ts';
 import type { DesiredColumn } from '../schema/desired.ts';
 import type { LiveColumn } from '../schema/live/live-schema.ts';
 import { isTransient } from '../schema/label.ts';
+import { isClosed } from '../schema/rights/grants.ts';
 import { conversionByText } from '../schema/types.ts';
 import { rebuildKey, type TableDiff } from './table-diff.ts';
 
@@ -49,7 +50,8 @@ function diffDefault(on: OnColumn, again: boolean, changes: Change[]): void {
   const hasDefault = current !== null;
   if (column.serial && liveColumn.serial) {
     if (!sameIdentity(column, liveColumn)) changes.push({ kind: 'set-identity', ...on });
-    else if (!liveColumn.sequenceGranted) changes.push({ kind: 'grant-sequence', ...on });
+    else if (!liveColumn.sequenceGranted && !isClosed(on.table.model.grants))
+      changes.push({ kind: 'grant-sequence', ...on });
     return;
   }
   if (column.serial) {

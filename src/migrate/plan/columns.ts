@@ -6,6 +6,7 @@ import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import { definitionOf, typeOf } from '../schema/sql/column-sql.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { isClosed } from '../schema/rights/grants.ts';
 import {
   alterColumn,
   type ChangeOf,
@@ -102,6 +103,7 @@ function setDefault(
 }
 
 export function grantSequence(steps: StepList, { table, column }: Pick<On, 'table' | 'column'>): void {
+  if (isClosed(table.model.grants)) return;
   steps.add({
     ...onColumn(table, column),
     table: null,

@@ -8,7 +8,7 @@ import { releasedBy } from '../diff/dropped.ts';
 import { looseBody } from '../schema/sql/atomic-body.ts';
 import { bodyLiteral, createCheckedSql, createFunctionSql, routineWord } from '../schema/sql/function-sql.ts';
 import type { LiveFunction } from '../schema/live/live-schema.ts';
-import { API_ROLES } from '../schema/rights/roles.ts';
+import { API_ROLES, PUBLIC } from '../schema/rights/roles.ts';
 import { nameOf } from '../schema/model.ts';
 import { wordsOf } from '../../lib/sql/sql-text.ts';
 import type { Stage } from './step.ts';
@@ -158,8 +158,9 @@ function grantFunction(steps: StepList, fn: DesiredFunction): void {
 function dropFunction(steps: StepList, { live }: ChangeOf<'drop-function'>): void {
   const word = live.isProcedure ? 'procedure' : 'function';
   const name = `${word} ${quoteIdent(live.schema)}.${quoteIdent(live.name)}(${live.argumentTypes.join(', ')})`;
-  // Something the engine does not manage may depend on it: then it is only taken from the API.
-  const body = `begin drop ${name}; exception when dependent_objects_still_exist then revoke all on ${name} from public, anon, authenticated, service_role; end`;
+  // Something the engine does not manage may depend on it: then it is only taken from those who may call it.
+  const callers = [PUBLIC, ...live.callers.filter((role) => role !== PUBLIC).map(quoteIdent)];
+  const body = `begin drop ${name}; exception when dependent_objects_still_exist then revoke all on ${name} from ${callers.join(', ')}; end`;
   steps.add({
     identity: `rpc.${live.name}`,
     sql: `do ${quoteLiteral(body)}`,

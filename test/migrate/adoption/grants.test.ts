@@ -183,6 +183,35 @@ describe('grants that came with the database', () => {
     ]);
   });
 
+  test('none at all close a table without row-level security, also in a new database', async () => {
+    await world.sql(`create table notes (id serial primary key, title text); alter table notes owner to svc_owner;
+      insert into notes (title) values ('kept')`);
+    const attempts = (): Promise<string[]> =>
+      Promise.all(
+        ['anon', 'authenticated', 'service_role'].flatMap((role) =>
+          [
+            'select from notes',
+            `insert into notes (title) values ('x')`,
+            `update notes set title = 'x'`,
+            'delete from notes',
+            'truncate notes',
+          ].map((statement) => as(role, statement)),
+        ),
+      );
+    const denied = Array.from({ length: 15 }, () => '42501');
+    expect(await attempts()).toEqual(denied);
+    const declared = await pulled(world);
+    expect((await world.plan(declared)).steps).toEqual([]);
+    await world.settle(declared);
+    expect(await attempts()).toEqual(denied);
+    expect(await world.sql('select title from notes')).toEqual([{ title: 'kept' }]);
+    await world.empty();
+    await world.settle(declared);
+    expect(await attempts()).toEqual(denied);
+    await world.settle(declared.replace(/ {4}grants:\n( {6}.*\n)+/, '    rls: []\n'));
+    expect(await as('anon', 'select from notes')).toBe('done');
+  });
+
   test('all of them, as on a Supabase table, are one word', async () => {
     await made('grant all on notes to anon, authenticated, service_role');
     const declared = await pulled(world);

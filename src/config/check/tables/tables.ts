@@ -43,8 +43,9 @@ export function checkTables(context: CheckContext): void {
     checkGrants(context, path, table);
     checkTableTriggers(context, path, table);
     checkPublished(context, path, table);
-    if (table.rls === undefined) reportOpen(context, name);
-    else if (Array.isArray(table.rls)) {
+    if (table.rls === undefined) {
+      if (!isOutOfReach(table)) reportOpen(context, name);
+    } else if (Array.isArray(table.rls)) {
       const columns = new Map(
         table.fields.map(({ name: column, type }, index) => [
           column,
@@ -61,6 +62,11 @@ export function checkTables(context: CheckContext): void {
   );
   checkTypeCycles(context, tables);
   checkPolicyRings(context, tables);
+}
+
+/** Nothing is granted to those who hold a key. */
+function isOutOfReach({ grants = {} }: RawTable): boolean {
+  return ['anon', 'authenticated'].every((role) => grants[role]?.length === 0);
 }
 
 function reportOpen(context: CheckContext, name: string): void {

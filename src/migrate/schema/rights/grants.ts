@@ -38,6 +38,12 @@ export function wantedGrants(declared: Grants | undefined): Grants {
   return { ...DEFAULTS, ...declared };
 }
 
+/** Nobody of the API may touch the table, so that its sequences are for nobody either. */
+export function isClosed(declared: Grants | undefined): boolean {
+  const wanted = wantedGrants(declared);
+  return API_ROLES.every((role) => wanted[role]?.length === 0);
+}
+
 /** What a role has in the database, leaving out columns that are not in `columns`. */
 export function liveGrants(live: LiveTable, role: string, columns: ReadonlySet<string>): readonly string[] {
   const ofColumns = [...live.columns.values()]
@@ -100,10 +106,6 @@ export function grantsSql(table: string, grants: Grants): string {
 
 /** As the file writes it; undefined where every role has what it would have without the key. */
 export function pulledGrants(live: LiveTable): Record<string, unknown> | undefined {
-  // A table that no caller could reach stays closed until the file says who may see it. One with row-level security says
-  // it with `rls`, so that its file has to say the rights as well.
-  if (!live.rowSecurity && live.granted === 'none' && granteesOf(live).every((role) => role === 'public'))
-    return undefined;
   const columns = new Set(live.columns.keys());
   const roles = [...new Set([...API_ROLES, ...granteesOf(live)])].filter((role) => role !== 'public');
   const entries = roles.flatMap((role): [string, unknown][] => {
