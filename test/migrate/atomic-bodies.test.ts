@@ -183,13 +183,13 @@ test('a column that left the file is not shown, and stays', async () => {
 });
 
 test('rows that are returned as a whole outlive a column that leaves the file', async () => {
-  const file = (title: string): string => `
+  const file = (title: string, body = 'select items from items;'): string => `
 tables:
   items:
     rls: []
     fields: [{ name: id, type: bigint, primary_key: true }${title}]
 rpc:
-  rows: { language: sql, atomic: true, volatility: stable, returns: { type: setof items }, body: select items from items; }
+  rows: { language: sql, atomic: true, volatility: stable, returns: { type: setof items }, body: "${body}" }
 `;
   await world.settle(file(', { name: title, type: text }'));
   await world.sql(`insert into items values (1, 'one')`);
@@ -197,6 +197,14 @@ rpc:
   expect(await world.sql('select id from rows()')).toEqual([{ id: '1' }]);
   await world.settle(file(', { name: title, type: text }'));
   expect(await world.sql('select title from rows()')).toEqual([{ title: 'one' }]);
+  const refused = await world.apply(file('', 'select * from items'));
+  expect(refused.kind === 'refused' && refused.problems).toMatchObject([
+    {
+      code: 'MIG-101',
+      at: 'rpc.rows.body',
+      hint: expect.stringContaining('select items from items, without *'),
+    },
+  ]);
 });
 
 test('somebody else’s body that uses a column is named, and nothing changes', async () => {

@@ -82,6 +82,12 @@ test('instances share the file, what it includes and the overlay of the mode as 
   expect(output).toContain('allow_signup: false');
   expect(output).toContain('notes:');
   expect(output).not.toContain('include');
+  const beside = await svc('config', 'pull', 'svc.yaml');
+  expect(beside.output).toContain(
+    'note: in staging, svc.staging.yaml is laid over it and has the last word on providers.email, auth.allow_signup',
+  );
+  expect(beside.output).not.toContain('in production');
+  write('svc.yaml', SVC_YAML.replace(/providers.*\n/, ''));
   expect((await svc('config', 'diff', 'svc.yaml', '--mode', 'staging')).output).toContain('no difference');
   expect((await svc('config', 'diff', 'svc.yaml')).output).toContain('-');
 });

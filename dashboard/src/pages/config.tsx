@@ -148,6 +148,12 @@ function Editor({ file }: { file: ConfigFile }) {
           in them, this page changes {name} only.
         </Text>
       )}
+      {file.overlay !== null && (
+        <Text size="sm" c="dimmed">
+          {file.overlay} is laid over it in the mode that is served, and has the last word on what it says.
+          Nothing here changes it.
+        </Text>
+      )}
       {kept !== undefined && (
         <Stack gap="xs">
           <Group justify="space-between">

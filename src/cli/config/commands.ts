@@ -24,6 +24,7 @@ import { modeOption, type ModeOption } from '../mode-option.ts';
 import { acceptProject, loadProject, readProject, type Project } from '../project.ts';
 import { type Findings, reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
+import { overlaysBeside } from './overlays-beside.ts';
 
 type PrintCommandOptions = ModeOption & PrintOptions;
 
@@ -42,6 +43,8 @@ const PULLED = z.strictObject({
   author: z.string(),
   file: z.string().nullable(),
   text: z.string(),
+  /** Beside the file: what is laid over it in a mode, and the keys that it sets or removes. */
+  overlays: z.array(z.strictObject({ mode: z.string(), overlay: z.string(), keys: z.array(z.string()) })),
 });
 const DIFFERENCE = z.strictObject({
   id: z.string(),
@@ -287,11 +290,16 @@ async function pull(
     const { author, text } = row;
     if (file === '-') {
       terminal.print(text.replace(/\n$/, ''));
-      return { data: { id: row.id, author, file: null, text } };
+      return { data: { id: row.id, author, file: null, text, overlays: [] } };
     }
     await writeFile(file, text);
     terminal.print(`${terminal.style('green', '✓')} ${file} is ${row.id} (${author})`);
-    return { data: { id: row.id, author, file, text } };
+    const overlays = await overlaysBeside(file);
+    for (const { mode, overlay, keys } of overlays)
+      terminal.printError(
+        `note: in ${mode}, ${overlay} is laid over it and has the last word on ${keys.join(', ')}`,
+      );
+    return { data: { id: row.id, author, file, text, overlays } };
   });
 }
 

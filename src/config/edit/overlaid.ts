@@ -30,3 +30,13 @@ export function overlaidChanges(
   );
   return paths.length === 0 ? undefined : { overlay: overlay.name, paths: paths.map(renderPath) };
 }
+
+/** All that the overlay of the source's mode sets or removes; undefined where it has none. */
+export function overlaidKeys(
+  source: Source,
+  { variables }: Pick<LoadOptions, 'variables'>,
+): Overlaid | undefined {
+  const { parts, overlay } = readParts(source);
+  if (!overlay) return undefined;
+  return { overlay: overlay.name, paths: readTree(parts, variables, overlay).changed.map(renderPath) };
+}

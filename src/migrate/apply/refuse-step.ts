@@ -25,6 +25,13 @@ export function refuseStep(step: Step, error: DatabaseError): unknown {
   if (isDatabaseError(error, 'out_of_memory'))
     return refusal('MIG-401', error.message, 'Raise max_locks_per_transaction on the server.');
   if (isDatabaseError(error, 'syntax_error_or_access_rule_violation'))
-    return refusal('MIG-101', text, hint ?? unknownTypeHint(error));
+    return refusal('MIG-101', text, hint ?? unknownTypeHint(error) ?? wholeRowHint(error));
   return error;
+}
+
+/** `*` means the columns of the file, and a row has also those that left it. */
+function wholeRowHint({ message, detail = '' }: DatabaseError): string | null {
+  const rows = /^return type mismatch in function declared to return (?!record$)(\S+)$/.exec(message)?.[1];
+  if (rows === undefined || !detail.includes('returns too few columns')) return null;
+  return `A row of ${rows} has all columns of the database, also those that left the file and are kept. Return it as a whole: select ${rows} from ${rows}, without *.`;
 }

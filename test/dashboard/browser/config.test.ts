@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { dashboardWorld, expectAccessible } from '../../support/browser/browser.ts';
@@ -34,6 +35,28 @@ async function isSeen(page: Page, selector: string): Promise<boolean> {
 }
 
 describe.skipIf(world.skipped)('configuration', () => {
+  test('an overlay that is laid over the file is named', async () => {
+    const overlay = join(dirname(world.project.config), 'svc.development.yaml');
+    writeFileSync(overlay, 'auth: { jwt_expiry: 5m }\n');
+    try {
+      const page = await world.open('/config');
+      const said = page.getByText('svc.development.yaml is laid over it');
+      await expect
+        .poll(
+          async () => {
+            await page.reload();
+            await page.getByLabel('svc.yaml').waitFor();
+            return said.count();
+          },
+          { timeout: 20_000 },
+        )
+        .toBe(1);
+      await expectAccessible(page);
+    } finally {
+      rmSync(overlay);
+    }
+  });
+
   test('a change is shown as a diff and steps, then written with its comments', async () => {
     const before = file();
     const page = await world.open('/config');
