@@ -3,6 +3,7 @@
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chmodSync,
   cpSync,
   existsSync,
   lstatSync,
@@ -23,6 +24,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { hasChromium, launchChromium } from '../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { linesOf } from '../support/documentation/blocks.ts';
 import { OF_THE_MACHINE } from '../support/machine-environment.ts';
 import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
@@ -222,6 +224,32 @@ describe('the package', () => {
     for (const page of pages) expect(read('llms-full.txt')).toContain(read(page).trim());
   });
 
+  test(
+    'in a project of your own it begins as the page says, with a database beside it',
+    async () => {
+      const [server = '', postgres = '', init, dev] = linesOf('docs/package.md', 'npm install svcyaml');
+      // Other users than root run the database.
+      chmodSync(folder, 0o755);
+      const own = makeHome('own');
+      const lines = [
+        server.replace('svcyaml', tarball('svcyaml')),
+        postgres.replace('@svcyaml/postgres', tarball('svcyaml-postgres')),
+        init,
+      ];
+      execFileSync('bash', ['-e', '-c', lines.join('\n')], { cwd: own, env: OF_THE_MACHINE, stdio: 'pipe' });
+      expect(dev).toBe('npx svc dev');
+      const running = await startSvc({
+        command: 'dev',
+        config: join(own, 'svc.yaml'),
+        cwd: own,
+        launcher: join(own, 'node_modules/svcyaml/bin/svc.js'),
+      });
+      expect((await fetch(`${running.url}/ready`)).status).toBe(200);
+      await running.stop();
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+
   test.each(['nodenext', 'bundler'])('gives handlers their types (%s)', (resolution) => {
     const directory = join(home, resolution);
     mkdirSync(directory);
@@ -413,6 +441,11 @@ describe('npm create', () => {
       }
     ).dependencies;
 
+  test('makes a name of the folder that npm takes', () => {
+    create('My App', '--yes', '--no-install');
+    expect(readFileSync(join(folder, 'My App/package.json'), 'utf8')).toContain('"name": "my-app"');
+  });
+
   test('names the packages of the registry, unless those of a release are beside it', () => {
     const elsewhere = join(folder, 'from-the-registry/create-svcyaml');
     cpSync(join(RELEASE, 'create-svcyaml'), elsewhere, { recursive: true });
@@ -514,9 +547,11 @@ describe('npm create', () => {
   test.skipIf(!hasChromium())(
     'a page that works at its first start',
     async () => {
-      create('My App', '--yes', '--no-install');
-      const app = join(folder, 'My App');
-      expect(readFileSync(join(app, 'package.json'), 'utf8')).toContain('"name": "my-app"');
+      const [make = '', enter = '', start] = linesOf('docs/package.md', 'npm create svcyaml my-app');
+      create(...make.replace('npm create svcyaml ', '').split(' '), '--no-install');
+      const app = join(folder, enter.replace('cd ', ''));
+      expect(start).toBe('npm run dev');
+      expect(readFileSync(join(app, 'package.json'), 'utf8')).toContain('"dev": "node dev.js"');
       expect(dependenciesOf(app)['svcyaml']).toBe(tarball('svcyaml'));
       expect(aboutUs(install(app))).toEqual([]);
 

@@ -9,6 +9,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
 import { readNativePackage } from '../../src/embedded-postgres/native-package.ts';
 import { silentLog } from '../../src/log/log.ts';
+import { linesOf } from '../support/documentation/blocks.ts';
 import { LAUNCHER, NODE, runSvc, startSvc } from '../support/svc-process.ts';
 
 const given = process.env['SVC_TEST_POSTGRES'];
@@ -50,8 +51,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
+/** As the page has it. */
+const [, ...words] = (linesOf('docs/development-database.md', 'svc db upgrade')[0] ?? '').split(' ');
 const upgrade = (...args: readonly string[]): ReturnType<typeof runSvc> =>
-  runSvc(['db', 'upgrade', '--config', config, ...args], {});
+  runSvc([...words, '--config', config, ...args], {});
 
 /** An app with a user, a row and a file, on the version that is given. */
 async function usedFormerly(more?: (url: string) => Promise<void>): Promise<void> {

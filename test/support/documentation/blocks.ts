@@ -42,6 +42,13 @@ export function blocksOf(page: string, text = readFileSync(join(ROOT, page), 'ut
   );
 }
 
+/** Lines of the block of a page that begins so. */
+export function linesOf(page: string, begin: string): readonly string[] {
+  const block = blocksOf(page).find(({ code }) => code.startsWith(begin));
+  if (!block) throw new Error(`${page} has no block that begins with ${begin}`);
+  return block.code.trim().split('\n');
+}
+
 /** README, CONTRIBUTING and docs/, without the decisions. */
 export const PAGES: readonly string[] = [
   'README.md',
