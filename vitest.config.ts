@@ -41,6 +41,7 @@ const SLOW = [
   'test/realtime/refused-by-the-server.test.ts',
   'test/realtime/slow-readers.test.ts',
   'test/realtime/switches.test.ts',
+  'test/realtime/synchronous-standby.test.ts',
   'test/realtime/triggers-of-several.test.ts',
   'test/server/deployment-order.test.ts',
   'test/tutorials/from-an-empty-folder.test.ts',
