@@ -306,6 +306,27 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
     );
   });
 
+  test('a transaction that took its keys early and ends late is told of when it ends', async () => {
+    const late = new pg.Client({ connectionString: world.databaseUrl });
+    await late.connect();
+    const one = await listen(await clientOf(ann), { table: 'notes', event: 'INSERT' });
+    const inserting = `insert into notes values ($1, $2, 'late', null)`;
+    await late.query('begin');
+    await late.query(inserting, [700, ann.id]);
+    await admin.query(inserting, [701, ann.id]);
+    await expect.poll(() => events(one)).toEqual([['INSERT', 701]]);
+    await late.query(inserting, [699, ann.id]);
+    await late.query('commit');
+    await late.end();
+    await expect
+      .poll(() => events(one))
+      .toEqual([
+        ['INSERT', 701],
+        ['INSERT', 700],
+        ['INSERT', 699],
+      ]);
+  });
+
   test('what is inserted in the moment of SUBSCRIBED arrives', async () => {
     for (let n = 0; n < 10; n++) {
       const one = await listen(await clientOf(ann), { table: 'notes', event: 'INSERT' });

@@ -73,13 +73,13 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
       .of('postgres_changes')
       .map(({ payload }) => (payload['data'] as { record: { id: number } }).record.id);
 
-  test('policies that wait for a lock: what is missed is given up, and told as a gap', async () => {
-    const socket = await open();
-    const joinRef = await socket.join('notes', ASKED, token);
+  /** What has come waits for a lock of its policies, and the rest is held back. Returns how the lock is let go. */
+  async function holdBack(first: number): Promise<() => Promise<void>> {
     const holder = new pg.Client({ connectionString: world.databaseUrl });
+    holder.on('error', () => {});
     await holder.connect();
     await holder.query('begin; lock table members in access exclusive mode');
-    await admin.query(`insert into notes select n from generate_series(1, ${MANY}) n`);
+    await admin.query(`insert into notes select n from generate_series(${first}, ${first + MANY - 1}) n`);
     // By the second question all of the rest has come, and is held back.
     const asked = new Set<string>();
     await expect
@@ -90,19 +90,58 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
         return asked.size;
       })
       .toBeGreaterThan(1);
+    return async () => {
+      await holder.query('rollback');
+      await holder.end();
+    };
+  }
+
+  test('policies that wait for a lock: what is missed is given up, and told as a gap', async () => {
+    const socket = await open();
+    const joinRef = await socket.join('notes', ASKED, token);
+    const letGo = await holdBack(1);
     putForward();
     // A new slot waits for the holder as well, and a gap is told when it is over.
     const isGivenUp = async (): Promise<boolean> =>
       socket.of('phx_error').length > 0 || (await state()) === 'connecting';
     await expect.poll(isGivenUp).toBe(true);
-    await holder.query('rollback');
-    await holder.end();
+    await letGo();
     await socket.frame(({ event, joinRef: of }) => event === 'phx_error' && of === joinRef);
     await socket.join('notes', ASKED, token);
     await admin.query(`insert into notes values (${MANY + 1})`);
     await expect.poll(() => heard(socket).at(-1)).toBe(MANY + 1);
     expect(heard(socket).length).toBeLessThan(MANY);
   });
+
+  if (source === 'wal')
+    test('a server that would have to keep much of its log for it: given up at once', async () => {
+      const first = 2 * MANY;
+      const socket = await open();
+      const joinRef = await socket.join('notes', ASKED, token);
+      const letGo = await holdBack(first);
+      const slots = async (): Promise<string[]> => {
+        const { rows } = await admin.query<{ name: string }>(`select slot_name::text as name
+          from pg_replication_slots where database = current_database() and confirmed_flush_lsn is not null`);
+        return rows.map(({ name }) => name);
+      };
+      const before = await slots();
+      expect(before).toHaveLength(1);
+      const write = async (megabytes: number): Promise<void> =>
+        void (await admin.query(
+          `select pg_logical_emit_message(false, 'bulk', repeat('x', 1024 * 1024)) from generate_series(1, ${megabytes})`,
+        ));
+      await write(40);
+      await expect.poll(slots).toEqual(before);
+      await write(40);
+      await expect.poll(slots).toEqual([]);
+      await letGo();
+      await socket.frame(({ event, joinRef: of }) => event === 'phx_error' && of === joinRef);
+      await expect.poll(state).toBe('live');
+      await socket.join('notes', ASKED, token);
+      await admin.query(`insert into notes values (${first + MANY})`);
+      await expect.poll(() => heard(socket).at(-1)).toBe(first + MANY);
+      expect(heard(socket).length).toBeLessThan(MANY);
+    });
 
   // Triggers can always be read as soon as the database answers.
   if (source === 'wal')

@@ -240,6 +240,26 @@ test('every payload is an object', async () => {
   }
 });
 
+test('who does not ask for an answer to a broadcast gets none', async () => {
+  const [sender, receiver] = await Promise.all([open(), open()]);
+  const joinRef = await sender.join('quiet', { broadcast: { ack: false } });
+  await receiver.join('quiet');
+  const message = { type: 'broadcast', event: 'x', payload: {} };
+  const ref = sender.push('realtime:quiet', 'broadcast', message, joinRef);
+  await receiver.frame(({ event }) => event === 'broadcast');
+  await sender.settle();
+  expect(sender.frames.filter((frame) => frame.ref === ref)).toEqual([]);
+});
+
+test('who joins with presence is told who is there, be it nobody; who joins without is not', async () => {
+  const socket = await open();
+  await socket.join('empty', { presence: { enabled: true } });
+  await socket.join('uninterested', { presence: { enabled: false } });
+  await socket.settle();
+  const states = socket.of('presence_state').map(({ topic, payload }) => [topic, payload]);
+  expect(states).toEqual([['realtime:empty', {}]]);
+});
+
 test('who tracks without having asked for presence gets the state first, then what changes', async () => {
   const [early, late] = await Promise.all([open(), open()]);
   const earlyRef = await early.join('trackers', { presence: { key: 'early', enabled: true } });

@@ -14,6 +14,10 @@ tables:
     realtime: true
     rls: false
     fields: [{ name: id, type: integer, primary_key: true }]
+  letters:
+    realtime: true
+    rls: [{ operations: [select], to: authenticated, using: "true" }]
+    fields: [{ name: id, type: integer, primary_key: true }]
 `;
 
 let world: BackendWorld;
@@ -188,11 +192,23 @@ test('signing out at one instance ends what the user may hear at the other', asy
   const token = data.session!.access_token;
   const there = await raw(other.url);
   const joinRef = await there.join('mine', { private: true }, token);
-  const open = await there.join('public', {}, token);
+  const inserts = ['rows', 'letters'].map((table) => ({ event: 'INSERT', schema: 'public', table }));
+  const open = await there.join('public', { postgres_changes: inserts }, token);
+  const heard = (): unknown[] =>
+    there.of('postgres_changes').map(({ payload }) => {
+      const { table, record } = payload['data'] as { table: string; record: { id: number } };
+      return `${table} ${record.id}`;
+    });
+  await admin.query('insert into letters values (1)');
+  await expect.poll(heard).toEqual(['letters 1']);
   await client.auth.signOut({ scope: 'global' });
   await there.frame((frame) => frame.event === 'phx_close' && frame.joinRef === joinRef);
   await there.settle();
   expect(there.frames.some((frame) => frame.event === 'phx_close' && frame.joinRef === open)).toBe(false);
+  // What it listens to goes on as well, as nobody in particular.
+  await admin.query('insert into letters values (2)');
+  await admin.query('insert into rows values (100)');
+  await expect.poll(heard).toEqual(['letters 1', 'rows 100']);
   const again = there.push('realtime:mine', 'phx_join', { config: { private: true }, access_token: token });
   expect((await there.reply(again)).response['reason']).toMatch(/^InvalidJWTToken: Session has ended/);
 });

@@ -146,3 +146,32 @@ test('a server that starts says so to sockets, lets them in when it serves, and 
   expect(said).toContain('socket refused');
   expect(said).not.toContain(world.keys.publishable);
 });
+
+test('a server that starts again: clients of the library come back by themselves, and hear again', async () => {
+  world = await startBackendWorld(file('enabled: true'));
+  const port = await freePort();
+  let backend = await startBackend({ ...world.options, port });
+  const client = createClient(backend.url, world.keys.publishable);
+  const statuses: string[] = [];
+  const heard: unknown[] = [];
+  try {
+    client
+      .channel('stays')
+      .on('broadcast', { event: 'word' }, ({ payload }) => heard.push(payload))
+      .subscribe((status: string) => statuses.push(status));
+    await expect.poll(() => statuses).toEqual(['SUBSCRIBED']);
+    const stopped = backend.stop();
+    backend.hurry();
+    await stopped;
+    await expect.poll(() => statuses.at(-1)).toBe('CHANNEL_ERROR');
+    backend = await startBackend({ ...world.options, port });
+    await expect.poll(() => statuses.at(-1)).toBe('SUBSCRIBED');
+    await createClient(backend.url, world.keys.publishable).channel('stays').httpSend('word', { n: 1 });
+    await expect.poll(() => heard).toEqual([{ n: 1 }]);
+  } finally {
+    await client.realtime.disconnect();
+    const stopped = backend.stop();
+    backend.hurry();
+    await stopped;
+  }
+});

@@ -1,5 +1,5 @@
-// A signing key that is withdrawn: what its tokens had opened ends, at every instance. And sockets that were opened with a
-// token in the place of a key.
+// A signing key that is withdrawn: what its tokens had opened ends, at every instance. So does what a token had opened that
+// expires. And sockets that were opened with a token in the place of a key.
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { Keyring } from '../../src/identity/keyring.ts';
@@ -100,6 +100,29 @@ test('closes the channels of its tokens at every instance, and no others', async
   expect(closed).not.toContain(stays);
   // A channel that was given a token of the next key in time stays as well.
   expect(await joinReason(there, 'again', young)).toBeUndefined();
+});
+
+test('a token that expires closes its channels with the reason, and they hear nothing more', async () => {
+  const [socket, witness] = await Promise.all([open(world.url), open(world.url)]);
+  const changes = [{ event: 'INSERT', schema: 'public', table: 'notes' }];
+  await witness.join('witness', { postgres_changes: changes }, await tokenNow());
+  // Clocks may differ by half a minute.
+  const short = await tokenNow({ exp: Math.floor(Date.now() / 1000) - 24 });
+  const joined = await socket.join('short', { private: true, postgres_changes: changes }, short);
+  await admin.query('insert into notes values (11)');
+  await socket.frame(({ event }) => event === 'postgres_changes');
+  await closes(socket, joined);
+  const last = socket.frames.slice(-2);
+  expect(last.map(({ event }) => event)).toEqual(['system', 'phx_close']);
+  expect(last[0]?.payload).toMatchObject({
+    extension: 'system',
+    status: 'error',
+    message: expect.stringMatching(/^Token has expired \d+ seconds ago$/) as string,
+  });
+  await admin.query('insert into notes values (12)');
+  await expect.poll(() => witness.of('postgres_changes').length).toBe(2);
+  await socket.settle();
+  expect(socket.of('postgres_changes')).toHaveLength(1);
 });
 
 test('a channel that took a token of the next key in time goes on', async () => {

@@ -22,6 +22,8 @@ export interface ChangeSource {
   resume(): void;
   /** Gives up what it has not read yet, and begins anew: a gap. */
   drop(why: string): void;
+  /** How much of its log the server keeps because this has not read it yet. */
+  heldBytes(): Promise<bigint>;
   /** Whatever is committed after the call comes with that position or a later one. */
   position(): Promise<bigint>;
   close(): Promise<void>;

@@ -56,6 +56,10 @@ export class ChosenSource implements ChangeSource {
     this.#now?.drop(why);
   }
 
+  async heldBytes(): Promise<bigint> {
+    return (await this.#now?.heldBytes()) ?? 0n;
+  }
+
   async position(): Promise<bigint> {
     return (await this.#now?.position()) ?? 0n;
   }

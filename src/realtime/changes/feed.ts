@@ -30,8 +30,9 @@ const GATHER_MS = 20;
 /** What waits to be worked on; beyond, the server holds back the rest. */
 const MOST_WAITING = 2_000;
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
-/** Falling behind for longer gives up what is missed: the server must not keep its log for us. */
+/** Falling further behind gives up what is missed: the server must not keep its log for us. */
 const BEHIND_MS = 30_000;
+const BEHIND_BYTES = 64n * 1024n * 1024n;
 const JOIN_WAITS_MS = 5_000;
 const AWAY_MS = 30_000;
 const LOOK_EVERY_MS = 1_000;
@@ -480,11 +481,9 @@ export class FeedOfChanges implements Changes {
   }
 
   #look(): void {
-    if (this.#pausedAt !== undefined && performance.now() - this.#pausedAt > BEHIND_MS) {
-      this.#pausedAt = undefined;
-      this.#forgetWaiting();
-      this.#dropped = 'behind';
-      this.#source.drop('clients were more than 30 s behind');
+    if (this.#pausedAt !== undefined) {
+      if (performance.now() - this.#pausedAt > BEHIND_MS) this.#giveUp('clients were more than 30 s behind');
+      else void this.#lookAtLog(this.#pausedAt);
     }
     // An app should know that nothing comes, although the next join has to wait as well.
     if (this.#source.awayMs < AWAY_MS) this.#hasToldAway = false;
@@ -492,6 +491,23 @@ export class FeedOfChanges implements Changes {
       this.#hasToldAway = true;
       this.#tellGap('away');
     }
+  }
+
+  /** A server that writes much keeps much, even for half a minute. */
+  async #lookAtLog(pausedAt: number): Promise<void> {
+    // A database that does not answer writes nothing either.
+    const held = await this.#source.heldBytes().catch(() => 0n);
+    // The answer may come late, when something else is being waited for.
+    if (held > BEHIND_BYTES && this.#pausedAt === pausedAt) {
+      this.#giveUp('clients were more than 64 MB of the write-ahead log behind');
+    }
+  }
+
+  #giveUp(why: string): void {
+    this.#pausedAt = undefined;
+    this.#forgetWaiting();
+    this.#dropped = 'behind';
+    this.#source.drop(why);
   }
 
   #lose(subscription: Subscription): void {

@@ -96,6 +96,11 @@ export class TriggerSource implements ChangeSource {
     this.resume();
   }
 
+  /** Rows wait in a table. */
+  heldBytes(): Promise<bigint> {
+    return Promise.resolve(0n);
+  }
+
   /** With the next look, which is at once. */
   async position(): Promise<bigint> {
     if (this.#state !== 'triggers') throw notReady('Changes of tables cannot be read yet');

@@ -69,6 +69,11 @@ export class WalSource implements ChangeSource {
     this.#end?.(new Error(why));
   }
 
+  /** From the end of the transaction that came last: how large that one is does not count. */
+  async heldBytes(): Promise<bigint> {
+    return this.#transaction ? (await this.position()) - this.#transaction.lsn : 0n;
+  }
+
   /** Where the log ends now. */
   async position(): Promise<bigint> {
     const [row] = await this.#options.context.owner.query<{ lsn: string }>(
@@ -113,6 +118,7 @@ export class WalSource implements ChangeSource {
   async #readOnce(signal: AbortSignal): Promise<void> {
     const { context, settings } = this.#options;
     this.#relations.clear();
+    this.#transaction = undefined;
     const ended = new Promise<Error>((resolve) => {
       this.#end = resolve;
     });

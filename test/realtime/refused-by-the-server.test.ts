@@ -1,0 +1,115 @@
+// A server that does not let its log be read, for want of a right or of a free sender: what svc does meanwhile, what it says
+// of it, and that it goes on by itself once the server does.
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { generateApiKeys } from '../../src/identity/api-key.ts';
+import { migrate } from '../../src/migrate/migrate.ts';
+import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
+import { startBackend, type Backend } from '../../src/server/backend.ts';
+import { collectLog, type LogLine } from '../support/collect-log.ts';
+import { startFreshCluster, type FreshCluster } from '../support/peers/fresh-cluster.ts';
+import { restartServer } from '../support/peers/restart-server.ts';
+import { RawSocket } from './raw-socket.ts';
+
+const TEXT = `
+version: 1
+project: { name: refused }
+tables:
+  notes:
+    realtime: true
+    rls: false
+    fields: [{ name: id, type: integer, primary_key: true }]
+`;
+const ASKED = { postgres_changes: [{ event: 'INSERT', schema: 'public', table: 'notes' }] };
+
+const keys = generateApiKeys();
+let cluster: FreshCluster;
+let server: { stop(): Promise<void> };
+let superuser: pg.Client;
+const backends: Backend[] = [];
+
+beforeAll(async () => {
+  cluster = await startFreshCluster();
+  server = await restartServer(cluster.url, ['wal_level=logical', 'max_wal_senders=1']);
+  superuser = new pg.Client({ connectionString: cluster.url });
+  await superuser.connect();
+});
+
+afterAll(async () => {
+  for (const backend of backends) await stop(backend);
+  await superuser.end();
+  await server.stop();
+  await cluster.stop();
+});
+
+/** `first`: what a superuser does once the roles are there, and before the log is to be read. */
+async function start(first = 'select'): Promise<{ backend: Backend; lines: () => readonly LogLine[] }> {
+  const loaded = loadConfig({ name: 'svc.yaml', directory: '/tmp', text: TEXT }, { variables: {} });
+  if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
+  const { log, lines } = collectLog();
+  const backend = await startBackend({
+    config: loaded.config,
+    database: oneAddress(cluster.url),
+    keys,
+    env: {},
+    host: '127.0.0.1',
+    port: 0,
+    log,
+    dev: false,
+    migrate: async (owner, config) => {
+      await superuser.query(first);
+      await migrate({ owner, config, log });
+    },
+  });
+  backends.push(backend);
+  return { backend, lines };
+}
+
+async function stop(backend: Backend): Promise<void> {
+  const stopped = backend.stop();
+  backend.hurry();
+  await stopped;
+}
+
+const ready = async ({ url: of }: Backend): Promise<unknown> => {
+  const response = await fetch(`${of}/ready`);
+  return [response.status, ((await response.json()) as { realtime?: string }).realtime];
+};
+
+/** A client hears of an insert. */
+async function hears(backend: Backend, id: number): Promise<void> {
+  const socket = await RawSocket.open(backend.url, keys.publishable);
+  await socket.join('notes', ASKED);
+  const writer = new pg.Client({ connectionString: cluster.url });
+  await writer.connect();
+  await writer.query('insert into notes values ($1)', [id]);
+  await writer.end();
+  const { payload } = await socket.frame(({ event }) => event === 'postgres_changes');
+  expect(payload['data']).toMatchObject({ record: { id } });
+  socket.close();
+}
+
+test('without the right changes come by triggers, and the log names the statement that gives it', async () => {
+  const { backend, lines } = await start('alter role svc_owner noreplication');
+  await expect.poll(async () => await ready(backend)).toEqual([200, 'triggers']);
+  expect(JSON.stringify(lines())).toMatch(
+    /read by triggers.*As a superuser: alter role svc_owner replication;/,
+  );
+  await hears(backend, 1);
+  await superuser.query('alter role svc_owner replication');
+  await expect.poll(async () => await ready(backend)).toEqual([200, 'live']);
+  await hears(backend, 2);
+});
+
+test('without a free sender it waits and says so, and is live once one is free', async () => {
+  const { backend, lines } = await start();
+  await expect
+    .poll(() => JSON.stringify(lines()))
+    .toMatch(/all WAL senders .* in use. Raise max_wal_senders/);
+  expect(await ready(backend)).toEqual([200, 'connecting']);
+  const first = backends.shift();
+  if (first) await stop(first);
+  await expect.poll(async () => await ready(backend)).toEqual([200, 'live']);
+  await hears(backend, 3);
+});
