@@ -73,13 +73,18 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
       .of('postgres_changes')
       .map(({ payload }) => (payload['data'] as { record: { id: number } }).record.id);
 
-  /** What has come waits for a lock of its policies, and the rest is held back. Returns how the lock is let go. */
-  async function holdBack(first: number): Promise<() => Promise<void>> {
+  /**
+   * What has come waits for a lock of its policies, and the rest is held back. Returns how the lock is let go. `before`: in
+   * the same transaction.
+   */
+  async function holdBack(first: number, before = ''): Promise<() => Promise<void>> {
     const holder = new pg.Client({ connectionString: world.databaseUrl });
     holder.on('error', () => {});
     await holder.connect();
     await holder.query('begin; lock table members in access exclusive mode');
-    await admin.query(`insert into notes select n from generate_series(${first}, ${first + MANY - 1}) n`);
+    await admin.query(
+      `${before}; insert into notes select n from generate_series(${first}, ${first + MANY - 1}) n`,
+    );
     // By the second question all of the rest has come, and is held back.
     const asked = new Set<string>();
     await expect
@@ -118,21 +123,29 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
       const first = 2 * MANY;
       const socket = await open();
       const joinRef = await socket.join('notes', ASKED, token);
-      const letGo = await holdBack(first);
+      const log = (megabytes: number, isOfTransaction: boolean): string =>
+        `select pg_logical_emit_message(${isOfTransaction}, 'bulk', repeat('x', 1024 * 1024)) from generate_series(1, ${megabytes})`;
       const slots = async (): Promise<string[]> => {
         const { rows } = await admin.query<{ name: string }>(`select slot_name::text as name
           from pg_replication_slots where database = current_database() and confirmed_flush_lsn is not null`);
         return rows.map(({ name }) => name);
       };
+      /** The instance has asked how far behind it is. */
+      const asks = async (): Promise<void> => {
+        const { rows } = await admin.query<{ now: string }>('select clock_timestamp()::text as now');
+        const asking = `select from pg_stat_activity where query_start > $1 and pid <> pg_backend_pid()
+          and datname = current_database() and query like '%pg_current_wal_insert_lsn%'`;
+        await expect.poll(async () => (await admin.query(asking, [rows[0]?.now])).rowCount).not.toBe(0);
+      };
       const before = await slots();
       expect(before).toHaveLength(1);
-      const write = async (megabytes: number): Promise<void> =>
-        void (await admin.query(
-          `select pg_logical_emit_message(false, 'bulk', repeat('x', 1024 * 1024)) from generate_series(1, ${megabytes})`,
-        ));
-      await write(40);
-      await expect.poll(slots).toEqual(before);
-      await write(40);
+      // How large a transaction is does not count: nobody is behind by it.
+      const letGo = await holdBack(first, log(80, true));
+      await asks();
+      await admin.query(log(40, false));
+      await asks();
+      expect(await slots()).toEqual(before);
+      await admin.query(log(40, false));
       await expect.poll(slots).toEqual([]);
       await letGo();
       await socket.frame(({ event, joinRef: of }) => event === 'phx_error' && of === joinRef);
