@@ -69,7 +69,8 @@ describe('svc doctor', () => {
   test('for people: a line each, and what to do below it', async () => {
     const { output } = await run(['doctor'], { SVC_SECRET_KEY: '' });
     expect(output).toMatch(/✗ keys +SVC_SECRET_KEY is not set\n +→ Make a pair with `svc keys`/);
-    expect(output).toMatch(/✓ database +.*PostgreSQL \d+/);
+    // A busy machine is far away.
+    expect(output).toMatch(/[✓!] database +.*PostgreSQL \d+/);
     expect(output).toMatch(/1 error, \d+ warnings?/);
   });
 
