@@ -13,6 +13,7 @@ export async function overlaysBeside(file: string): Promise<OverlayBeside[]> {
   await prepareToRead(source);
   return modesToRead(source).flatMap((mode) => {
     const found = overlaidKeys({ ...source, mode }, { variables: {} });
-    return found === undefined ? [] : [{ mode, overlay: found.overlay, keys: [...found.paths] }];
+    if (found === undefined || found.paths.length === 0) return [];
+    return [{ mode, overlay: found.overlay, keys: [...found.paths] }];
   });
 }
