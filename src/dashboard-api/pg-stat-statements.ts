@@ -1,12 +1,12 @@
 // What `pg_stat_statements` knows of this database and of our roles. Its figures are open to every role, its texts only to
 // the role whose statement it was: each of the callers' roles is therefore asked for its own.
-import { scanSql } from '../lib/sql/sql-text.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { DATABASE_ROLES, type DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { ident, sql, type Sql } from '../postgres/sql.ts';
 import { LOGIN_ROLES } from '../provision/roles.ts';
 import type { ExtensionMissing, StatementFigures, StatementList } from './contract.ts';
 import type { DashboardContext } from './dashboard-context.ts';
+import { withoutStrings } from './without-strings.ts';
 
 type Found = Pick<StatementList, 'since' | 'statements' | 'more'>;
 
@@ -16,7 +16,7 @@ type Place = { readonly schema: string | null; readonly loaded: boolean };
 type Row = Record<string, string | null>;
 
 const MOST = 500;
-const LONGEST_TEXT = 4_000;
+const LONGEST_TEXT = 2_000;
 
 export async function readPgStatStatements(context: DashboardContext): Promise<Found | ExtensionMissing> {
   const [place] = await context.owner.query<Place>(sql`
@@ -101,18 +101,11 @@ function toFigures(row: Row, total: number): StatementFigures {
   const text = row['text'] ?? null;
   return {
     role: row['role'] ?? '',
-    sql: text === null ? null : withoutStrings(text),
+    sql: text === null ? null : withoutStrings(text.length < LONGEST_TEXT ? text : `${text}…`),
     calls,
     meanMs: calls > 0 ? totalMs / calls : 0,
     totalMs,
     share: total > 0 ? totalMs / total : 0,
     rows: Number(row['rows']),
   };
-}
-
-/** PostgreSQL leaves them in what is no query (a password is one), and in a query that it met anew after a reset. */
-export function withoutStrings(text: string): string {
-  const { tokens, fault } = scanSql(text);
-  const shown = tokens.map((token) => (token.kind === 'string' ? "'…'" : token.text)).join('');
-  return fault !== null || text.length >= LONGEST_TEXT ? `${shown}…` : shown;
 }

@@ -24,7 +24,7 @@ export function Page() {
   return (
     <Frame
       title="Statements"
-      description="Where the time of the database goes, by the shape of a statement and the role that ran it. No values are shown."
+      description="Where the time of the database goes. Values are not part of it."
       actions={
         <>
           <SegmentedControl

@@ -1,8 +1,8 @@
 // What statements cost: as PostgreSQL counts it where it has the extension, otherwise as this process does.
-import type { StatementRing } from '../../postgres/pool/statement-ring.ts';
 import type { ExtensionMissing, StatementList } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { readPgStatStatements } from '../pg-stat-statements.ts';
+import { withoutStrings } from '../without-strings.ts';
 import type { DashboardRoutes } from './route.ts';
 
 export const statementsRoutes: DashboardRoutes = (context) => [
@@ -21,17 +21,14 @@ function fromRing({ ring, processes }: DashboardContext, missing: ExtensionMissi
   return {
     source: 'own',
     missing,
-    since: sinceOf(ring),
+    since: ring?.since.toISOString() ?? null,
     process: processes ? process.pid : null,
     statements: shapes
       .map(({ role, text, calls, totalMs, rows }) => {
-        return { role, sql: text, calls, meanMs: totalMs / calls, totalMs, share: totalMs / all, rows };
+        const sql = withoutStrings(text);
+        return { role, sql, calls, meanMs: totalMs / calls, totalMs, share: totalMs / all, rows };
       })
       .sort((a, b) => b.totalMs - a.totalMs),
     more: ring?.left ?? 0,
   };
-}
-
-function sinceOf(ring: StatementRing | undefined): string | null {
-  return ring?.since.toISOString() ?? null;
 }

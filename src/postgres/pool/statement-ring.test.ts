@@ -33,16 +33,8 @@ test('of more than 500 shapes those stay that run again and again', () => {
   expect(ring.shapes.find(({ text }) => text === 'select often')).toMatchObject({ calls: 3_000 });
 });
 
-test('500 shapes that all ran again make room too', () => {
-  const ring = new StatementRing();
-  for (const _round of [1, 2]) for (let n = 0; n < 500; n++) ring.count(run(`${n}`));
-  ring.count(run('new'));
-  expect(ring.shapes).toHaveLength(500);
-  expect(ring.shapes.at(-1)).toMatchObject({ text: 'select new', calls: 1 });
-});
-
 test('a long text is cut', () => {
   const ring = new StatementRing();
   ring.count(run('a', { text: 'x'.repeat(10_000) }));
-  expect(ring.shapes[0]?.text).toHaveLength(4_001);
+  expect(ring.shapes[0]?.text).toHaveLength(2_001);
 });

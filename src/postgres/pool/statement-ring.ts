@@ -1,5 +1,6 @@
 // What the statements of requests cost, by shape, for the dashboard: counted where their time is taken anyway, and kept in
 // the memory of this process. A statement is known by its name, so that counting it again is one look into a map.
+import { Cache } from '../../lib/cache.ts';
 import type { CountedRun, DatabaseRole } from './caller-pool.ts';
 
 /** One text, run as one role. */
@@ -13,54 +14,37 @@ export type StatementShape = {
   readonly rows: number;
 };
 
-type Counted = { -readonly [Key in keyof StatementShape]: StatementShape[Key] } & {
-  /** It ran since the ring last came by. */
-  isRecent: boolean;
-};
+type Counted = { -readonly [Key in keyof StatementShape]: StatementShape[Key] };
 
 const MOST_SHAPES = 500;
-const LONGEST_TEXT = 4_000;
+const LONGEST_TEXT = 2_000;
 
 export class StatementRing {
   readonly since = new Date();
-  /** By name, the one that the ring comes to next first. */
-  readonly #shapes = new Map<string, Counted>();
-  #left = 0;
+  /** By name. Shapes that come once push out others of their kind, not those that run again and again. */
+  readonly #shapes = new Cache<string, Counted>(MOST_SHAPES);
+  #met = 0;
+
+  get shapes(): readonly StatementShape[] {
+    return this.#shapes.values();
+  }
 
   /** How many shapes made room for others. */
   get left(): number {
-    return this.#left;
-  }
-
-  get shapes(): StatementShape[] {
-    return [...this.#shapes.values()];
+    return this.#met - this.#shapes.size;
   }
 
   readonly count = ({ name, role, text, ms, rows }: CountedRun): void => {
     const known = this.#shapes.get(name);
     if (known === undefined) {
-      if (this.#shapes.size >= MOST_SHAPES) this.#makeRoom();
-      this.#shapes.set(name, { role, text: kept(text), calls: 1, totalMs: ms, rows, isRecent: false });
+      this.#met += 1;
+      this.#shapes.set(name, { role, text: kept(text), calls: 1, totalMs: ms, rows });
       return;
     }
     known.calls += 1;
     known.totalMs += ms;
     known.rows += rows;
-    known.isRecent = true;
   };
-
-  /** Leaves the first that did not run again since the ring was here: shapes that come once push out no others. */
-  #makeRoom(): void {
-    for (const [name, shape] of this.#shapes) {
-      this.#shapes.delete(name);
-      if (!shape.isRecent) {
-        this.#left += 1;
-        return;
-      }
-      shape.isRecent = false;
-      this.#shapes.set(name, shape);
-    }
-  }
 }
 
 /** A copy: a slice would hold on to the whole. */
