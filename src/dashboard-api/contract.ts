@@ -360,7 +360,7 @@ export type StatementList = {
   /** Where several processes serve the file: the one that counted, by its pid. Null where there is one, or the extension. */
   process: number | null;
   statements: StatementFigures[];
-  /** Shapes that are not listed. */
+  /** How many are not listed; of svc's own those that made room for others, each time. */
   more: number;
 };
 

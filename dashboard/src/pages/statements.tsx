@@ -72,7 +72,11 @@ function Counted({ list: { source, since, process, more } }: { list: StatementLi
           , since <Ago time={since} />
         </>
       )}
-      .{more > 0 && ` ${formatCount(more)} more are not listed.`}
+      .
+      {more > 0 &&
+        (source === 'own'
+          ? ' Some that ran seldom made room for others.'
+          : ` ${formatCount(more)} more are not listed.`)}
     </Text>
   );
 }

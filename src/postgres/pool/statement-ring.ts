@@ -29,7 +29,7 @@ export class StatementRing {
     return this.#shapes.values();
   }
 
-  /** How many shapes made room for others. */
+  /** How often a shape made room for another. */
   get left(): number {
     return this.#met - this.#shapes.size;
   }
