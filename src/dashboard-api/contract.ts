@@ -372,13 +372,15 @@ export type ExtensionMissing = {
 };
 
 export type StatementFigures = {
+  /** Its own in the list, and the same in the next one; empty without a text. */
+  id: string;
   role: string;
   /** With `$1` where values were; null where the owner may not read it. */
   sql: string | null;
   calls: number;
   meanMs: number;
   totalMs: number;
-  /** Of the time of all statements, listed or not: from 0 to 1. */
+  /** Of the time of all statements that are counted now, listed or not: from 0 to 1. */
   share: number;
   /** That all calls together returned or touched. */
   rows: number;

@@ -83,7 +83,7 @@ async function readAs(
 /** Statements inside functions are in the time of those that called them. */
 function figuresOf(roles: readonly string[], schema: string): Sql {
   return sql`
-    select pg_get_userbyid(s.userid)::text as role,
+    select concat(s.userid, '/' || s.queryid) as id, pg_get_userbyid(s.userid)::text as role,
       case when s.queryid is not null then left(s.query, ${LONGEST_TEXT}::int) end as text,
       s.calls::text as calls, s.total_exec_time::text as total_ms, s.rows::text as rows,
       (sum(s.total_exec_time) over (partition by s.userid))::text as role_ms,
@@ -100,6 +100,7 @@ function toFigures(row: Row, total: number): StatementFigures {
   const totalMs = Number(row['total_ms']);
   const text = row['text'] ?? null;
   return {
+    id: text === null ? '' : (row['id'] ?? ''),
     role: row['role'] ?? '',
     sql: text === null ? null : withoutStrings(text.length < LONGEST_TEXT ? text : `${text}…`),
     calls,

@@ -71,6 +71,8 @@ function expectWhole({ statements }: StatementList): void {
   expect(statements.map(({ totalMs }) => totalMs)).toEqual(
     statements.map(({ totalMs }) => totalMs).sort((a, b) => b - a),
   );
+  const ids = statements.map(({ id }) => id).filter((id) => id !== '');
+  expect(new Set(ids).size).toBe(ids.length);
   for (const { calls, meanMs, totalMs } of statements) expect(meanMs * calls).toBeCloseTo(totalMs, 3);
 }
 

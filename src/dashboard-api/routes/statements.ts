@@ -24,10 +24,16 @@ function fromRing({ ring, processes }: DashboardContext, missing: ExtensionMissi
     since: ring?.since.toISOString() ?? null,
     process: processes ? process.pid : null,
     statements: shapes
-      .map(({ role, text, calls, totalMs, rows }) => {
-        const sql = withoutStrings(text);
-        return { role, sql, calls, meanMs: totalMs / calls, totalMs, share: totalMs / all, rows };
-      })
+      .map(({ name, role, text, calls, totalMs, rows }) => ({
+        id: name,
+        role,
+        sql: withoutStrings(text),
+        calls,
+        meanMs: totalMs / calls,
+        totalMs,
+        share: all > 0 ? totalMs / all : 0,
+        rows,
+      }))
       .sort((a, b) => b.totalMs - a.totalMs),
     more: ring?.left ?? 0,
   };

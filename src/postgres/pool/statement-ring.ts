@@ -5,6 +5,8 @@ import type { CountedRun, DatabaseRole } from './caller-pool.ts';
 
 /** One text, run as one role. */
 export type StatementShape = {
+  /** Of its prepared statement: another text or role has another. */
+  readonly name: string;
   readonly role: DatabaseRole;
   /** Without its values. */
   readonly text: string;
@@ -38,7 +40,7 @@ export class StatementRing {
     const known = this.#shapes.get(name);
     if (known === undefined) {
       this.#met += 1;
-      this.#shapes.set(name, { role, text: kept(text), calls: 1, totalMs: ms, rows });
+      this.#shapes.set(name, { name, role, text: kept(text), calls: 1, totalMs: ms, rows });
       return;
     }
     known.calls += 1;

@@ -45,7 +45,7 @@ export function StatementTable({ statements, order, text }: StatementTableProps)
         </Table.Thead>
         <Table.Tbody>
           {shown.map((statement, at) => (
-            <StatementRow key={`${statement.role} ${statement.sql ?? at}`} statement={statement} />
+            <StatementRow key={statement.id === '' ? at : statement.id} statement={statement} />
           ))}
         </Table.Tbody>
       </Table>
