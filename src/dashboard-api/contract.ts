@@ -350,6 +350,42 @@ export type LogLine = {
   fields: Record<string, unknown>;
 };
 
+/** `GET /statements`: what statements cost the database, those that took the most time together first. */
+export type StatementList = {
+  /** The extension, or what this service counts itself. */
+  source: 'pg_stat_statements' | 'own';
+  /** Why the extension is not read; null where it is. */
+  missing: ExtensionMissing | null;
+  since: string | null;
+  /** Where several processes serve the file: the one that counted, by its pid. Null where there is one, or the extension. */
+  process: number | null;
+  statements: StatementFigures[];
+  /** How many are not listed; of svc's own those that made room for others, each time. */
+  more: number;
+};
+
+export type ExtensionMissing = {
+  /** `not_installed` in this database; `not_loaded` by the server; `unreadable`: PostgreSQL refused. */
+  reason: 'not_installed' | 'not_loaded' | 'unreadable';
+  /** What PostgreSQL said, if it said something. */
+  message: string | null;
+};
+
+export type StatementFigures = {
+  /** Its own in the list, and the same in the next one; empty without a text. */
+  id: string;
+  role: string;
+  /** With `$1` where values were; null where the owner may not read it. */
+  sql: string | null;
+  calls: number;
+  meanMs: number;
+  totalMs: number;
+  /** Of the time of all statements that are counted now, listed or not: from 0 to 1. */
+  share: number;
+  /** That all calls together returned or touched. */
+  rows: number;
+};
+
 export type FunctionSaved = FunctionSource & LoadOutcome;
 
 /** `GET /config`: svc.yaml as written, with `${VAR}` references. */

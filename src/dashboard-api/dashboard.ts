@@ -17,6 +17,7 @@ import { overviewRoutes } from './routes/overview.ts';
 import { realtimeRoutes } from './routes/realtime.ts';
 import { addRoutes, type DashboardRoutes } from './routes/route.ts';
 import { sqlFunctionRoutes } from './routes/sql-functions.ts';
+import { statementsRoutes } from './routes/statements.ts';
 import { tablesRoutes } from './routes/tables.ts';
 import { userRoutes } from './routes/users.ts';
 import { sessionRoutes } from './routes/session.ts';
@@ -40,6 +41,7 @@ const PAGES: readonly DashboardRoutes[] = [
   mailRoutes,
   mailPageRoutes,
   logRoutes,
+  statementsRoutes,
   configRoutes,
 ];
 

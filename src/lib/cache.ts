@@ -14,6 +14,11 @@ export class Cache<K, V> {
     return this.#entries.size;
   }
 
+  /** All of them; looking at them is no use of them. */
+  values(): V[] {
+    return [...this.#entries.values()].map(({ value }) => value);
+  }
+
   get(key: K): V | undefined {
     const entry = this.#entries.get(key);
     if (!entry) return undefined;

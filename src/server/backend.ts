@@ -26,6 +26,7 @@ import type { DatabaseAddresses } from '../postgres/address/database-addresses.t
 import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen } from '../postgres/listen.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
+import { StatementRing } from '../postgres/pool/statement-ring.ts';
 import { newInstanceId, sessionName } from '../postgres/presence.ts';
 import { IMPORT_CHANNEL } from '../provision/import-state.ts';
 import { provision } from '../provision/provision.ts';
@@ -151,6 +152,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const requests = requestConnections(provisioned, config, instance, log);
   await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
+  const ring = options.dashboard && new StatementRing();
   const databases = await openDatabases(
     provisioned,
     requests,
@@ -158,8 +160,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     instance,
     log,
     processes,
-    options.slowMs,
-    metrics?.database,
+    { slowMs: options.slowMs, metrics: metrics?.database, ring },
   );
   const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, keyAliases, verifier, keysReload } = await openIdentity(
@@ -322,6 +323,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   try {
     mounts = createMounts({
       ...options,
+      ring,
       functions,
       realtime,
       storageOwner: databases.storage,

@@ -8,6 +8,7 @@ import { genericPlan } from '../postgres/generic-plan.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
+import type { StatementRing } from '../postgres/pool/statement-ring.ts';
 import { sessionName } from '../postgres/presence.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
 import type { Provisioned } from '../provision/provision.ts';
@@ -77,6 +78,13 @@ export function requestConnections(
   };
 }
 
+/** Who is told of statements that have ended. */
+type Watches = {
+  readonly slowMs?: number | undefined;
+  readonly metrics?: DatabaseMetrics | undefined;
+  readonly ring?: StatementRing | undefined;
+};
+
 export async function openDatabases(
   { owner, authenticator }: Provisioned,
   requests: RequestConnections,
@@ -84,8 +92,7 @@ export async function openDatabases(
   instance: string,
   log: Log,
   processes: number,
-  slowMs?: number,
-  metrics?: DatabaseMetrics,
+  { slowMs, metrics, ring }: Watches = {},
 ): Promise<Databases> {
   const { pool, replicas } = config.database;
   const open = (
@@ -146,6 +153,7 @@ export async function openDatabases(
         metrics.waited(waitedMs);
         metrics.ran(kind, ms, error);
       }),
+    count: ring?.count,
     slow: slow && slowMs !== undefined ? { ms: slowMs, seen: slow.seen } : undefined,
   };
   const callers = new CallerPool({

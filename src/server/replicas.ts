@@ -25,7 +25,7 @@ export type ReplicasOptions = {
   /** Of each pool. */
   readonly limits: Pick<
     CallerPoolOptions,
-    'max' | 'maxReading' | 'minIdle' | 'idleTimeoutMs' | 'queue' | 'slow'
+    'max' | 'maxReading' | 'minIdle' | 'idleTimeoutMs' | 'queue' | 'slow' | 'count'
   >;
   readonly log: Log;
 };

@@ -1,6 +1,6 @@
 // `svc mcp`, spoken to by the protocol's own client library: what it tells of a project, and that nothing an assistant says
 // changes anything.
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
@@ -158,6 +158,26 @@ describe('svc mcp', () => {
       expect(readdirSync(folder).filter((file) => /mcp|cursor|vscode/.test(file))).toEqual([]);
     },
   );
+
+  test('what was asked of the rows is kept beside the file, with how many came back', async () => {
+    const file = join(folder, '.svc', 'mcp.log');
+    const asked = [
+      { sql: `select id from notes where text <> 'kept'`, rows: 2 },
+      { sql: 'select id from notes', as: 'ann@example.com', rows: 1 },
+      { sql: 'delete from notes', error: expect.stringContaining('read-only') as unknown },
+    ];
+    rmSync(file, { force: true });
+    for (const { sql, as } of asked) await call(open, 'query', { sql, ...(as === undefined ? {} : { as }) });
+    const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject(asked);
+    expect(readFileSync(file, 'utf8')).not.toContain('of ann');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    // What is full is put aside.
+    writeFileSync(file, 'x'.repeat(1024 * 1024 + 1));
+    await call(open, 'query', { sql: 'select 1' });
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ sql: 'select 1', rows: 1 });
+    expect(statSync(`${file}.1`).size).toBe(1024 * 1024 + 1);
+  });
 
   test('rows, as the reader and as callers', async () => {
     const count = 'select count(*)::int as n from notes';

@@ -43,6 +43,8 @@ export async function startBackendWorld(
     dashboard?: DashboardOptions;
     baseUrl?: string;
     importPreview?: boolean;
+    /** A PostgreSQL other than that of the run, by its superuser's connection string. */
+    server?: string;
     /** Connection string that the backend uses. */
     through?: (url: string) => string;
     /** Written beside svc.yaml, by path. */
@@ -69,10 +71,14 @@ export async function startBackendWorld(
   if (files.length > 0) writeFileSync(name, yaml);
   const loaded = loadConfig({ name, directory, text: yaml }, { variables: options.env ?? {} });
   if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
-  const template = await templateDatabase('provisioned', async (url) => {
-    await provisionAt(url);
-  });
-  const database = await createDatabase({ template });
+  const { server } = options;
+  const template =
+    server === undefined
+      ? await templateDatabase('provisioned', async (url) => {
+          await provisionAt(url);
+        })
+      : undefined;
+  const database = await createDatabase({ template, server });
   await options.prepare?.(database.url);
   const keys = generateApiKeys();
   const jobs = watchJobs();

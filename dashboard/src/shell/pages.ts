@@ -2,6 +2,7 @@
 import {
   IconApi,
   IconBroadcast,
+  IconChartBar,
   IconDatabase,
   IconFileCode,
   IconFunction,
@@ -68,6 +69,14 @@ export const PAGES: readonly PageEntry[] = [
     icon: IconFunction,
     key: 's',
     load: () => import('../pages/sql-functions.tsx'),
+  },
+  {
+    path: '/statements',
+    name: 'Statements',
+    group: 'Database',
+    icon: IconChartBar,
+    key: 'q',
+    load: () => import('../pages/statements.tsx'),
   },
   {
     path: '/functions',

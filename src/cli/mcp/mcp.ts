@@ -20,6 +20,7 @@ import { readServed, type ReadServed } from '../served-project.ts';
 import type { Terminal } from '../terminal.ts';
 import { explainCode, readPageNamed, searchPages } from './documentation-tools.ts';
 import { installCommand } from './install.ts';
+import { logQuestion } from './question-log.ts';
 import * as tools from './project-tools.ts';
 import { provideResources } from './resources.ts';
 
@@ -84,6 +85,8 @@ async function query(options: Options, statement: string, as: string | undefined
     const caller = as === undefined ? undefined : await callerNamed(as, owner);
     const schemas = config.tables.map(({ schema }) => schema);
     const address = caller ? await provideAsker(addresses) : await provideReader(addresses, owner, schemas);
+    const asked = { sql: statement, as };
+    const directory = now.source.directory ?? process.cwd();
     const answered = await runStatement(statement, {
       address,
       applicationName: 'svc-mcp',
@@ -93,7 +96,11 @@ async function query(options: Options, statement: string, as: string | undefined
       lockTimeoutMs: LOCK_MS,
       limit: MOST_ROWS,
       most: MOST_OF_ROWS,
+    }).catch(async (error: unknown) => {
+      await logQuestion(directory, { ...asked, error: explain(error) });
+      throw error;
     });
+    await logQuestion(directory, { ...asked, rows: answered.rows.length });
     return renderAnswer(answered, 'json');
   });
 }

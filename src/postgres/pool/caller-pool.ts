@@ -9,7 +9,7 @@ import { noteTime, type Cancellable, type Job } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import type { Sharer } from './sharer.ts';
-import { replayCheck, replayError } from '../replicas/replay-check.ts';
+import { replayCheck, replayError, Unreplayed } from '../replicas/replay-check.ts';
 import { type Sql, type SqlValue } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
 import type { WireResult } from '../wire/wire.ts';
@@ -77,11 +77,20 @@ export type SlowRun = {
   readonly traceId: string | undefined;
 };
 
+/** A statement of a caller that has ended. */
+export type CountedRun = Pick<SlowRun, 'role' | 'text' | 'ms'> & {
+  /** Of its prepared statement: stands for role and text. */
+  readonly name: string;
+  readonly rows: number;
+};
+
 export type SlowWatch = { readonly ms: number; readonly seen: (run: SlowRun) => void };
 
 export type CallerPoolOptions = Omit<ConnectionPoolOptions, 'slow' | 'ran'> & {
   /** Told of each batch that has ended; interactive transactions are not timed. */
   readonly ran?: ((kind: 'read' | 'write', waitedMs: number, ms: number, error?: Error) => void) | undefined;
+  /** Told of each batch that has ended, with what it did; interactive transactions are not timed. */
+  readonly count?: ((run: CountedRun) => void) | undefined;
   /** Told of each batch whose statements took that many milliseconds or longer; interactive transactions are not timed. */
   readonly slow?: SlowWatch | undefined;
   /** Told after each write that may remain, however it ended. */
@@ -97,12 +106,18 @@ export class CallerPool {
   readonly #writeSettings = this.#names.settings(WRITE_SETTINGS);
   readonly #readSettings = this.#names.settings([...WRITE_SETTINGS, READ_ONLY]);
 
-  constructor({ onWrite, slow, ran, ...options }: CallerPoolOptions) {
+  constructor({ onWrite, slow, ran, count, ...options }: CallerPoolOptions) {
     this.#onWrite = onWrite;
     this.hasStandIns = options.address.targets.length > 1;
     this.#connections = new ConnectionPool({
       ...options,
-      ran: ran && ((job, waitedMs, ms, error) => ran(job.isRead ? 'read' : 'write', waitedMs, ms, error)),
+      ran:
+        (ran ?? count) &&
+        ((job, waitedMs, ms, error, results) => {
+          ran?.(job.isRead ? 'read' : 'write', waitedMs, ms, error);
+          const run = count && countedRun(job, ms, error, results);
+          if (run) count(run);
+        }),
       slow: slow && {
         ms: slow.ms,
         seen: (job, ms, error, results) => {
@@ -247,23 +262,47 @@ export class CallerPool {
   }
 }
 
-/** Of several statements, the first that is the caller's own. */
+/** Where in the batch the caller's own statement is: of several, the first. */
+function ownStatementAt({ statements }: Job): number {
+  return statements.findIndex(({ isSettings }) => isSettings === true) + 1;
+}
+
+function rowCount(result: WireResult | undefined): number | undefined {
+  const count = /(\d+)$/.exec(result?.tag ?? '')?.[1];
+  return count === undefined ? undefined : Number(count);
+}
+
+function countedRun(
+  job: Job,
+  ms: number,
+  error: Error | undefined,
+  results: readonly WireResult[],
+): CountedRun | undefined {
+  const at = ownStatementAt(job);
+  const statement = job.statements[at];
+  // What a replica did not even begin is run elsewhere.
+  if (at === 0 || !statement || !isCaller(job.sharer) || error instanceof Unreplayed) return undefined;
+  const { role } = job.sharer;
+  const { text, name = statementName(role, text) } = statement;
+  return { name, role, text, ms, rows: error === undefined ? (rowCount(results[at]) ?? 0) : 0 };
+}
+
 function slowRun(
-  { statements, sharer, cancellable }: Job,
+  job: Job,
   ms: number,
   error: Error | undefined,
   results: readonly WireResult[],
 ): SlowRun | undefined {
-  const at = statements.findIndex(({ isSettings }) => isSettings === true) + 1;
+  const { statements, sharer, cancellable } = job;
+  const at = ownStatementAt(job);
   const statement = statements[at];
   if (at === 0 || !statement || !isCaller(sharer)) return undefined;
-  const count = /(\d+)$/.exec(results[at]?.tag ?? '')?.[1];
   return {
     role: sharer.role,
     searchPath: sharer.extra?.find(([name]) => name === 'search_path')?.[1],
     text: statement.text,
     ms,
-    rows: error === undefined && count !== undefined ? Number(count) : undefined,
+    rows: error === undefined ? rowCount(results[at]) : undefined,
     sqlstate: isDatabaseError(error) ? error.code : undefined,
     requestId: cancellable?.id,
     traceId: cancellable?.traceId,

@@ -47,7 +47,13 @@ export type ConnectionPoolOptions = ConnectionsOptions & {
   readonly onNotPrimary?: ((target: string) => void) | undefined;
 };
 
-type OnRan = (job: Job, waitedMs: number, ms: number, error: Error | undefined) => void;
+type OnRan = (
+  job: Job,
+  waitedMs: number,
+  ms: number,
+  error: Error | undefined,
+  results: readonly WireResult[],
+) => void;
 type OnSlow = (job: Job, ms: number, error: Error | undefined, results: readonly WireResult[]) => void;
 
 const CHECK_READS_EVERY_MS = 10;
@@ -353,7 +359,7 @@ export class ConnectionPool {
       if (!(error instanceof Unreplayed)) job.latency.record(ms, isFirst);
       if (!job.isSettled) job.took(ms);
       if (ms >= this.#slowMs) this.#onSlow?.(job, ms, error, results);
-      this.#onRan?.(job, startedAt - job.askedAt, ms, error);
+      this.#onRan?.(job, startedAt - job.askedAt, ms, error, results);
     }
     const next =
       error === undefined || this.#closed ? 'answer' : nextAfter(attempt, error, this.failoverWaitMs);

@@ -12,6 +12,7 @@ const PAGES = [
   ['/tables?table=todos&tab=schema', 'region', 'Columns'],
   ['/policies', 'link', 'todos'],
   ['/policies?table=tips&key=id%3D1', 'region', 'select: allowed'],
+  ['/statements', 'table', 'Statements'],
   ['/sql-functions?function=add_numbers(integer,integer)', 'heading', 'add_numbers'],
 ] as const;
 

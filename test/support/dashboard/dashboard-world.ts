@@ -52,6 +52,8 @@ export async function startDashboardWorld(
     files?: Record<string, string>;
     pageDirectory?: string;
     env?: Record<string, string>;
+    server?: string;
+    prepare?: (url: string) => Promise<void>;
   } = {},
 ): Promise<DashboardWorld> {
   const { mode = 'readwrite', pageDirectory, ...rest } = options;

@@ -3,7 +3,11 @@
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startEmbeddedPostgres } from '../../../src/embedded-postgres/embedded-postgres.ts';
+import pg from 'pg';
+import {
+  startEmbeddedPostgres,
+  type EmbeddedPostgres,
+} from '../../../src/embedded-postgres/embedded-postgres.ts';
 import { readNativePackage } from '../../../src/embedded-postgres/native-package.ts';
 import { silentLog } from '../../../src/log/log.ts';
 
@@ -17,19 +21,25 @@ export type FreshCluster = {
   stop(): Promise<void>;
 };
 
-/** `which`: the version that svc brings with it, whatever SVC_TEST_POSTGRES says. */
-export async function startFreshCluster(which?: 'embedded'): Promise<FreshCluster> {
+/**
+ * `which`: the version that svc brings with it, whatever SVC_TEST_POSTGRES says. `preload`: for
+ * `shared_preload_libraries`, which are read when a server starts.
+ */
+export async function startFreshCluster(which?: 'embedded', preload?: string): Promise<FreshCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
   // Before PostgreSQL 16, initdb changes its directory and returns by path, under another account than root.
   await chmod(folder, 0o755);
   const given = which === 'embedded' ? undefined : process.env['SVC_TEST_POSTGRES'];
   try {
-    const server = await startEmbeddedPostgres({
-      dir: join(folder, '.svc'),
-      log: silentLog,
-      durability: 'throwaway',
-      native: given ? await readNativePackage(given) : undefined,
-    });
+    const native = given ? await readNativePackage(given) : undefined;
+    const start = (): Promise<EmbeddedPostgres> =>
+      startEmbeddedPostgres({ dir: join(folder, '.svc'), log: silentLog, durability: 'throwaway', native });
+    let server = await start();
+    if (preload !== undefined) {
+      await setPreloaded(server.url, preload);
+      await server.stop();
+      server = await start();
+    }
     return {
       url: server.url,
       major: Number.parseInt(server.version, 10),
@@ -42,5 +52,15 @@ export async function startFreshCluster(which?: 'embedded'): Promise<FreshCluste
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     throw error;
+  }
+}
+
+async function setPreloaded(url: string, libraries: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(`alter system set shared_preload_libraries = ${pg.escapeIdentifier(libraries)}`);
+  } finally {
+    await client.end();
   }
 }

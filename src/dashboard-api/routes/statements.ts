@@ -1,0 +1,40 @@
+// What statements cost: as PostgreSQL counts it where it has the extension, otherwise as this process does.
+import type { ExtensionMissing, StatementList } from '../contract.ts';
+import type { DashboardContext } from '../dashboard-context.ts';
+import { readPgStatStatements } from '../pg-stat-statements.ts';
+import { withoutStrings } from '../without-strings.ts';
+import type { DashboardRoutes } from './route.ts';
+
+export const statementsRoutes: DashboardRoutes = (context) => [
+  ['GET', '/statements', 'read', () => list(context)],
+];
+
+async function list(context: DashboardContext): Promise<StatementList> {
+  const found = await readPgStatStatements(context);
+  if ('reason' in found) return fromRing(context, found);
+  return { source: 'pg_stat_statements', missing: null, process: null, ...found };
+}
+
+function fromRing({ ring, processes }: DashboardContext, missing: ExtensionMissing): StatementList {
+  const shapes = ring?.shapes ?? [];
+  const all = shapes.reduce((sum, { totalMs }) => sum + totalMs, 0);
+  return {
+    source: 'own',
+    missing,
+    since: ring?.since.toISOString() ?? null,
+    process: processes ? process.pid : null,
+    statements: shapes
+      .map(({ name, role, text, calls, totalMs, rows }) => ({
+        id: name,
+        role,
+        sql: withoutStrings(text),
+        calls,
+        meanMs: totalMs / calls,
+        totalMs,
+        share: all > 0 ? totalMs / all : 0,
+        rows,
+      }))
+      .sort((a, b) => b.totalMs - a.totalMs),
+    more: ring?.left ?? 0,
+  };
+}
