@@ -72,8 +72,7 @@ export async function runSvc(
   return { code: child.exitCode, output: output() };
 }
 
-/** Starts a command. `output`: everything printed so far, both streams. */
-export function spawnSvc(
+function spawnSvc(
   args: readonly string[],
   options: {
     env?: Readonly<Record<string, string | undefined>> | undefined;
