@@ -13,7 +13,7 @@ import { readSourceKeys } from '../../import/encrypted-value.ts';
 import type { Changes } from '../../import/write-users.ts';
 import { prepare } from '../../import/prepare.ts';
 import { makeReport, readTargetFacts, type Line, type Report } from '../../import/report.ts';
-import { inOneTransaction, readSource } from '../../import/source.ts';
+import { checkSource, inOneTransaction, readSource } from '../../import/source.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { parseAddress } from '../../postgres/address/parse-address.ts';
@@ -237,6 +237,7 @@ async function takeFiles(
   const source = sourceAddress(options, env);
   requireDatabase(env);
   const bytes = bytesOf(options, env);
+  await checkSource(source);
   const { config, directory } = project;
   const { copied, unchanged, removed, missing } = await withOwner(
     env,
@@ -269,6 +270,7 @@ async function onBoth<T>(
   requireDatabase(env);
   const keys = env[KEYS_VARIABLE];
   const sourceKeys = keys ? readSourceKeys(keys, KEYS_VARIABLE) : new Map<string, Buffer>();
+  await checkSource(source);
   return await withOwner(env, process.cwd(), OWNER, async (owner, _admin, { owner: { direct: target } }) => {
     const keyring = await Keyring.open(owner, environmentSecrets(requireKeys(env).secret, env));
     return await work({ source, target, secrets: { sourceKeys, boxes: openBoxes(keyring) } });
