@@ -44,6 +44,7 @@ const FILES = z.strictObject({
   unchanged: z.int(),
   removed: z.int(),
   missing: z.array(z.strictObject({ name: z.string(), why: z.string() })),
+  unproven: z.array(z.string()),
 });
 const CONVERTED = z.strictObject({
   functions: z.array(z.strictObject({ name: z.string(), authRequired: z.boolean() })).readonly(),
@@ -245,18 +246,27 @@ async function takeFiles(
   const bytes = bytesOf(options, env);
   await checkSource(source);
   const { config, directory } = project;
-  const { copied, unchanged, removed, missing } = await withOwner(
+  const { copied, unchanged, removed, missing, unproven } = await withOwner(
     env,
     directory,
     { ...OWNER, max: 8 },
     (owner) => copyFiles({ source, owner, config, bytes }),
   ).finally(() => bytes.close());
   terminal.print(`files: ${copied} copied, ${unchanged} unchanged, ${removed} removed`);
-  const data = { copied, unchanged, removed, missing: [...missing] };
+  if (unproven.length > 0) terminal.print(describeUnproven(unproven));
+  const data = { copied, unchanged, removed, missing: [...missing], unproven: [...unproven] };
   if (missing.length === 0) return { data };
   const lines = missing.map(({ name, why }) => `  ${name}: ${why}`);
   const report = [`${missing.length} files are not here:`, ...lines].join('\n');
   return { data, exitCode: EXIT.problem, report };
+}
+
+function describeUnproven(names: readonly string[]): string {
+  return [
+    `${names.length} of them are compared by their size alone: the source has no checksum, or one of parts whose size is unknown:`,
+    ...names.slice(0, NAMED).map((name) => `  ${name}`),
+    ...(names.length > NAMED ? [`  and ${names.length - NAMED} more`] : []),
+  ].join('\n');
 }
 
 function withSource(name: string, description: string): Command {
