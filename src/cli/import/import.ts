@@ -375,7 +375,7 @@ function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddre
     throw failure(
       EXIT.misuse,
       `${text} is a file; an import reads a running database`,
-      'Restore it into a PostgreSQL of its own and name that. It needs the schemas auth and storage with their rows, which supabase db dump leaves out: pg_dump "$SVC_IMPORT_SOURCE_URL" writes them too.',
+      'Restore it into a PostgreSQL of its own and name that. It needs the schemas auth and storage with their rows, which supabase db dump leaves out: pg_dump "$SVC_IMPORT_SOURCE_URL" writes them too. docs/from-supabase.md has the commands.',
     );
   }
   if (from !== undefined && /:\/\/[^/@]*:[^/@]+@|password\s*=/.test(from)) {
