@@ -110,6 +110,9 @@ test('a source that is not to be had, or is no project, leaves nothing at the ta
   expect(refused.output).toContain('error: The source ');
   expect(refused.output).not.toContain('hush');
   expect(refused.code).toBe(69);
+  const unwritten = await svc('postgres://postgres:12/hush-hush@127.0.0.1:5432/postgres', 'copy');
+  expect(unwritten.output).toMatch(/has an @ in the name of its database\n.*%2F/);
+  expect(unwritten.output).not.toContain('hush');
   const swapped = await svc(target.url, 'copy');
   expect(swapped.output).toContain('is no Supabase project');
   expect(swapped.code).not.toBe(0);

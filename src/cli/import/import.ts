@@ -385,7 +385,16 @@ function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddre
       `Put the whole address into ${SOURCE_VARIABLE}, or the password into PGPASSWORD.`,
     );
   }
-  return parseAddress(text, { name: from === undefined ? SOURCE_VARIABLE : '--from', env });
+  const name = from === undefined ? SOURCE_VARIABLE : '--from';
+  const address = parseAddress(text, { name, env });
+  // The end of a password that has a slash; messages would show it.
+  if (address.database.includes('@'))
+    throw failure(
+      EXIT.misuse,
+      `${name} has an @ in the name of its database`,
+      'In a password @ : / ? # are written %40 %3A %2F %3F %23.',
+    );
+  return address;
 }
 
 async function readReport(source: DatabaseAddress, env: Environment): Promise<Report> {
