@@ -52,7 +52,9 @@ async function requireProject(address: DatabaseAddress, source: Connected): Prom
     'IMP-401',
     500,
     `${address.describe()} is no Supabase project: it has no auth.users and storage.buckets of one`,
-    { hint: 'Use the connection string of the project: Connect → Direct connection or Session pooler.' },
+    {
+      hint: 'Use the connection string of the project: Connect → Direct connection or Session pooler. A restored dump needs the schemas auth and storage with their rows: pg_dump writes them, supabase db dump leaves them out.',
+    },
   );
 }
 
