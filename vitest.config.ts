@@ -29,6 +29,7 @@ const SLOW = [
   'test/backup/under-load.test.ts',
   'test/clients/*.test.ts',
   'test/deploy/*.test.ts',
+  'test/import/killed.test.ts',
   'test/migrate/crash.test.ts',
   'test/migrate/crash-waiting.test.ts',
   'test/migrate/rename-served.test.ts',

@@ -59,13 +59,15 @@ function codeOfWork(code: string): number | undefined {
   return FOUND.test(code) ? EXIT.problem : undefined;
 }
 
+/** The database of svc, or the one that is imported from. */
+const AWAY: ReadonlySet<string> = new Set(['database_unreachable', 'database_read_only', 'IMP-402']);
+
 export function explain(error: unknown): CommandFailure {
   if (error instanceof CommandFailure) return error;
   // A start that was stopped while it waited for its database: what was asked for.
   if (error instanceof Abort && error.reason === 'shutdown') return new CommandFailure(0, '');
   if (error instanceof Problem) {
-    const isAway = error.code === 'database_unreachable' || error.code === 'database_read_only';
-    const code = isAway ? EXIT.unavailable : (codeOfWork(error.code) ?? EXIT.badConfiguration);
+    const code = AWAY.has(error.code) ? EXIT.unavailable : (codeOfWork(error.code) ?? EXIT.badConfiguration);
     return new CommandFailure(code, renderProblem(error), error);
   }
   const database = databaseFailure(error);

@@ -12,6 +12,7 @@ import { moveSequences } from '../postgres/bulk/sequences.ts';
 import { compareSequences } from './compare-sequences.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { identityOf, inOneTransaction, readSource } from './source.ts';
+import { mayNotRead } from './way-to-source.ts';
 import { nameOf, pairTables, readTables, type Pair } from './tables.ts';
 import { stageUsers, type Secrets } from './users.ts';
 import { countChanges, deleteGoneUsers, isChange, writeUsers, type Changes } from './write-users.ts';
@@ -53,7 +54,10 @@ export async function bring(from: Connected, to: Connected, secrets: Secrets): P
     await rememberTables(to, pairs);
     return [...users, ...rows, { kind: 'sequence', added: 0, changed: sequences.length, removed: 0 }];
   } catch (error) {
-    throw isDatabaseError(error, 'integrity_constraint_violation', 'data_exception') ? refused(error) : error;
+    if (isDatabaseError(error, 'integrity_constraint_violation', 'data_exception')) throw refused(error);
+    // At the target, what is written belongs to the one who writes.
+    if (isDatabaseError(error, 'insufficient_privilege')) throw mayNotRead(error.message);
+    throw error;
   }
 }
 
@@ -94,6 +98,7 @@ export async function compareAll(
   const names = new Set(known.map(({ id }) => id));
   const differences: Difference[] = [];
   for (const pair of pairs) {
+    if (pair.foreignOwner !== null) throw belongsToOthers(pair, pair.foreignOwner);
     const difference = await compareRows(source, target, pair);
     if (difference === undefined) continue;
     if (!difference.isEmptyHere && !names.has(nameOf(pair))) {
@@ -109,6 +114,12 @@ export async function compareAll(
     differences.push(difference);
   }
   return differences;
+}
+
+function belongsToOthers(pair: Pair, owner: string): Problem {
+  return new Problem('IMP-403', 500, `The table ${nameOf(pair)} of the target belongs to the role ${owner}`, {
+    hint: 'Drop or rename it there and let svc migrate apply make it from svc.yaml. Nothing of this run was written.',
+  });
 }
 
 async function rememberTables(target: Connected, pairs: readonly Pair[]): Promise<void> {

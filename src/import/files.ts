@@ -1,6 +1,6 @@
 // Files: read from the source, checked, and stored here under their old ids. Each is done by itself, so that a run that was
 // interrupted goes on where it ended.
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
@@ -15,6 +15,7 @@ import { createBackend } from '../storage/storage.ts';
 import { requireOpen } from './copy.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import type { BytesSource, Refusal, WantedFile } from './bytes/bytes-source.ts';
+import { Checksum } from './bytes/checksum.ts';
 import { readSource } from './source.ts';
 
 export type FileOptions = {
@@ -30,6 +31,8 @@ export type FileResult = {
   readonly unchanged: number;
   /** What is not here, by name, and why. */
   readonly missing: ReadonlyArray<{ readonly name: string; readonly why: string }>;
+  /** Of those that were copied, by name: no checksum of the source says what their bytes are. */
+  readonly unproven: readonly string[];
 };
 
 type SourceObject = {
@@ -85,9 +88,15 @@ export async function copyFiles({ source, owner, config, bytes }: FileOptions): 
   await forget(owner, gone);
   const waiting = objects.filter(({ id, digest }) => known.get(id) !== digest).reverse();
   const unchanged = objects.length - waiting.length;
-  const missing = await copyAll(waiting, { owner, backend, bytes });
+  const { missing, unproven } = await copyAll(waiting, { owner, backend, bytes });
   const copied = objects.length - unchanged - missing.length;
-  return { copied, removed: gone.length, unchanged, missing: missing.sort(byName) };
+  return {
+    copied,
+    removed: gone.length,
+    unchanged,
+    missing: missing.sort(byName),
+    unproven: unproven.sort(),
+  };
 }
 
 type Missing = FileResult['missing'][number];
@@ -95,13 +104,19 @@ type Missing = FileResult['missing'][number];
 const byName = (a: Missing, b: Missing): number => (a.name < b.name ? -1 : 1);
 
 /** Takes from the end. What fails for every file ends the run, once those that are under way are done. */
-async function copyAll(waiting: SourceObject[], sides: Sides): Promise<Missing[]> {
+async function copyAll(
+  waiting: SourceObject[],
+  sides: Sides,
+): Promise<{ readonly missing: Missing[]; readonly unproven: string[] }> {
   const missing: Missing[] = [];
+  const unproven: string[] = [];
   const work = async (): Promise<void> => {
     for (let next = waiting.pop(); next; next = waiting.pop()) {
       try {
-        const why = await copyFile(next, sides);
-        if (why !== undefined) missing.push({ name: `${next.bucket_id}/${next.name}`, why });
+        const outcome = await copyFile(next, sides);
+        const name = `${next.bucket_id}/${next.name}`;
+        if (typeof outcome === 'object') missing.push({ name, why: outcome.why });
+        else if (outcome === 'unproven') unproven.push(name);
       } catch (error) {
         waiting.length = 0;
         throw error;
@@ -110,7 +125,7 @@ async function copyAll(waiting: SourceObject[], sides: Sides): Promise<Missing[]
   };
   const workers = await Promise.allSettled(Array.from({ length: AT_ONCE }, work));
   for (const worker of workers) if (worker.status === 'rejected') throw worker.reason;
-  return missing;
+  return { missing, unproven };
 }
 
 /** Objects of the source that have a bucket here and are not as they were last brought. */
@@ -154,19 +169,19 @@ async function forget(owner: OwnerDatabase, ids: readonly string[]): Promise<voi
 
 type Sides = { readonly owner: OwnerDatabase; readonly backend: Backend; readonly bytes: BytesSource };
 
-/** Undefined when the file is here, else why it is not. */
-async function copyFile(object: SourceObject, sides: Sides): Promise<string | undefined> {
-  if (!isObjectPath(object.name)) return 'its name has characters that are not possible here';
-  if (await isTaken(object, sides.owner)) return 'the target has another file of this name';
-  let why = '';
-  for (let attempt = 0; attempt < TRIES; attempt++) {
-    if (attempt > 0) await delay(RETRY_MS * 4 ** (attempt - 1));
+/** How it is known that the bytes are those of the source; or why they are not here. */
+type Outcome = 'equal' | 'unproven' | Refusal;
+
+async function copyFile(object: SourceObject, sides: Sides): Promise<Outcome> {
+  if (!isObjectPath(object.name))
+    return { why: 'its name has characters that are not possible here', isFinal: true };
+  if (await isTaken(object, sides.owner))
+    return { why: 'the target has another file of this name', isFinal: true };
+  for (let attempt = 1; ; attempt++) {
     const outcome = await transfer(object, sides);
-    if (outcome === undefined) return undefined;
-    why = outcome.why;
-    if (outcome.isFinal) break;
+    if (typeof outcome === 'string' || outcome.isFinal || attempt === TRIES) return outcome;
+    await delay(RETRY_MS * 4 ** (attempt - 1));
   }
-  return why;
 }
 
 async function isTaken({ id, bucket_id, name }: SourceObject, owner: OwnerDatabase): Promise<boolean> {
@@ -176,10 +191,7 @@ async function isTaken({ id, bucket_id, name }: SourceObject, owner: OwnerDataba
   return row !== undefined;
 }
 
-async function transfer(
-  object: SourceObject,
-  { owner, backend, bytes: source }: Sides,
-): Promise<Refusal | undefined> {
+async function transfer(object: SourceObject, { owner, backend, bytes: source }: Sides): Promise<Outcome> {
   const address = { bucket: object.bucket_id, name: object.name };
   const version = randomUUID();
   const size = numberOr(object.metadata?.['size'], 0);
@@ -194,14 +206,14 @@ async function transfer(
     throw error;
   });
   if ('why' in body) return await refuse(body);
-  const md5 = createHash('md5');
+  const checksum = new Checksum(object.metadata?.['eTag'], size);
   let bytes = 0;
   let isWhole = false;
   const incoming = inOne(file, body, source);
   async function* counted(): AsyncGenerator<Buffer> {
     for await (const chunk of incoming) {
       const buffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-      md5.update(buffer);
+      checksum.update(buffer);
       bytes += buffer.length;
       yield buffer;
     }
@@ -215,21 +227,14 @@ async function transfer(
     if (isWhole) throw error;
     return failure;
   }
-  const eTag = `"${md5.digest('hex')}"`;
-  const difference = differenceOf(object, bytes, eTag);
-  if (difference !== undefined) return await refuse({ why: difference, isFinal: false });
+  const { tag: eTag, verdict } = checksum.finish();
+  const wanted = numberOr(object.metadata?.['size'], bytes);
+  if (wanted !== bytes)
+    return await refuse({ why: `${bytes} bytes came instead of ${wanted}`, isFinal: false });
+  if (verdict === 'different')
+    return await refuse({ why: 'other bytes came than the checksum says', isFinal: false });
   await commit(object, { owner, version, bytes, eTag });
-  return undefined;
-}
-
-/** The tag is the MD5 of the bytes unless the upload came in parts. */
-function differenceOf({ metadata }: SourceObject, bytes: number, eTag: string): string | undefined {
-  const size = numberOr(metadata?.['size'], bytes);
-  if (size !== bytes) return `${bytes} bytes came instead of ${size}`;
-  const said = metadata?.['eTag'];
-  if (typeof said === 'string' && /^"[0-9a-f]{32}"$/.test(said) && said !== eTag)
-    return 'other bytes came than the checksum says';
-  return undefined;
+  return verdict;
 }
 
 /** What breaks off goes on where it ended, as long as something comes. */

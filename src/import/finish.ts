@@ -4,13 +4,14 @@ import { ident, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { announceImport, readImportState, setImportState } from '../provision/import-state.ts';
 import { bring, compareAll, readPairs, requireOpen, type CopyOptions } from './copy.ts';
+import { readFactors, usersWithoutTheirFactor } from './factors.ts';
 import { countFileDifferences } from './files.ts';
 import { withoutForeignKeys, withoutTriggers } from '../postgres/bulk/quiet-tables.ts';
 import { compareSequences } from './compare-sequences.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { inOneTransaction, readSource } from './source.ts';
 import { nameOf } from './tables.ts';
-import { stageUsers, usersWithoutTheirFactor, type Secrets } from './users.ts';
+import { stageUsers, type Secrets } from './users.ts';
 import { countChanges, isChange, type Changes } from './write-users.ts';
 
 /** Everything that is different here; without findings the import counts as ready for the cut-over. */
@@ -70,7 +71,7 @@ export async function cutOver({
   return await readSource(source, (from) =>
     inOneTransaction(target, 'read write', async (to) => {
       await requireOpen(from, to);
-      const exposed = await usersWithoutTheirFactor(from, secrets);
+      const exposed = usersWithoutTheirFactor(await readFactors(from, secrets.sourceKeys));
       if (exposed.length > 0 && !dropFactors) {
         throw new Problem(
           'IMP-406',

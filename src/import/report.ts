@@ -2,6 +2,8 @@
 // has to decide. Only reads.
 import { raw, sql, ident } from '../postgres/sql.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
+import type { SourceKeys } from './encrypted-value.ts';
+import { factorsLeft, readFactors } from './factors.ts';
 import { ifReadable } from './source.ts';
 import { OPEN_SESSION } from './users.ts';
 import { nameOf, pairTables, readTables, type Table } from './tables.ts';
@@ -34,9 +36,13 @@ export const readTargetFacts = async (target: Connected): Promise<TargetFacts> =
 };
 
 /** `target` is undefined where there is none yet. */
-export async function makeReport(source: Connected, target: TargetFacts | undefined): Promise<Report> {
+export async function makeReport(
+  source: Connected,
+  target: TargetFacts | undefined,
+  keys: SourceKeys,
+): Promise<Report> {
   const parts = [
-    await usersReport(source),
+    await usersReport(source, keys),
     await tablesReport(source, target),
     await filesReport(source, target),
     await otherReport(source),
@@ -104,7 +110,7 @@ const ROWS_OF_AUTH: ReadonlyArray<readonly [table: string, why: string]> = [
   ['flow_state', 'a sign-in that is under way is begun again'],
 ];
 
-async function usersReport(source: Connected): Promise<Report> {
+async function usersReport(source: Connected, keys: SourceKeys): Promise<Report> {
   const moves: Line[] = [];
   const stays: Line[] = [];
   const decide: Line[] = [];
@@ -118,18 +124,18 @@ async function usersReport(source: Connected): Promise<Report> {
   add('moves', 'users', of('users'));
   for (const [column, list, what, why] of USER_FORMS) add(list, what, of(column), why);
   add('moves', 'identities', (await countRows(source, 'auth', 'identities')) ?? 0);
-  const factors = await ifReadable(source, () =>
-    source.query<{ type: string; sealed: boolean; count: number }>(
-      raw(`
-      select factor_type::text as type, coalesce(secret like '{%', false) as sealed, count(*)::float8 as count
-      from auth.mfa_factors where status = 'verified' group by 1, 2 order by 1, 2`),
-    ),
-  );
-  for (const { type, sealed, count } of factors ?? []) {
-    if (type !== 'totp') add('decide', `${type} factors`, count, NO_SUCH_FACTOR);
-    else if (sealed) add('decide', 'encrypted totp factors', count, 'only the key of the source opens them');
-    else add('moves', 'totp factors', count);
-  }
+  const factors = await readFactors(source, keys);
+  const left = factorsLeft(factors);
+  add('moves', 'second factors', factors.length - left.length);
+  for (const why of new Set(left.map((factor) => factor.why)))
+    add(
+      'decide',
+      'second factors',
+      left.filter((factor) => factor.why === why).length,
+      `${why}: a user who has no other signs in with the password alone, and enrols a new one`,
+    );
+  decide.push(...left.slice(0, NAMED).map(({ name }) => ({ what: name, why: 'stays behind' })));
+  add('decide', 'more second factors that stay behind', left.length - NAMED);
   const sessions = await ifReadable(source, () =>
     source.query<{ open: number; other: number }>(
       raw(`
@@ -150,8 +156,8 @@ async function usersReport(source: Connected): Promise<Report> {
   return { moves, stays, decide };
 }
 
-const NO_SUCH_FACTOR =
-  'only authenticator apps are second factors here: a user who has no other would sign in with the password alone';
+/** A list of people that somebody reads. */
+export const NAMED = 20;
 
 // Through JSON, because older projects lack some of the columns.
 const COUNT_USERS = raw(`

@@ -16,6 +16,8 @@ export type Table = {
   /** Estimated by the statistics; -1 before the first. */
   readonly rows: number;
   readonly readable: boolean;
+  /** Of a role that the one who asks may not act for; null where it may. */
+  readonly foreignOwner: string | null;
   readonly columns: readonly Column[];
   /** Of the primary key; empty without one. */
   readonly key: readonly string[];
@@ -50,6 +52,7 @@ export async function readTables(db: Queryable): Promise<Table[]> {
   return await db.query<Table>(sql`
     select n.nspname as schema, c.relname as name, c.reltuples::float8 as rows,
       has_table_privilege(c.oid, 'select') and has_schema_privilege(n.oid, 'usage') as readable,
+      case when not pg_has_role(c.relowner, 'usage') then c.relowner::regrole::text end as "foreignOwner",
       (select coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
           'generated', a.attgenerated <> '',
           'mandatory', a.attnotnull and not a.atthasdef and a.attidentity = '') order by a.attnum), '[]')
@@ -75,6 +78,8 @@ export type Pair = {
   /** Empty when rows cannot be told apart. */
   readonly key: readonly string[];
   readonly rows: number;
+  /** At the target. */
+  readonly foreignOwner: string | null;
 };
 
 export type Pairing = {
@@ -105,7 +110,14 @@ export function pairTables(source: readonly Table[], target: readonly Table[]): 
         left.push({ name: `${name}.${column.name}`, why: 'the target has no such column to write to' });
     }
     const key = other.key.every((column) => columns.includes(column)) ? other.key : [];
-    pairs.push({ schema: table.schema, name: table.name, columns, key, rows: table.rows });
+    pairs.push({
+      schema: table.schema,
+      name: table.name,
+      columns,
+      key,
+      rows: table.rows,
+      foreignOwner: other.foreignOwner,
+    });
   }
   return { pairs, left };
 }

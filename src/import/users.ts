@@ -1,14 +1,13 @@
 // Users with all that belongs to them: read at the source, put into the form of this product, and staged for the
 // comparison with what an earlier run has brought.
 import { createHash, randomBytes } from 'node:crypto';
-import { Secret } from 'otpauth';
 import { hashImportedToken, IMPORTED_COUNTER } from '../auth/sessions/imported-token.ts';
 import { checkImportedHash } from '../auth/users/imported-hash.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import { openValue, type SourceKeys } from './encrypted-value.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
-import { ifReadable } from './source.ts';
+import { openTotpSecret } from './factors.ts';
 
 export type Secrets = {
   readonly sourceKeys: SourceKeys;
@@ -143,9 +142,8 @@ function isVerifiable(hash: string): boolean {
 }
 
 function convertFactor(row: SourceRow, { sourceKeys, boxes }: Context): Converted | undefined {
-  const text = openValue(textOrNull(row['secret']) ?? '{', row.id, sourceKeys);
-  if (text === undefined) return undefined;
-  const plain = Buffer.from(Secret.fromBase32(text).buffer);
+  const plain = openTotpSecret({ id: row.id, secret: textOrNull(row['secret']) }, sourceKeys);
+  if (plain === undefined) return undefined;
   return {
     row: {
       ...pick(row, ['id', 'user_id', 'friendly_name', 'factor_type', 'status']),
@@ -212,26 +210,6 @@ async function stage(target: Connected, kind: UserKind, converted: readonly Conv
     insert into pg_temp.import_stage (kind, id, digest, row)
     select ${kind}, id, digest, row
     from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as t (id text, digest bytea, row jsonb)`);
-}
-
-/** Users who have second factors at the source, none of which moves: here their password alone would be enough. */
-export async function usersWithoutTheirFactor(source: Connected, secrets: Secrets): Promise<string[]> {
-  const rows = await ifReadable(source, () =>
-    source.query<{ row: string }>(
-      raw(
-        `select to_jsonb(f)::text as row from auth.mfa_factors f where status = 'verified' order by user_id`,
-      ),
-    ),
-  );
-  const context: Context = { ...secrets, leftSessions: new Set() };
-  const users = new Map<string, boolean>();
-  for (const { row: text } of rows ?? []) {
-    const row = parse(text);
-    const user = String(row['user_id']);
-    const moves = row['factor_type'] === 'totp' && convertFactor(row, context) !== undefined;
-    users.set(user, moves || users.get(user) === true);
-  }
-  return [...users].filter(([, moves]) => !moves).map(([user]) => user);
 }
 
 /** Metadata may hold numbers that JavaScript cannot: they stay the text that they are. */

@@ -64,7 +64,14 @@ test('an import can be taken out again, until nothing is left of it', async () =
 });
 
 test('nothing is served before the cut-over, and the reason is told', async () => {
-  expect((await svc('copy')).code).toBe(0);
+  await project.query(`
+    insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at, phone)
+    values (gen_random_uuid(), '${IDS.ann}', 'phone', 'verified', now(), now(), '491234')`);
+  const copied = await svc('copy');
+  expect(copied.output).toMatch(
+    /^1 second factors stay behind; .*:\n {2}phone factor \S+ of ann@example.com: only authenticator apps/m,
+  );
+  expect(copied.code).toBe(0);
   await expect.poll(async () => (await get('/rest/v1/visits')).status).toBe(503);
   expect((await get('/rest/v1/visits')).text).toContain('svc import supabase cut-over');
   expect((await get('/auth/v1/settings')).status).toBe(503);
@@ -104,9 +111,6 @@ test('verify finds nothing after a copy, and names what differs since', async ()
 });
 
 test('a user who would lose the second factor is no oversight', async () => {
-  await project.query(`
-    insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at, phone)
-    values (gen_random_uuid(), '${IDS.ann}', 'phone', 'verified', now(), now(), '491234')`);
   const refused = await svc('cut-over', '--yes');
   expect(refused.code).not.toBe(0);
   expect(refused.output).toContain(`1 users have a second factor`);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { runSvc } from '../support/svc-process.ts';
-import { addUser, createTypicalProject, IDS, type SupabaseProject } from './supabase-project.ts';
+import { addUser, createTypicalProject, IDS, TOTP_SECRET, type SupabaseProject } from './supabase-project.ts';
 import pg from 'pg';
 
 let project: SupabaseProject;
@@ -14,6 +14,10 @@ const directory = mkdtempSync(join(tmpdir(), 'svc-import-'));
 
 beforeAll(async () => {
   project = await createTypicalProject();
+  await project.query(`
+    insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+    values (gen_random_uuid(), '${IDS.ann}', 'open app', 'totp', 'verified', now(), now(), '${TOTP_SECRET}'),
+      (gen_random_uuid(), '${IDS.ben}', 'closed app', 'totp', 'verified', now(), now(), '{"key_id": "lost"}')`);
   target = await createDatabase();
   await onTarget('create table public.items (id uuid primary key, title text, list_id bigint)');
 });
@@ -67,7 +71,12 @@ test('the report names what moves and what does not; source and target stay as t
   expect(moves).toContain('  1 passwords as bcrypt\n');
   expect(moves).toContain('  1 passwords as argon2\n');
   expect(moves).toContain('  2 rows of public.items\n');
+  expect(moves).toContain('  1 second factors\n');
   expect(output).toMatch(/To decide\n {2}1 anonymous users: their role is anon here/);
+  expect(output).toContain(
+    '  1 second factors: no key of SVC_IMPORT_ENCRYPTION_KEYS opens it: a user who has',
+  );
+  expect(output).toContain('  totp factor "closed app" of ben@example.com: stays behind\n');
   const stays = output.slice(output.indexOf('Stays behind'));
   expect(stays).toContain('public.items.price: the target has no such column');
   expect(stays).toContain('public.lists: the target has no such table: declare it in svc.yaml');

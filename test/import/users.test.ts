@@ -8,6 +8,8 @@ import { openBoxes } from '../../src/auth/auth-context.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { copy } from '../../src/import/copy.ts';
 import { readSourceKeys, type SourceKeys } from '../../src/import/encrypted-value.ts';
+import { factorsLeft, readFactors, usersWithoutTheirFactor } from '../../src/import/factors.ts';
+import { readSource } from '../../src/import/source.ts';
 import type { Changes } from '../../src/import/write-users.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 import { raw } from '../../src/postgres/sql.ts';
@@ -18,6 +20,7 @@ import { addUser, createTypicalProject, IDS, TOTP_SECRET, type SupabaseProject }
 const SESSION = '11111111-0000-4000-8000-000000000001';
 const OLD_SESSION = '11111111-0000-4000-8000-000000000002';
 const FACTOR = '22222222-0000-4000-8000-000000000001';
+const SEALED_FACTOR = '22222222-0000-4000-8000-000000000002';
 const id = (last: string): string => `00000000-0000-4000-8000-0000000000${last}`;
 const KEY = randomBytes(32);
 const SOURCE_KEYS = `first:${KEY.toString('base64url')}`;
@@ -59,6 +62,11 @@ beforeAll(async () => {
   await project.query(`
     insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
     values ('${FACTOR}', '${IDS.ann}', 'phone app', 'totp', 'verified', now(), now(), '${TOTP_SECRET}'),
+      ('${SEALED_FACTOR}', '${id('e1')}', 'sealed app', 'totp', 'verified', now(), now(),
+        '${encrypted(TOTP_SECRET, SEALED_FACTOR)}'),
+      (gen_random_uuid(), '${id('f1')}', 'closed app', 'totp', 'verified', now(), now(),
+        '${encrypted(TOTP_SECRET, SEALED_FACTOR).replace('first', 'other')}'),
+      (gen_random_uuid(), '${id('f1')}', 'odd app', 'totp', 'verified', now(), now(), 'no base32!'),
       (gen_random_uuid(), '${IDS.ben}', 'half done', 'totp', 'unverified', now(), now(), '${TOTP_SECRET}');
     insert into auth.sessions (id, user_id, created_at, updated_at, aal, refreshed_at, refresh_token_hmac_key, refresh_token_counter)
     values ('${SESSION}', '${IDS.ben}', now(), now(), 'aal1', now() at time zone 'utc' - interval '1 minute',
@@ -155,15 +163,46 @@ test('who was banned, deleted or without a password there has no way in here', a
   expect((await signIn('sso@example.com', 'any-password')).error?.code).toBe('invalid_credentials');
 });
 
-test('an authenticator app goes on giving codes that are accepted', async () => {
-  const ann = client();
-  await ann.auth.signInWithPassword({ email: 'ann@example.com', password: 'ann-password' });
-  const code = new TOTP({ secret: TOTP_SECRET }).generate();
-  const { error } = await ann.auth.mfa.challengeAndVerify({ factorId: FACTOR, code });
+async function signInWithCode(user: SupabaseClient, factorId: string, secret: string) {
+  const code = new TOTP({ secret }).generate();
+  const { error } = await user.auth.mfa.challengeAndVerify({ factorId, code });
   expect(error).toBeNull();
-  const { data } = await ann.auth.mfa.getAuthenticatorAssuranceLevel();
-  expect(data?.currentLevel).toBe('aal2');
-  expect(changesOf(first, 'factor')?.added).toBe(1);
+  const { data } = await user.auth.mfa.getAuthenticatorAssuranceLevel();
+  return data?.currentLevel;
+}
+
+test.each([
+  ['plain', 'ann', FACTOR],
+  ['encrypted', 'sealed', SEALED_FACTOR],
+])(
+  'an authenticator app whose secret is %s goes on giving codes that are accepted',
+  async (_form, name, factor) => {
+    const user = client();
+    await user.auth.signInWithPassword({ email: `${name}@example.com`, password: `${name}-password` });
+    expect(await signInWithCode(user, factor, TOTP_SECRET)).toBe('aal2');
+    expect(changesOf(first, 'factor')?.added).toBe(2);
+  },
+);
+
+test('an app whose secret cannot be read is named; its user signs in and enrols again', async () => {
+  const factors = await readSource(parseAddress(project.url), (source) =>
+    readFactors(source, readSourceKeys(SOURCE_KEYS, 'KEYS')),
+  );
+  expect(
+    factorsLeft(factors)
+      .map(({ name, why }) => `${name}: ${why}`)
+      .sort(),
+  ).toEqual([
+    'totp factor "closed app" of fire@example.com: no key of SVC_IMPORT_ENCRYPTION_KEYS opens it',
+    'totp factor "odd app" of fire@example.com: its secret is in an unknown form',
+  ]);
+  expect(usersWithoutTheirFactor(factors)).toEqual([id('f1')]);
+  const fire = client();
+  await fire.auth.signInWithPassword({ email: 'fire@example.com', password: 'fire-password' });
+  expect((await fire.auth.mfa.getAuthenticatorAssuranceLevel()).data?.nextLevel).toBe('aal1');
+  const { data, error } = await fire.auth.mfa.enroll({ factorType: 'totp', friendlyName: 'closed app' });
+  expect(error).toBeNull();
+  expect(await signInWithCode(fire, data?.id ?? '', data?.totp?.secret ?? '')).toBe('aal2');
 });
 
 test('a session that was open there goes on here', async () => {

@@ -7,13 +7,14 @@ import { openBoxes } from '../../auth/auth-context.ts';
 import { listChanges, type Changed } from '../../import/changes.ts';
 import { copy, type CopyOptions } from '../../import/copy.ts';
 import { convertFunctions, type Converted } from '../../import/edge/convert.ts';
+import { factorsLeft, readFactors, type Factor } from '../../import/factors.ts';
 import { copyFiles } from '../../import/files.ts';
 import { abandon, cutOver, verify } from '../../import/finish.ts';
-import { readSourceKeys } from '../../import/encrypted-value.ts';
+import { readSourceKeys, type SourceKeys } from '../../import/encrypted-value.ts';
 import type { Changes } from '../../import/write-users.ts';
 import { prepare } from '../../import/prepare.ts';
-import { makeReport, readTargetFacts, type Line, type Report } from '../../import/report.ts';
-import { inOneTransaction, readSource } from '../../import/source.ts';
+import { makeReport, NAMED, readTargetFacts, type Line, type Report } from '../../import/report.ts';
+import { checkSource, inOneTransaction, readSource } from '../../import/source.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { parseAddress } from '../../postgres/address/parse-address.ts';
@@ -36,11 +37,14 @@ const REPORT = z.strictObject({ moves: LINES, decide: LINES, stays: LINES });
 const CHANGES = z.strictObject({
   changes: z.array(z.strictObject({ kind: z.string(), added: z.int(), changed: z.int(), removed: z.int() })),
 });
+/** With the second factors that stay behind, by name. */
+const COPIED = CHANGES.extend({ factorsLeft: z.array(z.string()) });
 const FILES = z.strictObject({
   copied: z.int(),
   unchanged: z.int(),
   removed: z.int(),
   missing: z.array(z.strictObject({ name: z.string(), why: z.string() })),
+  unproven: z.array(z.string()),
 });
 const CONVERTED = z.strictObject({
   functions: z.array(z.strictObject({ name: z.string(), authRequired: z.boolean() })).readonly(),
@@ -71,7 +75,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
       REPORT,
       async (out, options: SourceOptions) => {
         const env = environment();
-        const report = await readReport(sourceAddress(options, env), databaseAddresses(env)?.direct);
+        const report = await readReport(sourceAddress(options, env), env);
         out.print(describeReport(report));
         const { moves, decide, stays } = report;
         return { data: { moves: [...moves], decide: [...decide], stays: [...stays] } };
@@ -97,11 +101,14 @@ export function importCommand(terminal: Terminal, environment: () => Environment
     reporting(
       withSource('copy', 'take over what differs from the source; repeat it as often as you like'),
       terminal,
-      CHANGES,
+      COPIED,
       async (out, options: SourceOptions) => {
-        const changes = await onBoth(options, environment(), copy);
-        out.print(changes.map(describeChanges).join('\n'));
-        return { data: { changes: [...changes] } };
+        const { changes, left } = await onBoth(options, environment(), async (both) => ({
+          changes: await copy(both),
+          left: await readFactorsLeft(both),
+        }));
+        out.print([...changes.map(describeChanges), ...describeLeft(left)].join('\n'));
+        return { data: { changes: [...changes], factorsLeft: left.map(({ name }) => name) } };
       },
     ),
   );
@@ -237,19 +244,29 @@ async function takeFiles(
   const source = sourceAddress(options, env);
   requireDatabase(env);
   const bytes = bytesOf(options, env);
+  await checkSource(source);
   const { config, directory } = project;
-  const { copied, unchanged, removed, missing } = await withOwner(
+  const { copied, unchanged, removed, missing, unproven } = await withOwner(
     env,
     directory,
     { ...OWNER, max: 8 },
     (owner) => copyFiles({ source, owner, config, bytes }),
   ).finally(() => bytes.close());
   terminal.print(`files: ${copied} copied, ${unchanged} unchanged, ${removed} removed`);
-  const data = { copied, unchanged, removed, missing: [...missing] };
+  if (unproven.length > 0) terminal.print(describeUnproven(unproven));
+  const data = { copied, unchanged, removed, missing: [...missing], unproven: [...unproven] };
   if (missing.length === 0) return { data };
   const lines = missing.map(({ name, why }) => `  ${name}: ${why}`);
   const report = [`${missing.length} files are not here:`, ...lines].join('\n');
   return { data, exitCode: EXIT.problem, report };
+}
+
+function describeUnproven(names: readonly string[]): string {
+  return [
+    `${names.length} of them are compared by their size alone: the source has no checksum, or one of parts whose size is unknown:`,
+    ...names.slice(0, NAMED).map((name) => `  ${name}`),
+    ...(names.length > NAMED ? [`  and ${names.length - NAMED} more`] : []),
+  ].join('\n');
 }
 
 function withSource(name: string, description: string): Command {
@@ -267,12 +284,17 @@ async function onBoth<T>(
 ): Promise<T> {
   const source = sourceAddress(options, env);
   requireDatabase(env);
-  const keys = env[KEYS_VARIABLE];
-  const sourceKeys = keys ? readSourceKeys(keys, KEYS_VARIABLE) : new Map<string, Buffer>();
+  const sourceKeys = sourceKeysOf(env);
+  await checkSource(source);
   return await withOwner(env, process.cwd(), OWNER, async (owner, _admin, { owner: { direct: target } }) => {
     const keyring = await Keyring.open(owner, environmentSecrets(requireKeys(env).secret, env));
     return await work({ source, target, secrets: { sourceKeys, boxes: openBoxes(keyring) } });
   });
+}
+
+function sourceKeysOf(env: Environment): SourceKeys {
+  const keys = env[KEYS_VARIABLE];
+  return keys ? readSourceKeys(keys, KEYS_VARIABLE) : new Map<string, Buffer>();
 }
 
 function requireYes({ yes }: { readonly yes?: boolean }, what: string): void {
@@ -283,6 +305,19 @@ function describeChanges({ kind, added, changed, removed }: Changes): string {
   const name = NAMES[kind] ?? kind;
   if (added + changed + removed === 0) return `${name}: nothing new`;
   return `${name}: ${added} added, ${changed} changed, ${removed} removed`;
+}
+
+const readFactorsLeft = ({ source, secrets }: CopyOptions): Promise<Factor[]> =>
+  readSource(source, async (from) => factorsLeft(await readFactors(from, secrets.sourceKeys)));
+
+/** What a run that was complete otherwise has not brought. */
+function describeLeft(left: readonly Factor[]): string[] {
+  if (left.length === 0) return [];
+  return [
+    `${left.length} second factors stay behind; their users sign in with the password alone, and enrol a new one:`,
+    ...left.slice(0, NAMED).map(({ name, why }) => `  ${name}: ${why}`),
+    ...(left.length > NAMED ? [`  and ${left.length - NAMED} more`] : []),
+  ];
 }
 
 function describeFunctions({ functions, variables, dependencies }: Converted): string {
@@ -340,7 +375,7 @@ function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddre
     throw failure(
       EXIT.misuse,
       `${text} is a file; an import reads a running database`,
-      'Restore it into a PostgreSQL of its own and name that. It needs the schemas auth and storage with their rows, which supabase db dump leaves out: pg_dump "$SVC_IMPORT_SOURCE_URL" writes them too.',
+      'Restore it into a PostgreSQL of its own and name that. It needs the schemas auth and storage with their rows, which supabase db dump leaves out: pg_dump "$SVC_IMPORT_SOURCE_URL" writes them too. docs/from-supabase.md has the commands.',
     );
   }
   if (from !== undefined && /:\/\/[^/@]*:[^/@]+@|password\s*=/.test(from)) {
@@ -350,12 +385,22 @@ function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddre
       `Put the whole address into ${SOURCE_VARIABLE}, or the password into PGPASSWORD.`,
     );
   }
-  return parseAddress(text, { name: from === undefined ? SOURCE_VARIABLE : '--from', env });
+  const name = from === undefined ? SOURCE_VARIABLE : '--from';
+  const address = parseAddress(text, { name, env });
+  // The end of a password that has a slash; messages would show it.
+  if (address.database.includes('@'))
+    throw failure(
+      EXIT.misuse,
+      `${name} has an @ in the name of its database`,
+      'In a password @ : / ? # are written %40 %3A %2F %3F %23.',
+    );
+  return address;
 }
 
-async function readReport(source: DatabaseAddress, target: DatabaseAddress | undefined): Promise<Report> {
+async function readReport(source: DatabaseAddress, env: Environment): Promise<Report> {
+  const target = databaseAddresses(env)?.direct;
   const facts = target && (await inOneTransaction(target, 'read only', readTargetFacts));
-  return await readSource(source, (database) => makeReport(database, facts));
+  return await readSource(source, (database) => makeReport(database, facts, sourceKeysOf(env)));
 }
 
 function describeReport({ moves, decide, stays }: Report): string {
