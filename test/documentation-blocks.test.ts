@@ -52,6 +52,9 @@ const OWN_BLOCK: Readonly<Record<string, string>> = {
   'npm create svcyaml my-app': 'package/published.test.ts',
   'npm install svcyaml': 'package/published.test.ts',
   'svc db upgrade': 'versions/upgrade.test.ts',
+  'create extension pg_stat_statements': 'dashboard/statements.test.ts',
+  'pg_dump --format=custom --file=project.dump "$SVC_IMPORT_SOURCE_URL"': 'import/restored-dump.test.ts',
+  'psql "$SVC_DATABASE_URL" --set=ON_ERROR_STOP=1': 'import/restored-dump.test.ts',
 };
 
 const KEYS = {

@@ -25,7 +25,8 @@ tables:
 `;
 const PAGE = readFileSync(new URL('../../docs/from-supabase.md', import.meta.url), 'utf8');
 const DUMP = 'pg_dump --format=custom --file=project.dump "$SVC_IMPORT_SOURCE_URL"';
-const RESTORE = /```sh\n(psql "\$SVC_DATABASE_URL"[^`]+)```/.exec(PAGE)?.[1] ?? '';
+const RESTORE_BEGINS = 'psql "$SVC_DATABASE_URL" --set=ON_ERROR_STOP=1';
+const [RESTORE = ''] = PAGE.slice(PAGE.indexOf(RESTORE_BEGINS)).split('```');
 /** Roles belong to the whole server. */
 const READER = `dump_reader_${process.pid}`;
 
