@@ -39,6 +39,7 @@ const SLOW = [
   'test/functions/disasters.test.ts',
   'test/realtime/failure/*.test.ts',
   'test/realtime/falling-behind.test.ts',
+  'test/realtime/huge-transaction.test.ts',
   'test/realtime/refused-by-the-server.test.ts',
   'test/realtime/slow-readers.test.ts',
   'test/realtime/switches.test.ts',

@@ -26,6 +26,7 @@ const LONG = [
   'test/migrate/round-trip.prop.test.ts',
   'test/migrate/chains.prop.test.ts',
   'test/migrate/crash.test.ts',
+  'test/realtime/huge-transaction.test.ts',
   'test/rest/attack/injection.test.ts',
   'test/rest/conformance/generated.test.ts',
   'test/storage/failure/killed.test.ts',
