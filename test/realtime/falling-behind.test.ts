@@ -3,6 +3,7 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { type FreshCluster, startFreshCluster } from '../support/peers/fresh-cluster.ts';
 import { RawSocket } from './raw-socket.ts';
 
 const YAML = `
@@ -26,13 +27,18 @@ const LATER_MS = 31_000;
 let aheadMs = 0;
 const putForward = (): void => void (aheadMs += LATER_MS);
 
-beforeAll(() => {
+/** Its own, because a new slot waits for every long transaction of its server, also for those that are held here. */
+let server: FreshCluster;
+
+beforeAll(async () => {
+  server = await startFreshCluster();
   const now = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs);
 });
 
-afterAll(() => {
+afterAll(async () => {
   vi.restoreAllMocks();
+  await server?.stop();
 });
 
 describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
@@ -42,7 +48,7 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
   const sockets: RawSocket[] = [];
 
   beforeAll(async () => {
-    world = await startBackendWorld(`${YAML}realtime: { source: ${source} }\n`);
+    world = await startBackendWorld(`${YAML}realtime: { source: ${source} }\n`, { server: server.url });
     admin = new pg.Client({ connectionString: world.databaseUrl });
     await admin.connect();
     await admin.query('insert into members values ($1)', [ANN]);
