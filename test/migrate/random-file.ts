@@ -936,6 +936,8 @@ export function toYaml(file: RandomFile): string {
               {
                 increment,
                 min: -1000,
+                // What it draws fits the checks of any column: what fills one is only known afterwards.
+                start: 1,
                 max: 1_000_000,
                 ...(usage ? { usage } : {}),
                 ...(renamedFrom ? { renamed_from: renamedFrom } : {}),
