@@ -3,6 +3,9 @@ import { createClient, type RealtimeChannel, type SupabaseClient } from '@supaba
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { rounds } from '../support/rounds.ts';
+
+const SUBSCRIPTIONS = rounds(10, 100, 'SVC_TEST_SUBSCRIPTIONS');
 
 const YAML = `
 version: 1
@@ -328,7 +331,7 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
   });
 
   test('what is inserted in the moment of SUBSCRIBED arrives', async () => {
-    for (let n = 0; n < 10; n++) {
+    for (let n = 0; n < SUBSCRIPTIONS; n++) {
       const one = await listen(await clientOf(ann), { table: 'notes', event: 'INSERT' });
       await admin.query(`insert into notes values ($1, $2, 'now', null)`, [1_000 + n, ann.id]);
       await expect.poll(() => one.changes.length).toBe(1);
