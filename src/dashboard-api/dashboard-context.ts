@@ -7,7 +7,7 @@ import type { ApiKeys } from '../identity/api-key.ts';
 import type { MigrationPolicy } from '../migrate/apply/policy.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import type { LineSource } from '../log/recent-lines.ts';
-import type { StatementRing } from '../postgres/pool/statement-ring.ts';
+import type { StatementCounts } from '../postgres/pool/statement-counts.ts';
 import type { Realtime } from '../realtime/realtime.ts';
 import type { SharedFile } from './shared-file.ts';
 import type { DashboardMode, ProcessFigures } from './contract.ts';
@@ -20,7 +20,7 @@ export type DashboardSettings = {
   readonly realtime: Realtime;
   readonly recentLines: LineSource;
   /** What statements of requests cost in this process. */
-  readonly ring?: StatementRing | undefined;
+  readonly statementCounts?: StatementCounts | undefined;
   /** Where several processes serve the file: the figures of each. */
   readonly processes?: (() => Promise<readonly ProcessFigures[]>) | undefined;
   /** Folder of the built page; by default the one in this package. */

@@ -26,7 +26,7 @@ import type { DatabaseAddresses } from '../postgres/address/database-addresses.t
 import { DatabaseClock } from '../postgres/database-clock.ts';
 import { listen } from '../postgres/listen.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { StatementRing } from '../postgres/pool/statement-ring.ts';
+import { StatementCounts } from '../postgres/pool/statement-counts.ts';
 import { newInstanceId, sessionName } from '../postgres/presence.ts';
 import { IMPORT_CHANNEL } from '../provision/import-state.ts';
 import { provision } from '../provision/provision.ts';
@@ -152,7 +152,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   const requests = requestConnections(provisioned, config, instance, log);
   await assertRequestSession(requests);
   if (provisioned.applied.length > 0) log.info({ steps: provisioned.applied }, 'provisioned the database');
-  const ring = options.dashboard && new StatementRing();
+  const statementCounts = options.dashboard && new StatementCounts();
   const databases = await openDatabases(
     provisioned,
     requests,
@@ -160,7 +160,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     instance,
     log,
     processes,
-    { slowMs: options.slowMs, metrics: metrics?.database, ring },
+    { slowMs: options.slowMs, metrics: metrics?.database, statementCounts },
   );
   const { owner, callers, reads } = databases;
   const { clock, keyring, signingKeys, keyAliases, verifier, keysReload } = await openIdentity(
@@ -323,7 +323,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   try {
     mounts = createMounts({
       ...options,
-      ring,
+      statementCounts,
       functions,
       realtime,
       storageOwner: databases.storage,

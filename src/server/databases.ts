@@ -8,7 +8,7 @@ import { genericPlan } from '../postgres/generic-plan.ts';
 import { DatabaseLink } from '../postgres/link/database-link.ts';
 import { OwnerDatabase, type OwnerSettings } from '../postgres/owner-database.ts';
 import { CallerPool } from '../postgres/pool/caller-pool.ts';
-import type { StatementRing } from '../postgres/pool/statement-ring.ts';
+import type { StatementCounts } from '../postgres/pool/statement-counts.ts';
 import { sessionName } from '../postgres/presence.ts';
 import { maxReading } from '../postgres/read-parallelism.ts';
 import type { Provisioned } from '../provision/provision.ts';
@@ -82,7 +82,7 @@ export function requestConnections(
 type Watches = {
   readonly slowMs?: number | undefined;
   readonly metrics?: DatabaseMetrics | undefined;
-  readonly ring?: StatementRing | undefined;
+  readonly statementCounts?: StatementCounts | undefined;
 };
 
 export async function openDatabases(
@@ -92,7 +92,7 @@ export async function openDatabases(
   instance: string,
   log: Log,
   processes: number,
-  { slowMs, metrics, ring }: Watches = {},
+  { slowMs, metrics, statementCounts }: Watches = {},
 ): Promise<Databases> {
   const { pool, replicas } = config.database;
   const open = (
@@ -153,7 +153,7 @@ export async function openDatabases(
         metrics.waited(waitedMs);
         metrics.ran(kind, ms, error);
       }),
-    count: ring?.count,
+    count: statementCounts?.count,
     slow: slow && slowMs !== undefined ? { ms: slowMs, seen: slow.seen } : undefined,
   };
   const callers = new CallerPool({

@@ -7,7 +7,7 @@ import type { DashboardSettings } from '../dashboard-api/dashboard-context.ts';
 import type { Functions } from '../functions/functions.ts';
 import { functionsFormat } from '../functions/problem.ts';
 import type { ApiKeys } from '../identity/api-key.ts';
-import type { StatementRing } from '../postgres/pool/statement-ring.ts';
+import type { StatementCounts } from '../postgres/pool/statement-counts.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { realtimeFormat } from '../realtime/problem.ts';
 import type { Realtime } from '../realtime/realtime.ts';
@@ -19,7 +19,7 @@ import { deriveUrlKey } from '../storage/objects/url-token.ts';
 import type { Mount } from '../http/feature.ts';
 
 /** Undefined serves none: its paths are then as unknown as any other. */
-export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions' | 'realtime' | 'ring'>;
+export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions' | 'realtime' | 'statementCounts'>;
 
 export type MountOptions = {
   readonly keys: ApiKeys;
@@ -27,7 +27,7 @@ export type MountOptions = {
   readonly realtime: Realtime;
   readonly dashboard?: DashboardOptions | undefined;
   /** What the dashboard shows of statements; there is one where there is a dashboard. */
-  readonly ring?: StatementRing | undefined;
+  readonly statementCounts?: StatementCounts | undefined;
   /** Storage keeps its books on connections of its own: a lock on the tables of auth must not stop public files. */
   readonly storageOwner: OwnerDatabase;
   /** Connections past any pooler, for locks that are held over many statements. */
@@ -45,7 +45,7 @@ export function createMounts({
   functions,
   realtime,
   dashboard,
-  ring,
+  statementCounts,
   storageOwner,
   sessions,
 }: MountOptions): Mounts {
@@ -64,7 +64,7 @@ export function createMounts({
       ? [
           {
             prefix: '/dashboard',
-            feature: createDashboard({ ...dashboard, keys, functions, realtime, ring }),
+            feature: createDashboard({ ...dashboard, keys, functions, realtime, statementCounts }),
           },
         ]
       : []),

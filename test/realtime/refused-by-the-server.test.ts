@@ -2,15 +2,12 @@
 // of it, and that it goes on by itself once the server does.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
-import { migrate } from '../../src/migrate/migrate.ts';
-import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
-import { startBackend, type Backend } from '../../src/server/backend.ts';
-import { collectLog, type LogLine } from '../support/collect-log.ts';
+import type { Backend } from '../../src/server/backend.ts';
 import { startFreshCluster, type FreshCluster } from '../support/peers/fresh-cluster.ts';
 import { restartServer } from '../support/peers/restart-server.ts';
 import { RawSocket } from './raw-socket.ts';
+import { startOn, stop, type Started } from './server-of-its-own.ts';
 
 const TEXT = `
 version: 1
@@ -44,32 +41,10 @@ afterAll(async () => {
 });
 
 /** `first`: what a superuser does once the roles are there, and before the log is to be read. */
-async function start(first = 'select'): Promise<{ backend: Backend; lines: () => readonly LogLine[] }> {
-  const loaded = loadConfig({ name: 'svc.yaml', directory: '/tmp', text: TEXT }, { variables: {} });
-  if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
-  const { log, lines } = collectLog();
-  const backend = await startBackend({
-    config: loaded.config,
-    database: oneAddress(cluster.url),
-    keys,
-    env: {},
-    host: '127.0.0.1',
-    port: 0,
-    log,
-    dev: false,
-    migrate: async (owner, config) => {
-      await superuser.query(first);
-      await migrate({ owner, config, log });
-    },
-  });
-  backends.push(backend);
-  return { backend, lines };
-}
-
-async function stop(backend: Backend): Promise<void> {
-  const stopped = backend.stop();
-  backend.hurry();
-  await stopped;
+async function start(first = 'select'): Promise<Started> {
+  const started = await startOn(cluster.url, TEXT, keys, () => superuser.query(first));
+  backends.push(started.backend);
+  return started;
 }
 
 const ready = async ({ url: of }: Backend): Promise<unknown> => {

@@ -2,14 +2,10 @@
 import { createClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { loadConfig } from '../../src/config/load.ts';
 import { generateApiKeys } from '../../src/identity/api-key.ts';
-import { migrate } from '../../src/migrate/migrate.ts';
-import { oneAddress } from '../../src/postgres/address/database-addresses.ts';
-import { startBackend } from '../../src/server/backend.ts';
-import { collectLog } from '../support/collect-log.ts';
 import { startFreshCluster } from '../support/peers/fresh-cluster.ts';
 import { restartServer } from '../support/peers/restart-server.ts';
+import { startOn, stop } from './server-of-its-own.ts';
 
 const TEXT = `
 version: 1
@@ -25,28 +21,11 @@ test('with wal_level=replica changes come by triggers, and from the log once the
   const cluster = await startFreshCluster();
   let server = await restartServer(cluster.url, ['wal_level=replica']);
   const keys = generateApiKeys();
-  const loaded = loadConfig({ name: 'svc.yaml', directory: '/tmp', text: TEXT }, { variables: {} });
-  if (!loaded.ok) throw new Error(loaded.mistakes.map((mistake) => mistake.message).join('\n'));
-  const { log, lines } = collectLog();
-  const backend = await startBackend({
-    config: loaded.config,
-    database: oneAddress(cluster.url),
-    keys,
-    env: {},
-    host: '127.0.0.1',
-    port: 0,
-    log,
-    dev: false,
-    migrate: async (owner, config) => {
-      await migrate({ owner, config, log });
-    },
-  });
+  const { backend, lines } = await startOn(cluster.url, TEXT, keys);
   const client = createClient(backend.url, keys.publishable);
   onTestFinished(async () => {
     await client.realtime.disconnect();
-    const stopped = backend.stop();
-    backend.hurry();
-    await stopped;
+    await stop(backend);
     await server.stop();
     await cluster.stop();
   });

@@ -32,6 +32,11 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
+/** Levels that people write and that are not there, by their path: where what is below them stands. */
+export const HOMES: ReadonlyMap<string, (key: string) => string> = new Map([
+  ['storage.buckets', (key: string) => `Buckets stand under storage itself: storage.${key}.`],
+]);
+
 /** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */
 export const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['columns', 'fields'],

@@ -1,6 +1,6 @@
 // Schema issues → mistakes: where each one stands, what was expected, and which known word was meant.
 import type { z } from 'zod';
-import { ELSEWHERE, EXAMPLES, LIST_FORMS, SYNONYMS } from './hints.ts';
+import { ELSEWHERE, EXAMPLES, HOMES, LIST_FORMS, SYNONYMS } from './hints.ts';
 import { homeOf, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
 import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 import { UNIT } from '../schema/kinds.ts';
@@ -112,13 +112,14 @@ function unknownKey(tree: Tree, path: KeyPath, key: string): Mistake {
 function hintForKey(path: KeyPath, key: string, known: readonly string[]): string {
   const elsewhere = ELSEWHERE.get([...path, key].join('.'));
   if (elsewhere !== undefined) return elsewhere;
-  if (path.join('.') === 'storage.buckets') return `Buckets stand under storage itself: storage.${key}.`;
+  const home = HOMES.get(path.join('.'));
+  if (home !== undefined) return home(key);
   const synonym = SYNONYMS.get(key);
   const near =
     closest(key, known) ?? (synonym !== undefined && known.includes(synonym) ? synonym : undefined);
   if (near !== undefined) return `Did you mean ${near}?`;
-  const home = homeOf(key);
-  if (home !== undefined) return `It belongs elsewhere: ${home}.`;
+  const other = homeOf(key);
+  if (other !== undefined) return `It belongs elsewhere: ${other}.`;
   return `Known keys: ${known.join(', ')}.`;
 }
 

@@ -11,17 +11,20 @@ export const statementsRoutes: DashboardRoutes = (context) => [
 
 async function list(context: DashboardContext): Promise<StatementList> {
   const found = await readPgStatStatements(context);
-  if ('reason' in found) return fromRing(context, found);
+  if ('reason' in found) return fromOwnCounts(context, found);
   return { source: 'pg_stat_statements', missing: null, process: null, ...found };
 }
 
-function fromRing({ ring, processes }: DashboardContext, missing: ExtensionMissing): StatementList {
-  const shapes = ring?.shapes ?? [];
+function fromOwnCounts(
+  { statementCounts, processes }: DashboardContext,
+  missing: ExtensionMissing,
+): StatementList {
+  const shapes = statementCounts?.shapes ?? [];
   const all = shapes.reduce((sum, { totalMs }) => sum + totalMs, 0);
   return {
     source: 'own',
     missing,
-    since: ring?.since.toISOString() ?? null,
+    since: statementCounts?.since.toISOString() ?? null,
     process: processes ? process.pid : null,
     statements: shapes
       .map(({ name, role, text, calls, totalMs, rows }) => ({
@@ -35,6 +38,6 @@ function fromRing({ ring, processes }: DashboardContext, missing: ExtensionMissi
         rows,
       }))
       .sort((a, b) => b.totalMs - a.totalMs),
-    more: ring?.left ?? 0,
+    more: statementCounts?.left ?? 0,
   };
 }

@@ -1,7 +1,7 @@
 // Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { isServed, type RawSqlFunction } from '../../schema/functions.ts';
-import type { RawPolicy } from '../../schema/tables/policies.ts';
+import { CALLERS, type RawPolicy } from '../../schema/tables/policies.ts';
 import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
 import { familyOf } from './type-family.ts';
@@ -136,8 +136,6 @@ function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void
     }
   }
 }
-
-const CALLERS: readonly string[] = ['anon', 'authenticated'];
 
 function mayRun(role: string, fn: RawSqlFunction): boolean {
   const may = fn.execute ?? (isServed(fn) ? undefined : []);

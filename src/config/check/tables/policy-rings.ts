@@ -1,14 +1,12 @@
 // Policies that read each other's tables in a ring: whatever rows there are, PostgreSQL refuses every statement that meets
-// one (42P17, infinite recursion). Only what the texts say for certain: a view, or a table that is not in the file, may lead anywhere
-// and is taken to lead nowhere.
+// one (42P17, infinite recursion). Only what the texts say for certain: a view, or a table that is not in the file, may lead
+// anywhere and is taken to lead nowhere.
 import { holdsSubSelect, relationsIn } from '../../../lib/sql/sql-text.ts';
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import type { Operation, RawPolicy } from '../../schema/tables/policies.ts';
+import { CALLERS, type Operation, type RawPolicy } from '../../schema/tables/policies.ts';
 import type { CheckContext } from '../context.ts';
 import type { Tables } from './foreign-key.ts';
 
-/** The callers, for whom a policy is that names no role. */
-const CALLERS: readonly string[] = ['anon', 'authenticated'];
 const CONDITIONS = ['using', 'withCheck', 'check'] as const;
 const KEYS = { using: 'using', withCheck: 'with_check', check: 'check' } as const;
 
@@ -81,7 +79,10 @@ function ringsIn(guarded: Guarded): Ring[] {
   return rings;
 }
 
-/** The shortest chain of reads from one table to another, both of them in it. `toSee`: what is read to see a row of a table. */
+/**
+ * The shortest chain of reads from one table to another, both of them in it. `toSee`: by table, what is read to see a row of
+ * it.
+ */
 function wayBack(
   from: string,
   to: string,

@@ -2,6 +2,7 @@
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { compareDecimals, type Decimal } from '../../schema/decimal.ts';
 import { toDecimal } from '../../schema/scalar.ts';
+import { CALLERS } from '../../schema/tables/policies.ts';
 import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 import { checkDefault, isCall } from './default.ts';
@@ -66,7 +67,7 @@ export function checkTables(context: CheckContext): void {
 
 /** Nothing is granted to those who hold a key. */
 function isOutOfReach({ grants = {} }: RawTable): boolean {
-  return ['anon', 'authenticated'].every((role) => grants[role]?.length === 0);
+  return CALLERS.every((role) => grants[role]?.length === 0);
 }
 
 function reportOpen(context: CheckContext, name: string): void {

@@ -5,6 +5,9 @@ import { choice, list, sqlExpression, text } from '../kinds.ts';
 export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
+/** The roles of those who hold a key, for whom a policy is that names none. */
+export const CALLERS: readonly string[] = ['anon', 'authenticated'];
+
 const roleName = z.string().min(1, 'must not be empty');
 
 export const policy = z

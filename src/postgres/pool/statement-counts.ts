@@ -21,7 +21,7 @@ type Counted = { -readonly [Key in keyof StatementShape]: StatementShape[Key] };
 const MOST_SHAPES = 500;
 const LONGEST_TEXT = 2_000;
 
-export class StatementRing {
+export class StatementCounts {
   readonly since = new Date();
   /** By name. Shapes that come once push out others of their kind, not those that run again and again. */
   readonly #shapes = new Cache<string, Counted>(MOST_SHAPES);
