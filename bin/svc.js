@@ -8,7 +8,7 @@ import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { keepEnvironmentPrivate } from './private-environment.js';
-import { memoryFlags, SMALL_NURSERY } from './small-memory.js';
+import { memoryFlags, nurseryFlags, SMALL_NURSERY } from './small-memory.js';
 
 // What can be set once Node runs. Helper threads cost more than they save on a nursery this small: a tenth of a
 // small request on two processors. What requests leave behind is collected when it has doubled the heap, not
@@ -41,7 +41,7 @@ if (major >= oldestMajor) {
   keepEnvironmentPrivate(memoryFlags());
   // Absent before Node 22, which only gets as far as the launcher.
   nodeModule.enableCompileCache?.();
-  for (const flag of COLLECTOR) setFlagsFromString(flag);
+  for (const flag of [...COLLECTOR, ...nurseryFlags(process.argv[2])]) setFlagsFromString(flag);
   await import(fromSource ? source : built);
 } else {
   runUnderNewerNode();

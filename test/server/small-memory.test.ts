@@ -1,8 +1,13 @@
-// With little memory the launcher starts Node again, in the same process, with the flag that saves some.
+// With little memory the launcher starts Node again, in the same process, with the flag that saves some. Reading the
+// file takes little memory everywhere.
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { memoryFlags, SMALL_NURSERY } from '../../bin/small-memory.js';
+import { svcFile } from '../../bench/startup/large-file-text.ts';
+import { memoryFlags, nurseryFlags, SMALL_NURSERY } from '../../bin/small-memory.js';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { processesBelow } from '../support/process-environment.ts';
 import { runSvc, startSvc } from '../support/svc-process.ts';
@@ -72,4 +77,53 @@ test.runIf(process.platform === 'linux')('SVC_NO_REEXEC=1 starts nothing again',
   } finally {
     await svc.stop();
   }
+});
+
+/** Of the process itself: what the system counts would include its parent's. */
+const PRINT_PEAK = `import { readFileSync } from 'node:fs'; process.on('exit', () =>
+  process.stderr.write('peak ' + /VmHWM:\\s+(\\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'))[1]));`;
+
+test.runIf(process.platform === 'linux')(
+  'a file of a thousand tables is read in less than 200 MB',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-large-file-'));
+    try {
+      const config = join(folder, 'svc.yaml');
+      writeFileSync(config, svcFile(1000, 1));
+      const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(PRINT_PEAK)}` };
+      const { code, output } = await runSvc(['validate', '--config', config], { env });
+      expect(code, output).toBe(0);
+      const kilobytes = Number(/peak (\d+)/.exec(output)?.[1]);
+      // As much as Node itself at least, or it was not measured.
+      expect(kilobytes).toBeGreaterThan(50_000);
+      expect(kilobytes).toBeLessThan(200_000);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
+
+/** The size of the nursery in kB, before and after the start has ended, each after much garbage. */
+const NURSERIES = `
+  import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
+  import { freeStartupMemory } from '${new URL('../../src/lib/free-startup-memory.ts', import.meta.url).href}';
+  function nursery() {
+    let kept = [];
+    for (let i = 0; i < 2e6; i++) {
+      kept.push({ i });
+      if (kept.length > 1e5) kept = [];
+    }
+    return getHeapSpaceStatistics().find((one) => one.space_name === 'new_space').space_size / 1024;
+  }
+  for (const flag of process.argv.slice(1)) setFlagsFromString(flag);
+  const before = nursery();
+  freeStartupMemory();
+  console.log(JSON.stringify([before, nursery()]));`;
+
+test('the nursery grows for requests, not for the start', () => {
+  const args = ['--input-type=module', '-e', NURSERIES, '--', ...nurseryFlags('serve')];
+  const printed = execFileSync(process.execPath, args, { encoding: 'utf8' });
+  const [before = 0, after = 0] = (JSON.parse(printed) as unknown[]).map(Number);
+  expect(before).toBeGreaterThan(0);
+  expect(after).toBeGreaterThan(4 * before);
 });
