@@ -7,5 +7,4 @@ export declare function memoryFlags(machine?: {
   /** Bytes; of the machine. */
   readonly total?: number;
 }): string[];
-export declare const STEADY_NURSERY: string;
 export declare function nurseryFlags(command: string | undefined): string[];

@@ -1,12 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** V8's own. The launcher keeps the nursery small until then (bin/small-memory.js). */
+/** V8's default. The launcher has set 1 for the start (bin/small-memory.js). */
 const GROWING_NURSERY = '--semi-space-growth-factor=2';
 
 /**
  * Returns the garbage of the start-up to the system: tens of megabytes that V8 would only collect under pressure, which
- * an idle server never has.
+ * an idle server never has. From then on the nursery may grow with what requests leave behind.
  */
 export function freeStartupMemory(): void {
   setFlagsFromString(GROWING_NURSERY);
