@@ -223,8 +223,12 @@ test('a release learns its visitors from the receiver, and from nobody else', as
   // As the proxy of this machine that ends TLS sends it.
   expect(await who(url(), { 'x-forwarded-for': '203.0.113.9' })).toBe('203.0.113.9');
   if (process.platform !== 'linux') return;
-  const release = processesBelow(receiver.pid ?? 0).find(({ command }) => command.includes(' serve '));
-  const own = /--port (\d+)/.exec(release?.command ?? '')?.[1];
+  const serving = (): string[] =>
+    processesBelow(receiver.pid ?? 0)
+      .map(({ command }) => command)
+      .filter((command) => command.includes(' serve '));
+  await until('the release before it has ended', () => serving().length === 1, 60_000);
+  const own = /--port (\d+)/.exec(serving()[0] ?? '')?.[1];
   const forged = { 'x-forwarded-for': '203.0.113.9', 'x-svc-front': 'f'.repeat(64) };
   expect(await who(`http://127.0.0.1:${own}`, forged)).toBe('127.0.0.1');
 });

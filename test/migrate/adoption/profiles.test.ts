@@ -52,7 +52,7 @@ const CATALOG = `
     from pg_sequence s join pg_class q on q.oid = s.seqrelid join pg_namespace n on n.oid = q.relnamespace where n.nspname = any ($1)
     and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = q.oid and d.deptype in ('a', 'i'))
   union all select 'type ' || t.oid::regtype || ' ' || coalesce((select string_agg(e.enumlabel, ',' order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid), '')
-      || coalesce((select string_agg(pg_get_constraintdef(k.oid), ',') from pg_constraint k where k.contypid = t.oid and k.contype = 'c'), '')
+      || coalesce((select string_agg(pg_get_constraintdef(k.oid), ',' order by pg_get_constraintdef(k.oid)) from pg_constraint k where k.contypid = t.oid and k.contype = 'c'), '')
       || coalesce((select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ',' order by a.attnum) from pg_attribute a where a.attrelid = t.typrelid), '')
     from pg_type t join pg_namespace n on n.oid = t.typnamespace left join pg_class r on r.oid = t.typrelid
     where n.nspname = any ($1) and t.typtype in ('e', 'd', 'c') and coalesce(r.relkind, 'c') = 'c'
