@@ -7,13 +7,14 @@ import type { Config } from './config.ts';
 import { LookedAt, type Seen } from './read/looked-at.ts';
 import type { Source } from './read/source.ts';
 import { mergedText, type NamedText } from './read/merged-text.ts';
-import { readParts, type Part } from './read/read-parts.ts';
+import { readParts, type Part, type ToRead } from './read/read-parts.ts';
 import type { Variables } from './read/interpolate.ts';
 import { inOrder, renderPath, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
 import type { SvcFile } from './schema/schema.ts';
 import { readTree } from './read/read-tree.ts';
 import type { Tree } from './read/tree.ts';
+import type { Unread } from './unread.ts';
 import { BrokenPaths, usablePart, withoutMissingTwins } from './check/tables/usable-part.ts';
 import { validate } from './check/validate.ts';
 
@@ -28,6 +29,8 @@ export type Loaded =
   | {
       readonly ok: true;
       readonly config: Config;
+      /** The tables as the schema gave them. */
+      readonly tables: SvcFile['tables'];
       readonly warnings: readonly Mistake[];
       /** What texts of the file stand in, relative to its directory. */
       readonly files: readonly string[];
@@ -60,11 +63,26 @@ export type IncludedPart = {
 
 /** `prepareToRead` must have been awaited for this source. */
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
+  return load(source, options);
+}
+
+/**
+ * The same, with tables as they were when the file was read before. Undefined where something is wrong, or something is to
+ * be said of such a table: then all of it has to be read.
+ */
+export function loadChanged(source: Source, options: LoadOptions, unread: Unread): Loaded | undefined {
+  const loaded = load(source, options, unread);
+  const isOfUnread = ({ path: [key, name] }: Mistake): boolean =>
+    key === 'tables' && unread.tables.has(String(name));
+  return loaded.ok && !loaded.warnings.some(isOfUnread) ? loaded : undefined;
+}
+
+function load(source: Source, options: LoadOptions, unread?: Unread): Loaded {
   const lookedAt = new LookedAt(source.directory);
-  const read = readText(source, options.variables, lookedAt);
+  const read = readText(source, { variables: options.variables, lookedAt, toRead: unread?.toRead });
   if (!read.ok) return read;
   const { tree, included } = read;
-  const validated = validate(tree);
+  const validated = validate(tree, unread);
   // A value that could not be substituted is one mistake, not also a missing or a wrong one.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
   const shape = withoutMissingTwins(
@@ -77,7 +95,9 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
       ? { file: validated.file, broken: new BrokenPaths() }
       : usablePart(tree, left);
   const { directory } = source;
-  const cross = part ? check(tree, part, { directory, strict: options.strict ?? false, lookedAt }) : [];
+  const cross = part
+    ? check(tree, part, { directory, strict: options.strict ?? false, lookedAt, unread })
+    : [];
   const all = [...read.mistakes, ...tree.mistakes, ...shape, ...cross];
   if (!validated.file || all.some((mistake) => mistake.severity === 'error'))
     return { ok: false, mistakes: inOrder(all), included };
@@ -85,7 +105,8 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const bodyFiles = readBodyFiles(validated.file, directory);
   return {
     ok: true,
-    config: normalise(tree, validated.file, { source: withParts(source, included), bodyFiles }),
+    config: normalise(tree, validated.file, { source: withParts(source, included), bodyFiles, unread }),
+    tables: validated.file.tables,
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
     included,
@@ -125,17 +146,18 @@ type ReadText = {
 
 function readText(
   source: Source,
-  variables: Variables,
-  lookedAt: LookedAt,
+  {
+    variables,
+    lookedAt,
+    toRead,
+  }: { readonly variables: Variables; readonly lookedAt: LookedAt; readonly toRead: ToRead | undefined },
 ): ReadText | Extract<Loaded, { ok: false }> {
-  const { parts, overlay, texts, mistakes, watched } = readParts(source, lookedAt);
+  const { parts, overlay, texts, mistakes, watched } = readParts(source, lookedAt, toRead);
   const laidOver = overlay ? [overlay] : [];
-  for (const { document, yaml } of [...parts, ...laidOver])
-    if (yaml === undefined) lookedAt.variables(document.text, variables);
+  for (const { text, yaml } of [...parts, ...laidOver])
+    if (yaml === undefined) lookedAt.variables(text, variables);
   // Without their nodes: those of a large file are many, and not needed any more.
-  const withoutNodes = ({ name, path, document, yaml }: Part): IncludedPart => {
-    return { name, path, text: document.text, yaml };
-  };
+  const withoutNodes = ({ name, path, text, yaml }: Part): IncludedPart => ({ name, path, text, yaml });
   const others = parts.slice(1).map(withoutNodes);
   const included: Included = {
     parts: others,

@@ -22,6 +22,7 @@ import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/tables/reference.ts';
 import { functionsOf, isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
+import type { Unread } from './unread.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
 import type { RawField, RawTable } from './schema/tables/tables.ts';
@@ -31,9 +32,15 @@ export type NormaliseOptions = {
   readonly source: Source;
   /** Contents of the files that stand for a text, by the path as written. */
   readonly bodyFiles: ReadonlyMap<string, string>;
+  /** Tables whose places are not in the tree. */
+  readonly unread?: Unread | undefined;
 };
 
-export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: NormaliseOptions): Config {
+export function normalise(
+  tree: Tree,
+  file: SvcFile,
+  { source, bodyFiles, unread }: NormaliseOptions,
+): Config {
   const { project, database, server, providers, expose, migrations } = file;
   const { pool } = database;
   const store = providers.storage;
@@ -70,7 +77,9 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       position: at(['statements', name]),
     })),
     extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),
-    tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
+    tables: Object.entries(file.tables).map(
+      ([name, table]) => unread?.tables.get(name)?.table ?? toTable(tree, name, table, at),
+    ),
     views: Object.entries(file.views).map(([name, view]) => toView(name, view, bodyFiles, at)),
     storage: Object.entries(file.storage).map(([name, bucket]) => ({
       ...bucket,
@@ -173,6 +182,24 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
     })),
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
+  };
+}
+
+/** The same table further down in its file, or further up. */
+export function movedTable(table: Table, lines: number): Table {
+  if (lines === 0) return table;
+  const moved = <T extends { readonly position: Position }>(one: T): T => ({
+    ...one,
+    position: { ...one.position, line: one.position.line + lines },
+  });
+  return {
+    ...moved(table),
+    fields: table.fields.map(moved),
+    onNewUser: table.onNewUser && moved(table.onNewUser),
+    constraints: table.constraints.map(moved),
+    indexes: table.indexes.map(moved),
+    triggers: table.triggers.map(moved),
+    rls: typeof table.rls === 'string' ? table.rls : table.rls.map(moved),
   };
 }
 

@@ -24,7 +24,8 @@ export type Opened = {
 
 export async function openProject(options: CommonOptions, terminal: Terminal): Promise<Project> {
   const { mode = 'development' } = options;
-  const project = await loadProject({ ...options, mode, mistakesExit: MIGRATE_EXIT.invalid }, terminal);
+  const how = { ...options, mode, mayBeKept: true, mistakesExit: MIGRATE_EXIT.invalid };
+  const project = await loadProject(how, terminal);
   // A pipeline that does not name its mode would take the limits of somebody's laptop.
   if (options.mode === undefined && project.overlay !== undefined)
     terminal.printError(`note: with ${project.overlay}; --mode names another mode`);
@@ -56,7 +57,9 @@ export async function withDatabase<T>(
         idleTimeoutMs: 5_000,
       });
       try {
-        return await work({ project, owner, administrator, address });
+        const done = await work({ project, owner, administrator, address });
+        project.keep();
+        return done;
       } finally {
         await administrator.close();
       }

@@ -8,6 +8,7 @@ import { groupBy } from '../../lib/group-by.ts';
 import { closest } from '../../lib/closest-word.ts';
 import type { ScalarText } from '../schema/scalar.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
+import type { Unread } from '../unread.ts';
 import type { BrokenPaths } from './tables/usable-part.ts';
 
 export type CheckOptions = {
@@ -17,6 +18,8 @@ export type CheckOptions = {
   readonly strict: boolean;
   /** Is told of the files and folders that a check looks at. */
   readonly lookedAt?: LookedAt | undefined;
+  /** Tables that were checked when the file was read before. */
+  readonly unread?: Unread | undefined;
 };
 
 export type Finding = {
@@ -54,6 +57,11 @@ export class CheckContext {
   get functions(): ReadonlyMap<string, readonly [NamedFunction, ...NamedFunction[]]> {
     this.#functions ??= groupBy(functionsOf(this.file.rpc), ({ name }) => name);
     return this.#functions;
+  }
+
+  /** False for a table that is as it was when it was checked before, as are those that it names. */
+  isToCheck(table: string): boolean {
+    return this.options.unread?.tables.has(table) !== true;
   }
 
   /** More mistakes would not be shown. */

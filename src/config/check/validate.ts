@@ -7,6 +7,7 @@ import { UNIT } from '../schema/kinds.ts';
 import { svcSchema, type SvcFile } from '../schema/schema.ts';
 import { closest } from '../../lib/closest-word.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
+import type { Unread } from '../unread.ts';
 
 type Issue = z.core.$ZodIssue;
 
@@ -15,9 +16,9 @@ export type Validated = {
   readonly mistakes: readonly Mistake[];
 };
 
-export function validate(tree: Tree): Validated {
+export function validate(tree: Tree, unread?: Unread): Validated {
   const parsed = svcSchema.safeParse(tree.value);
-  if (parsed.success) return { file: parsed.data, mistakes: [] };
+  if (parsed.success) return { file: unread ? withUnread(parsed.data, unread) : parsed.data, mistakes: [] };
   const mistakes: Mistake[] = [];
   for (const issue of leafIssues(parsed.error.issues)) {
     // Finding suggestions takes time.
@@ -25,6 +26,16 @@ export function validate(tree: Tree): Validated {
     mistakes.push(...toMistakes(tree, issue));
   }
   return { file: undefined, mistakes };
+}
+
+/** Undefined where one of them has been read: something else is said of it than before. */
+function withUnread(file: SvcFile, { tables, names }: Unread): SvcFile | undefined {
+  if (Object.keys(file.tables).some((name) => tables.has(name))) return undefined;
+  const inOrder = names.flatMap((name) => {
+    const table = tables.get(name)?.raw ?? file.tables[name];
+    return table ? [[name, table] as const] : [];
+  });
+  return { ...file, tables: { ...Object.fromEntries(inOrder), ...file.tables } };
 }
 
 export type LeafIssue = { readonly issue: Issue; readonly path: KeyPath };

@@ -51,7 +51,7 @@ export function withTexts(source: Source, texts: Texts): Source {
 /** Not of SQL files: what they say is changed in them. */
 export function textsOfParts(source: Source): Texts {
   const parts = readYamlParts(source);
-  return new Map([['', source.text], ...parts.map(({ path, document }) => [path, document.text] as const)]);
+  return new Map([['', source.text], ...parts.map(({ path, text }) => [path, text] as const)]);
 }
 
 /** Of equally good ones the first, which is svc.yaml. */

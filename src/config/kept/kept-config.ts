@@ -1,19 +1,29 @@
 // A large configuration that was read is kept beside its file, so that the next start of the same file need not read it
-// again. It decides who sees which row and holds what variables stood for. So it is sealed with the secret key of
+// again, and that of a changed one only what has changed. It decides who sees which row and holds what variables stood for. So it is sealed with the secret key of
 // the API: nobody without that key can write or read one. And it counts for nothing unless everything that it was made
-// from is as it was: the text, the files beside it, the variables, the options, and svc itself.
+// from is as it was: the text, the files beside it, the variables, the options, and svc itself; of a changed text, the
+// tables that are as they were.
 import { createHash, type Hash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { secretBox, type SecretBox } from '../../lib/secret-box.ts';
 import type { Config } from '../config.ts';
-import { loadConfig, withParts, type IncludedPart, type Loaded, type LoadOptions } from '../load.ts';
+import {
+  loadChanged,
+  loadConfig,
+  withParts,
+  type IncludedPart,
+  type Loaded,
+  type LoadOptions,
+} from '../load.ts';
 import { prepareToRead } from '../read/read-parts.ts';
 import type { Mistake } from '../mistakes/mistake.ts';
 import type { Source } from '../read/source.ts';
 import { isAsSeen, type Seen } from '../read/looked-at.ts';
+import type { SvcFile } from '../schema/schema.ts';
 import { programFingerprint } from './program.ts';
+import { unreadTables } from './unread-tables.ts';
 
 /** Files below this size are read in less time than it takes to notice. */
 export const LEAST_KEPT_BYTES = 64 * 1024;
@@ -35,7 +45,10 @@ export type MaybeKept<Extra> = {
 };
 
 type Kept<Extra> = {
+  readonly text: string;
   readonly config: Omit<Config, 'source'>;
+  /** Serialized by itself: only a changed text asks for it. */
+  readonly tables: Uint8Array;
   readonly warnings: readonly Mistake[];
   readonly files: readonly string[];
   readonly watched: readonly string[];
@@ -50,24 +63,24 @@ export async function loadOrKept<Extra>(
   source: Source,
   { secret, ...options }: KeepOptions,
 ): Promise<MaybeKept<Extra>> {
-  const load = async (): Promise<Loaded> => {
-    await prepareToRead(source);
-    return loadConfig(source, options);
-  };
-  const { directory } = source;
+  const { directory, text } = source;
   const isWorthIt =
     secret !== undefined &&
     directory !== undefined &&
     source.drafts === undefined &&
-    source.text.length >= LEAST_KEPT_BYTES;
-  if (!isWorthIt) return { loaded: await load(), extra: undefined, keep: undefined };
+    text.length >= LEAST_KEPT_BYTES;
+  if (!isWorthIt) {
+    await prepareToRead(source);
+    return { loaded: loadConfig(source, options), extra: undefined, keep: undefined };
+  }
   const place = placeOf(directory, source, options);
   const box = secretBox(secret, 'kept configuration');
   const context = contextOf(source, options);
   const kept = readKept<Extra>(place, box, context);
-  if (kept && isAsSeen(kept.seen, options.variables))
+  if (kept?.text === text && isAsSeen(kept.seen, options.variables))
     return { loaded: toLoaded(source, kept), extra: kept.extra, keep: undefined };
-  const loaded = await load();
+  await prepareToRead(source);
+  const loaded = (kept && changedSince(kept, source, options)) ?? loadConfig(source, options);
   if (!loaded.ok) return { loaded, extra: undefined, keep: undefined };
   return {
     loaded,
@@ -75,9 +88,19 @@ export async function loadOrKept<Extra>(
     keep(extra) {
       // What has changed since it was read is news for the next start.
       if (!isAsSeen(loaded.seen, options.variables)) return;
-      writeKept(place, box.seal(serialize({ ...toKept(loaded), extra } satisfies Kept<Extra>), context));
+      const found: Kept<Extra> = { text, ...toKept(loaded), extra };
+      writeKept(place, box.seal(serialize(found), context));
     },
   };
+}
+
+/** Undefined where all of it has to be read. */
+function changedSince(kept: Kept<unknown>, source: Source, options: LoadOptions): Loaded | undefined {
+  const { seen, parts, tables } = kept;
+  const compared = new Set(parts.flatMap(({ path, yaml }) => (yaml === undefined ? [path] : [])));
+  if (!isAsSeen(seen, options.variables, compared)) return undefined;
+  const unread = unreadTables(source, { ...kept, tables: toTables(tables) });
+  return unread && loadChanged(source, options, unread);
 }
 
 /** Written anew for every text: what was kept for another one is of no use any more. */
@@ -88,10 +111,10 @@ function placeOf(directory: string, { name, mode }: Source, { strict }: LoadOpti
   return join(directory, '.svc', 'kept', which.slice(0, 16));
 }
 
-/** Everything that is known before the file is read. */
-function contextOf({ name, directory = '', mode, text }: Source, { strict }: LoadOptions): string {
+/** Who may take it: the same program for the same file. */
+function contextOf({ name, directory = '', mode }: Source, { strict }: LoadOptions): string {
   const hash = createHash('sha256');
-  for (const part of [programFingerprint(), name, directory, String(mode), String(strict === true), text])
+  for (const part of [programFingerprint(), name, directory, String(mode), String(strict === true)])
     add(hash, part);
   return hash.digest('base64');
 }
@@ -103,7 +126,7 @@ function add(hash: Hash, part: string): void {
 function readKept<Extra>(place: string, box: SecretBox, context: string): Kept<Extra> | undefined {
   try {
     const opened = box.open(readFileSync(place), context);
-    // What opens was sealed by this very program for this very text.
+    // What opens was sealed by this very program for this very file.
     return opened && (deserialize(opened) as Kept<Extra>);
   } catch {
     // Absent above all. Whatever it is, the file itself is there to be read.
@@ -133,14 +156,19 @@ function removeQuietly(path: string): void {
 
 function toKept({
   config,
+  tables,
   warnings,
   files,
   included,
   seen,
-}: Extract<Loaded, { ok: true }>): Omit<Kept<unknown>, 'extra'> {
+}: Extract<Loaded, { ok: true }>): Omit<Kept<unknown>, 'text' | 'extra'> {
   const { source: _source, ...rest } = config;
   const { watched, parts, overlay } = included;
-  return { config: rest, warnings, files, watched, parts, overlay, seen };
+  return { config: rest, tables: serialize(tables), warnings, files, watched, parts, overlay, seen };
+}
+
+function toTables(serialized: Uint8Array): SvcFile['tables'] {
+  return deserialize(serialized) as SvcFile['tables'];
 }
 
 function toLoaded(source: Source, kept: Kept<unknown>): Loaded {
@@ -149,6 +177,9 @@ function toLoaded(source: Source, kept: Kept<unknown>): Loaded {
   return {
     ok: true,
     config: { ...config, source: withParts(source, { parts, overlay }) },
+    get tables() {
+      return toTables(kept.tables);
+    },
     warnings,
     files,
     included: { parts, overlay, texts: new Map(texts.map(({ name, text }) => [name, text])), watched },

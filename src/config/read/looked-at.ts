@@ -55,10 +55,16 @@ export class LookedAt {
   }
 }
 
-export function isAsSeen({ directory, ...seen }: Seen, variables: Variables): boolean {
+/** `except`: paths that may be otherwise. */
+export function isAsSeen(
+  { directory, ...seen }: Seen,
+  variables: Variables,
+  except: ReadonlySet<string> = new Set(),
+): boolean {
   for (const [name, value] of seen.variables) if (valueOf(variables, name) !== value) return false;
   if (directory === undefined) return true;
-  for (const [path, state] of seen.paths) if (stateOf(directory, path) !== state) return false;
+  for (const [path, state] of seen.paths)
+    if (!except.has(path) && stateOf(directory, path) !== state) return false;
   for (const [pattern, found] of seen.patterns)
     if (matching(pattern, directory).join('\n') !== found.join('\n')) return false;
   return true;

@@ -21,9 +21,14 @@ const DEEPEST = 5;
 export type Part = PartDocument & {
   /** Relative to the directory of svc.yaml, with slashes; empty for svc.yaml itself, which comes first. */
   readonly path: string;
+  /** All of it, of which the document may leave out what need not be read. */
+  readonly text: string;
   /** Of an SQL file: what it says, as YAML. */
   readonly yaml?: string;
 };
+
+/** Which text to read of that of a file; `path` as in `Part`. */
+export type ToRead = (path: string, text: string) => string;
 
 export type ReadParts = {
   /** In the order in which they are put together. */
@@ -38,19 +43,19 @@ export type ReadParts = {
 };
 
 /** `prepareToRead` must have been awaited for this source. */
-export function readParts(source: Source, lookedAt = new LookedAt(undefined)): ReadParts {
-  return new PartReader(source, lookedAt).read(true);
+export function readParts(source: Source, lookedAt?: LookedAt, toRead?: ToRead): ReadParts {
+  return new PartReader(source, lookedAt, toRead).read(true);
 }
 
 /** Without SQL files and overlay. */
 export function readYamlParts(source: Source): readonly Part[] {
-  return new PartReader(source, new LookedAt(undefined)).read(false).parts;
+  return new PartReader(source).read(false).parts;
 }
 
 /** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
 export function textsOf(source: Source): string {
-  const { parts, overlay } = new PartReader(source, new LookedAt(undefined)).read(false);
-  return [...parts, ...(overlay ? [overlay] : [])].map(({ document }) => document.text).join('\n');
+  const { parts, overlay } = new PartReader(source).read(false);
+  return [...parts, ...(overlay ? [overlay] : [])].map(({ text }) => text).join('\n');
 }
 
 type Wanted = { readonly key: 'include' | 'sql'; readonly pattern: string; readonly node: unknown };
@@ -63,15 +68,17 @@ export async function prepareToRead({ text, directory }: Source): Promise<void> 
 class PartReader {
   readonly #source: Source;
   readonly #lookedAt: LookedAt;
+  readonly #toRead: ToRead;
   readonly #parts: Part[] = [];
   readonly #mistakes: Mistake[] = [];
   readonly #texts = new Map<string, string>();
   readonly #watched = new Set<string>();
   #bytes = 0;
 
-  constructor(source: Source, lookedAt: LookedAt) {
+  constructor(source: Source, lookedAt = new LookedAt(undefined), toRead: ToRead = (_path, text) => text) {
     this.#source = source;
     this.#lookedAt = lookedAt;
+    this.#toRead = toRead;
   }
 
   read(withSql: boolean): ReadParts {
@@ -151,8 +158,8 @@ class PartReader {
   #parse(path: string, text: string): Part | undefined {
     const name = this.#nameOf(path);
     if (path !== '') this.#texts.set(name, text);
-    const read = readDocument(text);
-    if (read.ok) return { path, name, document: read.document };
+    const read = readDocument(this.#toRead(path, text));
+    if (read.ok) return { path, name, text, document: read.document };
     for (const { position, ...mistake } of read.mistakes)
       this.#mistakes.push({ ...mistake, position: path === '' ? position : { ...position, file: name } });
     return undefined;
@@ -185,7 +192,12 @@ class PartReader {
     const { parts, mistakes } = readSqlParts(files, yaml);
     this.#mistakes.push(...mistakes);
     parts.forEach((part, index) =>
-      this.#parts.push({ path: paths[index] ?? '', name: files[index]?.name ?? '', ...part }),
+      this.#parts.push({
+        path: paths[index] ?? '',
+        name: files[index]?.name ?? '',
+        text: part.document.text,
+        ...part,
+      }),
     );
   }
 

@@ -153,6 +153,7 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
   const settled = new Set<string>();
   for (const [whole, { name, table }] of tables) {
     table.fields.forEach((field, index) => {
+      if (field.type !== undefined) return;
       const walked = new Set<string>();
       let key = `${whole}.${field.name}`;
       let current: RawField | undefined = field;

@@ -8,12 +8,7 @@ import { checkName } from '../name.ts';
 /** PostgreSQL's INDEX_MAX_KEYS. */
 const MOST_INDEX_COLUMNS = 32;
 
-export function checkIndexes(
-  context: CheckContext,
-  path: KeyPath,
-  table: RawTable,
-  indexNames: Map<string, string>,
-): void {
+export function checkIndexes(context: CheckContext, path: KeyPath, table: RawTable): void {
   const [, tableName] = path;
   const columns = new Set(table.fields.map((field) => field.name));
   const seen = new Set<string>();
@@ -48,28 +43,27 @@ export function checkIndexes(
         });
       }
     }
-    checkIndexName(context, [...at, 'name'], index.name, { table, tableName: String(tableName), indexNames });
+    if (index.name !== undefined) checkName(context, [...at, 'name'], index.name);
   });
 }
 
 /** Index names share one namespace with each other, schema by schema. */
-function checkIndexName(
-  context: CheckContext,
-  path: KeyPath,
-  name: string | undefined,
-  { table, tableName, indexNames }: { table: RawTable; tableName: string; indexNames: Map<string, string> },
-): void {
-  if (name === undefined) return;
-  checkName(context, path, name);
-  const key = `${table.schema}.${name}`;
-  const other = indexNames.get(key);
-  if (other !== undefined) {
-    context.report({
-      code: 'duplicate',
-      path,
-      message: `an index of ${other} is called ${context.show(path, name)} already`,
-      hint: 'Names of indexes are unique in their schema: choose another.',
-    });
+export function checkIndexNames(context: CheckContext): void {
+  const owners = new Map<string, string>();
+  for (const [table, { schema, indexes }] of Object.entries(context.file.tables)) {
+    for (const [number, { name }] of indexes.entries()) {
+      if (name === undefined) continue;
+      const key = `${schema}.${name}`;
+      const other = owners.get(key);
+      owners.set(key, table);
+      if (other === undefined) continue;
+      const path = ['tables', table, 'indexes', number, 'name'];
+      context.report({
+        code: 'duplicate',
+        path,
+        message: `an index of ${other} is called ${context.show(path, name)} already`,
+        hint: 'Names of indexes are unique in their schema: choose another.',
+      });
+    }
   }
-  indexNames.set(key, tableName);
 }

@@ -14,8 +14,7 @@ const KEYS = { using: 'using', withCheck: 'with_check', check: 'check' } as cons
 type Guarded = ReadonlyMap<string, readonly RawPolicy[]>;
 
 export function checkPolicyRings(context: CheckContext, tables: Tables): void {
-  const guarded = new Map<string, readonly RawPolicy[]>();
-  for (const [key, { table }] of tables) if (Array.isArray(table.rls)) guarded.set(key, table.rls);
+  const guarded = guardedTables(context, tables);
   const reported = new Set<string>();
   for (const role of rolesOf(guarded)) {
     const forRole: Guarded = new Map(
@@ -32,6 +31,18 @@ export function checkPolicyRings(context: CheckContext, tables: Tables): void {
       );
     }
   }
+}
+
+/** With their policies: the tables to check, and those that are read from there. A ring is in one of the two or has been there. */
+function guardedTables(context: CheckContext, tables: Tables): Guarded {
+  const all = new Map<string, readonly RawPolicy[]>();
+  for (const [key, { table }] of tables) if (Array.isArray(table.rls)) all.set(key, table.rls);
+  const met = new Set([...all.keys()].filter((key) => context.isToCheck(nameOf(tables, key))));
+  // What is added on the way is visited, too.
+  for (const key of met)
+    for (const policy of all.get(key) ?? [])
+      for (const condition of CONDITIONS) for (const next of readBy(policy[condition], all)) met.add(next);
+  return new Map([...all].filter(([key]) => met.has(key)));
 }
 
 function report(context: CheckContext, path: KeyPath, [own = '', ...way]: readonly string[]): void {

@@ -8,7 +8,7 @@ import { type CheckContext, didYouMean } from '../context.ts';
 import { checkDefault, isCall } from './default.ts';
 import { checkFieldKeys } from './field-keys.ts';
 import { checkConstraints } from './constraints.ts';
-import { checkIndexes } from './indexes.ts';
+import { checkIndexes, checkIndexNames } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, checkSchema } from '../name.ts';
 import { checkPolicies } from './policies.ts';
@@ -31,14 +31,14 @@ const MOST_COLUMNS = 1600;
 export function checkTables(context: CheckContext): void {
   const entries = Object.entries(context.file.tables);
   const tables = tablesOf(context);
-  const indexNames = new Map<string, string>();
   for (const [name, table] of entries) {
     if (context.isFull) return;
+    if (!context.isToCheck(name)) continue;
     const path = ['tables', name];
     checkName(context, path, name, 'key');
     checkSchema(context, [...path, 'schema'], table.schema);
     checkFields(context, tables, path, table);
-    checkIndexes(context, path, table, indexNames);
+    checkIndexes(context, path, table);
     checkConstraints(context, tables, path, table);
     checkOnNewUser(context, path, table);
     checkGrants(context, path, table);
@@ -61,6 +61,7 @@ export function checkTables(context: CheckContext): void {
     context,
     entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamedFrom })),
   );
+  checkIndexNames(context);
   checkTypeCycles(context, tables);
   checkPolicyRings(context, tables);
 }
