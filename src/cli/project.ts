@@ -33,6 +33,8 @@ export type Project = {
   readonly watched: readonly string[];
   /** Keeps what was read for the next start, where the options ask for that. */
   readonly keep: () => void;
+  /** False where what an earlier process has kept has spared reading all of it. */
+  readonly isReadWhole: boolean;
 };
 
 export type ProjectOptions = {
@@ -60,7 +62,7 @@ export async function loadProject(options: ProjectOptions, terminal: Terminal): 
 
 /** Shows what is wrong in a file that was read, and throws for mistakes. */
 export function acceptProject(
-  { source, env, loaded, unset, keep }: ReadProject,
+  { source, env, loaded, unset, keep, isReadWhole }: ReadProject,
   options: Pick<ProjectOptions, 'mode' | 'mistakesExit'>,
   terminal: Terminal,
 ): Project {
@@ -95,6 +97,7 @@ export function acceptProject(
     env,
     unset,
     keep,
+    isReadWhole,
     files: source.directory === undefined ? [] : loaded.files.map((file) => resolve(directory, file)),
     watched:
       source.directory === undefined
@@ -119,6 +122,7 @@ export type ReadProject = {
   /** Warnings or notes about variables that nobody has set. */
   readonly unset: readonly Mistake[];
   readonly keep: Project['keep'];
+  readonly isReadWhole: boolean;
 };
 
 /** The same without a word about mistakes. */
@@ -134,15 +138,17 @@ export async function readProject(options: ProjectOptions): Promise<ReadProject>
     if (options.standIns?.test(name)) env[name] ??= TEXT_STAND_IN;
   const { strict } = options;
   const secret = options.mayBeKept === true ? env['SVC_SECRET_KEY'] : undefined;
-  const { loaded, extra, keep } = await loadOrKept<ModelDigest>(source, { variables: env, strict, secret });
+  const how = { variables: env, strict, secret };
+  const { loaded, extra, keep, isReadWhole } = await loadOrKept<ModelDigest>(source, how);
   if (loaded.ok && extra) rememberDigest(loaded.config, extra);
   if (loaded.ok || options.unsetVariables === undefined) {
     const keepIt = (): void => {
       if (loaded.ok) keep?.(digestConfig(loaded.config));
     };
-    return { source, env, loaded, unset: [], keep: keepIt };
+    return { source, env, loaded, unset: [], keep: keepIt, isReadWhole };
   }
-  return { source, env, ...withGuesses(source, env, loaded, strict, options.unsetVariables), keep: () => {} };
+  const guessed = withGuesses(source, env, loaded, strict, options.unsetVariables);
+  return { source, env, ...guessed, keep: () => {}, isReadWhole };
 }
 
 const TEXT_STAND_IN = 'set-where-it-runs';

@@ -60,7 +60,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
   const stopped = untilStopped();
   const startedAt = performance.now();
   const { mode = 'development' } = options;
-  const load = (): Promise<Project> => loadProject({ ...options, mode }, terminal);
+  const load = (): Promise<Project> => loadProject({ ...options, mode, mayBeKept: true }, terminal);
   const project = await load();
   const { env } = project;
   const port = listenPort(options.port, env, project.config);
@@ -123,6 +123,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
         terminal,
       }),
     );
+    project.keep();
     freeStartupMemory();
     const onLoaded = async ({ snapshot }: Backend, loaded: Project): Promise<void> => {
       if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
@@ -165,6 +166,8 @@ function followChanges(
       await backend.reload(next.config);
       await onLoaded(backend, next);
       changes.add(next.watched);
+      // A change is told from an older text just as well.
+      if (next.isReadWhole) next.keep();
       terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
     } catch (error) {
       terminal.printError(explain(error).report);

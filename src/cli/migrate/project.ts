@@ -58,7 +58,8 @@ export async function withDatabase<T>(
       });
       try {
         const done = await work({ project, owner, administrator, address });
-        project.keep();
+        // The next change is told from what is kept just as well, and keeping takes as long as reading a change.
+        if (project.isReadWhole) project.keep();
         return done;
       } finally {
         await administrator.close();

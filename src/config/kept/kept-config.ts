@@ -37,6 +37,8 @@ export type MaybeKept<Extra> = {
   readonly loaded: Loaded;
   /** What was kept with it; undefined where the file has been read. */
   readonly extra: Extra | undefined;
+  /** False where what was kept has spared reading all of it. */
+  readonly isReadWhole: boolean;
   /**
    * Keeps what was read, and something that follows from it, for the next time. Undefined where it is kept already, or
    * not worth it.
@@ -71,20 +73,23 @@ export async function loadOrKept<Extra>(
     text.length >= LEAST_KEPT_BYTES;
   if (!isWorthIt) {
     await prepareToRead(source);
-    return { loaded: loadConfig(source, options), extra: undefined, keep: undefined };
+    return { loaded: loadConfig(source, options), extra: undefined, isReadWhole: true, keep: undefined };
   }
   const place = placeOf(directory, source, options);
   const box = secretBox(secret, 'kept configuration');
   const context = contextOf(source, options);
   const kept = readKept<Extra>(place, box, context);
   if (kept?.text === text && isAsSeen(kept.seen, options.variables))
-    return { loaded: toLoaded(source, kept), extra: kept.extra, keep: undefined };
+    return { loaded: toLoaded(source, kept), extra: kept.extra, isReadWhole: false, keep: undefined };
   await prepareToRead(source);
-  const loaded = (kept && changedSince(kept, source, options)) ?? loadConfig(source, options);
-  if (!loaded.ok) return { loaded, extra: undefined, keep: undefined };
+  const changed = kept && changedSince(kept, source, options);
+  const loaded = changed ?? loadConfig(source, options);
+  const isReadWhole = changed === undefined;
+  if (!loaded.ok) return { loaded, extra: undefined, isReadWhole, keep: undefined };
   return {
     loaded,
     extra: undefined,
+    isReadWhole,
     keep(extra) {
       // What has changed since it was read is news for the next start.
       if (!isAsSeen(loaded.seen, options.variables)) return;

@@ -69,6 +69,7 @@ test.each([
   ['a bracket that is closed in the column of the keys', 'tables:\n  a: {\n  }\n'],
   ['a tab', 'tables:\n  a: {}\n\tb: {}\n'],
   ['line ends of Windows', 'tables:\r\n  a: {}\r\n'],
+  ['a line end of JavaScript', 'tables:\n  a: { comment: one\u2028  b: two }\n'],
   ['a byte order mark', '\uFEFFtables:\n  a: {}\n'],
   ['a second document', 'tables:\n  a: {}\n---\n'],
   ['a directive', '%YAML 1.2\n---\ntables:\n  a: {}\n'],

@@ -17,10 +17,11 @@ export type CutText = {
   readonly after: string;
 };
 
-/** Documents, directives, other line ends and tabs; anchors, which say something elsewhere. */
-const UNUSUAL = /^(?:---|\.\.\.|%)|[\r\t\uFEFF]|(?:^|[\s,[{:])&[^\s&]/m;
+/** Documents, directives, other line ends, also those of JavaScript, and tabs; anchors, which say something elsewhere. */
+const UNUSUAL = /^(?:---|\.\.\.|%)|[\r\t\u2028\u2029\uFEFF]|(?:^|[\s,[{:])&[^\s&]/m;
 const SECTION = /^tables: *(?:#.*)?$/gm;
-const INDENTATION = / */y;
+/** A line that says something, up to its first word. */
+const LINE = /^ *(?=[^ \n#])/gm;
 const KEY = /([A-Za-z_][\w.-]*):(?= |\n|$)/y;
 
 /** Undefined where there is no section of tables, or one in another form. */
@@ -28,30 +29,31 @@ export function cutTables(text: string): CutText | undefined {
   if (UNUSUAL.test(text)) return undefined;
   const [section, second] = text.matchAll(SECTION);
   if (!section || second) return undefined;
-  const keys: Array<{ name: string; at: number; line: number }> = [];
-  let indent = 0;
-  let line = lineBreaks(text.slice(0, section.index)) + 1;
-  let at = nextLine(text, section.index);
-  for (; at < text.length; at = nextLine(text, at)) {
-    line += 1;
-    const spaces = matchAt(INDENTATION, text, at)?.[0].length ?? 0;
-    const first = text[at + spaces];
-    if (first === undefined || first === '\n' || first === '#') continue;
-    if (keys.length === 0) indent = spaces;
-    if (spaces === 0) break;
-    if (spaces > indent) continue;
-    const name = spaces === indent ? matchAt(KEY, text, at + spaces)?.[1] : undefined;
+  const [first] = matchFrom(LINE, text, section.index + section[0].length);
+  const indent = first?.[0].length ?? 0;
+  if (!first || indent === 0) return undefined;
+  const keys: Array<{ name: string; at: number }> = [];
+  let end = text.length;
+  // Lines that stand further in belong to a table.
+  const outerLine = new RegExp(`^ {0,${indent}}(?=[^ \\n#])`, 'gm');
+  for (const { index, 0: spaces } of matchFrom(outerLine, text, first.index)) {
+    if (spaces === '') {
+      end = index;
+      break;
+    }
+    KEY.lastIndex = index + indent;
+    const name = spaces.length === indent ? KEY.exec(text)?.[1] : undefined;
     if (name === undefined) return undefined;
-    keys.push({ name, at, line });
+    keys.push({ name, at: index });
   }
-  const [firstKey] = keys;
-  if (!firstKey) return undefined;
-  const blocks = keys.map(({ name, at: start, line: first }, index) => ({
-    name,
-    line: first,
-    text: text.slice(start, keys[index + 1]?.at ?? at),
-  }));
-  return { blocks, before: text.slice(0, firstKey.at), after: text.slice(at) };
+  const before = text.slice(0, first.index);
+  let line = lineBreaks(before) + 1;
+  const blocks = keys.map(({ name, at }, index) => {
+    const block = { name, line, text: text.slice(at, keys[index + 1]?.at ?? end) };
+    line += lineBreaks(block.text);
+    return block;
+  });
+  return { blocks, before, after: text.slice(end) };
 }
 
 /** The text with nothing but line ends where a table is left out, so that everything else stays in its line. */
@@ -69,12 +71,7 @@ function lineBreaks(text: string): number {
   return count;
 }
 
-function nextLine(text: string, at: number): number {
-  const end = text.indexOf('\n', at);
-  return end < 0 ? text.length : end + 1;
-}
-
-function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
+function matchFrom(pattern: RegExp, text: string, at: number): RegExpStringIterator<RegExpExecArray> {
   pattern.lastIndex = at;
-  return pattern.exec(text);
+  return text.matchAll(pattern);
 }

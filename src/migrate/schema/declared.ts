@@ -76,34 +76,43 @@ export function toModel(config: Declared): SchemaModel {
 }
 
 export function locator(config: SchemaConfig): Locate {
-  let places: ReadonlyMap<string, Position> | undefined;
+  const places = placesOf(config);
+  // Of many tables a plan asks for a few.
+  const unasked = new Map(config.tables.map((table) => [tablePath(table), table]));
+  const placeAt = (path: string): Position | undefined => {
+    const table = unasked.get(path);
+    if (table && unasked.delete(path)) addPlaces(places, table);
+    return places.get(path);
+  };
   return (path) => {
-    places ??= placesOf(config);
+    // From the table inwards, so that its places are there when the nearest one is looked for.
+    for (let end = path.indexOf('.'); end >= 0; end = path.indexOf('.', end + 1)) placeAt(path.slice(0, end));
     for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
-      const position = places.get(at);
+      const position = placeAt(at);
       if (position) return `${position.file ?? config.source.name}:${position.line}:${position.column}`;
     }
     return null;
   };
 }
 
-function placesOf(config: SchemaConfig): ReadonlyMap<string, Position> {
+function addPlaces(places: Map<string, Position>, table: Table): void {
+  const at = tablePath(table);
+  places.set(at, table.position);
+  if (table.onNewUser) places.set(`${at}.on_new_user`, table.onNewUser.position);
+  for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
+  table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
+  table.constraints.forEach((one, n) => places.set(`${at}.constraints[${n}]`, one.position));
+  table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
+  if (typeof table.rls === 'string') return;
+  table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
+}
+
+/** Of everything but tables. */
+function placesOf(config: SchemaConfig): Map<string, Position> {
   const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
   for (const { name, position } of config.sequences) places.set(`sequences.${name}`, position);
   for (const { name, position } of config.statements) places.set(`statements.${name}`, position);
   for (const extension of config.extensions) places.set(extensionPath(extension), extension.position);
-  for (const table of config.tables) {
-    const at = tablePath(table);
-    places.set(at, table.position);
-    if (table.onNewUser) places.set(`${at}.on_new_user`, table.onNewUser.position);
-    for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
-    table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
-    table.constraints.forEach((one, n) => places.set(`${at}.constraints[${n}]`, one.position));
-    table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
-    if (typeof table.rls !== 'string') {
-      table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
-    }
-  }
   for (const bucket of config.storage) {
     places.set(`storage.${bucket.name}`, bucket.position);
     bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));

@@ -7,19 +7,29 @@ import { type CheckContext, didYouMean } from '../context.ts';
 /** Tables by `schema.name`, with their columns by name: looked up once per foreign key. */
 export type Tables = ReadonlyMap<string, TableEntry>;
 
-export type TableEntry = {
-  readonly name: string;
-  readonly table: RawTable;
-  readonly columns: ReadonlyMap<string, RawField>;
-};
-
 export function tablesOf(context: CheckContext): Tables {
   return new Map(
     Object.entries(context.file.tables).map(([name, table]) => [
       `${table.schema}.${name}`,
-      { name, table, columns: new Map(table.fields.map((field) => [field.name, field])) },
+      new TableEntry(name, table),
     ]),
   );
+}
+
+class TableEntry {
+  readonly name: string;
+  readonly table: RawTable;
+  #columns: ReadonlyMap<string, RawField> | undefined;
+
+  constructor(name: string, table: RawTable) {
+    this.name = name;
+    this.table = table;
+  }
+
+  /** Of most tables nobody asks for them. */
+  get columns(): ReadonlyMap<string, RawField> {
+    return (this.#columns ??= new Map(this.table.fields.map((field) => [field.name, field])));
+  }
 }
 
 export function checkForeignKey(context: CheckContext, tables: Tables, field: RawField, at: KeyPath): void {
@@ -152,6 +162,8 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
   // Columns of chains that were walked already, so that a long chain is not walked from each of its columns.
   const settled = new Set<string>();
   for (const [whole, { name, table }] of tables) {
+    // A circle that was not there before leads through a table that is checked.
+    if (!context.isToCheck(name)) continue;
     table.fields.forEach((field, index) => {
       if (field.type !== undefined) return;
       const walked = new Set<string>();
