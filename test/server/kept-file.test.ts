@@ -1,9 +1,10 @@
-// A large file that has been served is not read again by the next start: which serves, checks and refuses all the same.
+// A large file that has been read is not read again by the next start, and a changed one only in part: which serve, plan,
+// check and refuse all the same.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { svcFile } from '../../bench/startup/large-file-text.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
@@ -43,8 +44,8 @@ async function serve(...args: readonly string[]): Promise<SvcProcess> {
 }
 
 /** When what is kept was written; undefined while nothing is. */
-function keptAt(): number | undefined {
-  const folder = join(directory, '.svc', 'kept');
+function keptAt(beside = directory): number | undefined {
+  const folder = join(beside, '.svc', 'kept');
   try {
     const [name = ''] = readdirSync(folder).filter((one) => !one.includes('.'));
     return statSync(join(folder, name)).mtimeMs;
@@ -64,7 +65,7 @@ test('the second start of a large file takes what the first has kept, and serves
   writeFileSync(config, svcFile(TABLES, 0));
   await serve('--migrate');
   expect(await statusOf('bench_0?select=id')).toBe(200);
-  await expect.poll(keptAt).toBeDefined();
+  await expect.poll(() => keptAt()).toBeDefined();
   const first = keptAt();
   await svc?.stop();
 
@@ -98,11 +99,64 @@ test('another text is read, served and kept in its turn', async () => {
   writeFileSync(config, svcFile(TABLES, 1));
   await serve('--migrate');
   expect(await statusOf('bench_0?select=extra_0')).toBe(200);
-  await expect.poll(keptAt).not.toBe(first);
+  await expect.poll(() => keptAt()).not.toBe(first);
   await svc?.stop();
   await serve();
   expect(await statusOf('bench_0?select=extra_0')).toBe(200);
   expect(svc?.output()).not.toContain('does not match');
+});
+
+describe('of a changed file', () => {
+  // What is kept stays where a part of the file was read, and is written again where all of it was.
+  const ofTable = (version: number): string => svcFile(TABLES, version);
+  const ofProject = (name: string): string =>
+    ofTable(2).replace('tables:', `project: { name: ${name} }\ntables:`);
+  let folder: string;
+  let file: string;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'svc-kept-file-'));
+    file = join(folder, 'svc.yaml');
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('plans read what has changed', async () => {
+    const plan = async (text: string, keys: Partial<typeof KEYS> = KEYS): Promise<string> => {
+      writeFileSync(file, text);
+      const env = { ...keys, SVC_DATABASE_URL: database.url };
+      const { code, output } = await runSvc(['migrate', 'plan', '--config', file], { env });
+      expect([0, 2], output).toContain(code);
+      return output;
+    };
+    await plan(ofTable(1), {});
+    expect(keptAt(folder)).toBeUndefined();
+    await plan(ofTable(1));
+    const first = keptAt(folder);
+    expect(first).toBeDefined();
+    const changed = await plan(ofTable(2));
+    expect(changed).toContain('extra_1');
+    expect(keptAt(folder)).toBe(first);
+    expect(changed).toBe(await plan(ofTable(2), {}));
+    await plan(ofProject('shop'));
+    expect(keptAt(folder)).not.toBe(first);
+  });
+
+  test('svc dev reloads what has changed', async () => {
+    writeFileSync(file, ofTable(2));
+    svc = await startSvc({ command: 'dev', config: file, env: { ...KEYS, SVC_DATABASE_URL: database.url } });
+    await expect.poll(() => keptAt(folder)).toBeDefined();
+    const first = keptAt(folder);
+    const reloads = (): number => svc?.output().split('reloaded').length ?? 0;
+    const change = async (text: string): Promise<void> => {
+      const before = reloads();
+      writeFileSync(file, text);
+      await expect.poll(reloads, { timeout: 30_000 }).toBeGreaterThan(before);
+    };
+    await change(ofTable(3));
+    expect(await statusOf('bench_0?select=extra_2')).toBe(200);
+    expect(keptAt(folder)).toBe(first);
+    await change(ofProject('shop'));
+    await expect.poll(() => keptAt(folder)).not.toBe(first);
+  });
 });
 
 test('a mistake in the file is told, whatever was kept before', async () => {
