@@ -69,10 +69,11 @@ export async function fillRows(
       const values = table.columns.flatMap((column): (readonly [string, string | null])[] => {
         if (column.type.endsWith('serial') || column.reference) return [];
         if (column.primaryKey && column.type === 'uuid') return [];
-        // Unique columns get each value once at most, also that of their default; null leaves the row out.
+        // What must not be there twice is there once at most, also by its default; null leaves the row out.
+        const isOnce = column.unique || table.excluded === column.id;
         const left: [string, null][] =
-          column.required || (column.unique && column.default) ? [[column.name, null]] : [];
-        if (column.unique && row >= valuesOf(column).length) return left;
+          column.required || (isOnce && column.default) ? [[column.name, null]] : [];
+        if (isOnce && row >= valuesOf(column).length) return left;
         if (!column.required && !column.primaryKey && row === 2) return left;
         return [
           [
