@@ -20,6 +20,11 @@ export type ReplicationOptions = {
 };
 
 const STATUS_EVERY_MS = 3_000;
+/**
+ * Each small transaction wakes the process. Where the next comes within `soonMs`, those of the following `pauseMs` are
+ * read at once; a chunk of `fullBytes` is many already.
+ */
+const GATHER = { soonMs: 2, pauseMs: 5, fullBytes: 16 * 1024 };
 /** The server asks for a sign of life after half of its `wal_sender_timeout` of 10 s. */
 const SILENT_AFTER_MS = 20_000;
 const EPOCH_2000_MS = 946_684_800_000;
@@ -56,6 +61,7 @@ export class ReplicationStream {
   /** What has come needs not be kept: nobody could ask this slot for it again. */
   #received = 0n;
   #isPaused = false;
+  #isGathering = false;
   #isOver = false;
 
   constructor(stream: Duplex, slot: string, publication: string, handlers: ReplicationHandlers) {
@@ -66,7 +72,9 @@ export class ReplicationStream {
       () => true,
     );
     stream.on('data', (bytes: Buffer) => {
-      this.#heardAt = performance.now();
+      const now = performance.now();
+      if (now - this.#heardAt < GATHER.soonMs && bytes.length < GATHER.fullBytes) this.#gather();
+      this.#heardAt = now;
       try {
         reader.push(bytes, bytes.length, false);
       } catch (error) {
@@ -96,7 +104,18 @@ export class ReplicationStream {
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#heardAt = performance.now();
-    this.#stream.resume();
+    if (!this.#isGathering) this.#stream.resume();
+  }
+
+  /** Reads on after a moment, unless paused meanwhile. */
+  #gather(): void {
+    if (this.#isGathering) return;
+    this.#isGathering = true;
+    this.#stream.pause();
+    setTimeout(() => {
+      this.#isGathering = false;
+      if (!this.#isPaused) this.#stream.resume();
+    }, GATHER.pauseMs);
   }
 
   get isPaused(): boolean {

@@ -229,7 +229,10 @@ export class FeedOfChanges implements Changes {
     this.#waiting.push(change);
     this.#waitingBytes += change.change.bytes;
     if (this.#waiting.length > MOST_WAITING || this.#waitingBytes > MOST_WAITING_BYTES) this.#pause();
-    if (!this.#isWorking) void this.#work();
+    if (this.#isWorking) return;
+    this.#isWorking = true;
+    // What comes together with it is in the same batch.
+    queueMicrotask(() => void this.#work());
   }
 
   /** Most of what a server writes is nobody's business here. */
@@ -247,7 +250,6 @@ export class FeedOfChanges implements Changes {
   }
 
   async #work(): Promise<void> {
-    this.#isWorking = true;
     while (this.#waiting.length > 0) {
       const batch = this.#nextBatch();
       this.#workingOn = batch[0]?.transaction.committedAt;

@@ -24,21 +24,20 @@ export function textsOf(
   table: PublishedTable,
 ): RowTexts & { readonly missing: readonly string[] } {
   const whole = change.isWholeOld && change.old ? toRow(relation, change.old) : undefined;
-  const keys = new Set(relation.columns.filter(({ isKey }) => isKey).map(({ name }) => name));
-  const old = whole ?? (change.old && toRow(relation, change.old, keys));
+  const old = whole ?? (change.old && toRow(relation, change.old, true));
   if (!change.new) return { new: undefined, old, missing: [] };
-  const now = new Map(toRow(relation, change.new));
+  const now = toRow(relation, change.new);
   // Large values that did not change are in the whole old row, if that is sent.
   for (const [name, value] of whole ?? []) if (!now.has(name)) now.set(name, value);
-  const missing = table.columns.map(({ name }) => name).filter((name) => !now.has(name));
+  const missing = table.columns.flatMap(({ name }) => (now.has(name) ? [] : [name]));
   return { new: now, old, missing };
 }
 
-function toRow({ columns }: Relation, tuple: Tuple, only?: ReadonlySet<string>): TextRow {
+function toRow({ columns }: Relation, tuple: Tuple, onlyKey = false): Map<string, string | null> {
   const row = new Map<string, string | null>();
-  columns.forEach(({ name }, at) => {
+  columns.forEach(({ name, isKey }, at) => {
     const value = tuple[at];
-    if (value !== undefined && (!only || only.has(name))) row.set(name, value);
+    if (value !== undefined && (isKey || !onlyKey)) row.set(name, value);
   });
   return row;
 }
