@@ -33,7 +33,7 @@ const TABLES: Readonly<Record<string, RegExp>> = {
 /** These hand on what they were given, or compose codes that the page has under one name. */
 const COMPOSED = new Set([
   'auth/problem.ts',
-  'backup/pg-tools.ts',
+  'postgres/pg-tools.ts',
   'dashboard-api/routes/code-functions.ts',
   'deploy/api.ts',
   'problem/problem.ts',

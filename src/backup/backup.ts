@@ -30,7 +30,7 @@ import {
   readManifest,
   SEALED_FORMAT,
 } from './manifest.ts';
-import { findTool, pipeTool, type PgTool } from './pg-tools.ts';
+import { findTool, pipeTool, type PgTool } from '../postgres/pg-tools.ts';
 import { waitForPruning } from './prune.ts';
 import { assertNothingBeside, assertUnchanged, readSchema } from './rows/saved-schema.ts';
 import { saveRows } from './rows/save-rows.ts';

@@ -19,7 +19,7 @@ import {
   readBlobs,
   readManifest,
 } from './manifest.ts';
-import { findTool, pipeTool } from './pg-tools.ts';
+import { findTool, pipeTool } from '../postgres/pg-tools.ts';
 import { openPlain, openSealed, SEALED, type OpenFile } from './seal.ts';
 import { FileMissing, type Target } from './target/target.ts';
 

@@ -1,7 +1,7 @@
 // Whether this machine has PostgreSQL's own programs for the server of this run.
 import pg from 'pg';
 import { inject } from 'vitest';
-import { findTool } from '../../src/backup/pg-tools.ts';
+import { findTool } from '../../src/postgres/pg-tools.ts';
 
 export async function canDump(): Promise<boolean> {
   const client = new pg.Client(inject('postgresUrl'));

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openBoxes } from '../../src/auth/auth-context.ts';
-import { findTool } from '../../src/backup/pg-tools.ts';
+import { findTool } from '../../src/postgres/pg-tools.ts';
 import { Keyring } from '../../src/identity/keyring.ts';
 import { copy } from '../../src/import/copy.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { foldersOf, libpqVariables } from '../../backup/pg-tools.ts';
+import { foldersOf, libpqVariables } from '../../postgres/pg-tools.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import type { Environment } from '../environment.ts';

@@ -1,7 +1,7 @@
 // What svc works with beside its database: stored files, mail, programs for backups.
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
-import { findTool } from '../../backup/pg-tools.ts';
+import { findTool } from '../../postgres/pg-tools.ts';
 import type { Config } from '../../config/config.ts';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';

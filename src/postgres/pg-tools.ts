@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import type { DatabaseAddress } from '../postgres/address/database-address.ts';
+import type { DatabaseAddress } from './address/database-address.ts';
 import { Problem } from '../problem/problem.ts';
 
 export type PgTool = { readonly path: string; readonly major: number };
