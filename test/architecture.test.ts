@@ -139,6 +139,7 @@ test('advisory locks are taken in one place, where each has its number', () => {
  */
 const OWN_SESSIONS: ReadonlySet<string> = new Set([
   'import/changes.ts',
+  'import/dump.ts',
   'import/rows.ts',
   'import/users.ts',
   'migrate/apply/background.ts',

@@ -54,7 +54,8 @@ const OWN_BLOCK: Readonly<Record<string, string>> = {
   'svc db upgrade': 'versions/upgrade.test.ts',
   'create extension pg_stat_statements': 'dashboard/statements.test.ts',
   'pg_dump --format=custom --file=project.dump "$SVC_IMPORT_SOURCE_URL"': 'import/restored-dump.test.ts',
-  'psql "$SVC_DATABASE_URL" --set=ON_ERROR_STOP=1': 'import/restored-dump.test.ts',
+  'svc import supabase report --from project.dump': 'import/restored-dump.test.ts',
+  'svc import supabase forget project.dump': 'import/restored-dump.test.ts',
 };
 
 const KEYS = {

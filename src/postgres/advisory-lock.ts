@@ -19,6 +19,8 @@ const LOCKS = {
   storageOrphans: 30,
   /** Partitions of stored broadcasts. */
   realtimeMaintenance: 40,
+  /** Databases that are made of dumps. */
+  importDump: 50,
 } as const;
 
 export type AdvisoryLock = keyof typeof LOCKS;

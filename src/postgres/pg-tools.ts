@@ -8,6 +8,9 @@ import { Problem } from '../problem/problem.ts';
 
 export type PgTool = { readonly path: string; readonly major: number };
 
+/** Characters of what a program says that are kept. */
+const MOST_SAID = 200_000;
+
 const USUAL_FOLDERS = ['/usr/lib/postgresql', '/usr/local/opt', '/opt/homebrew/opt', '/Library/PostgreSQL'];
 
 /** The oldest one that is not older than the server. `env`: SVC_PG_BIN names a folder, PATH many. */
@@ -108,6 +111,16 @@ export async function pipeTool(
   throw new Problem('postgres_program_failed', 500, `${path} failed`, { details, cause: failed });
 }
 
+/** Runs it, and gives what it said; where it has much to say, the last of it. Messages are in English. */
+export async function runTool(
+  { path }: PgTool,
+  args: readonly string[],
+  address: DatabaseAddress,
+): Promise<{ readonly code: number | null; readonly said: string }> {
+  const { code, output } = await run(path, args, { ...libpqVariables(address), LC_ALL: 'C' });
+  return { code, said: output };
+}
+
 async function run(
   path: string,
   args: readonly string[],
@@ -121,7 +134,7 @@ async function run(
   });
   let output = '';
   const keep = (chunk: Buffer): void => {
-    output = `${output}${chunk.toString()}`.slice(-10_000);
+    output = `${output}${chunk.toString()}`.slice(-MOST_SAID);
   };
   child.stdout.on('data', keep);
   child.stderr.on('data', keep);

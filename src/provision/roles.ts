@@ -32,7 +32,7 @@ const ROLES: ReadonlyArray<{ readonly name: string; readonly attributes: readonl
 ];
 export const LOGIN_ROLES = ['svc_owner', 'authenticator'] as const;
 const MOST_PASSES = 10;
-const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
+export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 
 /** Refuses a connection string that cannot do what start-up needs, naming each missing right. */
 export async function checkRights(db: Queryable): Promise<Self> {

@@ -120,11 +120,11 @@ test('a table that the role may not read is named, and counts are of what is the
   }
 });
 
-test('a dump file is refused with the command that makes a complete one', async () => {
-  const { code, output } = await report({}, '--from', import.meta.filename);
-  expect(code).toBe(2);
-  expect(output).toContain('is a file; an import reads a running database');
-  expect(output).toContain('supabase db dump leaves out: pg_dump');
+test('a file that pg_restore does not read is refused with the command that makes one', async () => {
+  const { code, output } = await report({ SVC_DATABASE_URL: target.url }, '--from', import.meta.filename);
+  expect(code).toBe(78);
+  expect(output).toContain('is no dump that pg_restore reads');
+  expect(output).toContain('pg_dump --format=custom');
 });
 
 test('a password in an argument and a database that is no project are refused', async () => {

@@ -6,6 +6,7 @@ import { environmentSecrets, Keyring } from '../../identity/keyring.ts';
 import { openBoxes } from '../../auth/auth-context.ts';
 import { listChanges, type Changed } from '../../import/changes.ts';
 import { copy, type CopyOptions } from '../../import/copy.ts';
+import { type DumpOptions, forgetDump, type Refused, restoreDump } from '../../import/dump.ts';
 import { convertFunctions, type Converted } from '../../import/edge/convert.ts';
 import { factorsLeft, readFactors, type Factor } from '../../import/factors.ts';
 import { copyFiles } from '../../import/files.ts';
@@ -54,6 +55,7 @@ const CONVERTED = z.strictObject({
 });
 const VERIFIED = z.strictObject({ differences: z.array(z.string()) });
 const ABANDONED = z.strictObject({ abandoned: z.boolean() });
+const FORGOTTEN = z.strictObject({ forgotten: z.boolean() });
 const CHANGED = z.strictObject({
   tables: z.array(
     z.strictObject({ table: z.string(), inserted: z.int(), updated: z.int(), deleted: z.int() }),
@@ -75,7 +77,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
       REPORT,
       async (out, options: SourceOptions) => {
         const env = environment();
-        const report = await readReport(sourceAddress(options, env), env);
+        const report = await readReport(await sourceAddress(options, env, out), env);
         out.print(describeReport(report));
         const { moves, decide, stays } = report;
         return { data: { moves: [...moves], decide: [...decide], stays: [...stays] } };
@@ -94,7 +96,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
       terminal,
       PULLED,
       async (out, options: SourceOptions & { out?: string; force?: true }) =>
-        await givePulled(await prepare(sourceAddress(options, environment())), options, out),
+        await givePulled(await prepare(await sourceAddress(options, environment(), out)), options, out),
     ),
   );
   supabase.addCommand(
@@ -103,7 +105,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
       terminal,
       COPIED,
       async (out, options: SourceOptions) => {
-        const { changes, left } = await onBoth(options, environment(), async (both) => ({
+        const { changes, left } = await onBoth(options, environment(), out, async (both) => ({
           changes: await copy(both),
           left: await readFactorsLeft(both),
         }));
@@ -158,7 +160,7 @@ export function importCommand(terminal: Terminal, environment: () => Environment
       terminal,
       VERIFIED,
       async (out, options: SourceOptions) => {
-        const differences = [...(await onBoth(options, environment(), verify))];
+        const differences = [...(await onBoth(options, environment(), out, verify))];
         if (differences.length > 0)
           return { data: { differences }, exitCode: EXIT.problem, report: differences.join('\n') };
         out.print('Both sides are equal.');
@@ -186,7 +188,9 @@ export function importCommand(terminal: Terminal, environment: () => Environment
           'after this nothing more is taken over from the source, which nobody may write any more',
         );
         const dropFactors = options.uncarriedFactors === 'drop';
-        const changes = await onBoth(options, environment(), (both) => cutOver({ ...both, dropFactors }));
+        const changes = await onBoth(options, environment(), out, (both) =>
+          cutOver({ ...both, dropFactors }),
+        );
         out.print(`${changes.map(describeChanges).join('\n')}\nThe database is open for requests.`);
         return { data: { changes: [...changes] } };
       },
@@ -221,11 +225,27 @@ export function importCommand(terminal: Terminal, environment: () => Environment
       terminal,
       CHANGED,
       async (out, options: SourceOptions & { out?: string }) => {
-        const changed = await onBoth(options, environment(), (both) =>
+        const changed = await onBoth(options, environment(), out, (both) =>
           listChanges({ ...both, out: options.out }),
         );
         out.print(describeChanged(changed, options.out));
         return { data: { tables: [...changed], directory: options.out ?? null } };
+      },
+    ),
+  );
+  supabase.addCommand(
+    reporting(
+      new Command('forget')
+        .description('delete the database that was made of a dump')
+        .argument('<dump>', 'file or folder of the dump'),
+      terminal,
+      FORGOTTEN,
+      async (out, dump: string) => {
+        if (!existsSync(dump))
+          throw failure(EXIT.misuse, `There is no ${dump}`, 'Name the file of the dump.');
+        const forgotten = await forgetDump(dump, dumpOptions(environment()));
+        out.print(forgotten ? 'The database of the dump is deleted.' : 'There is no database of this dump.');
+        return { data: { forgotten } };
       },
     ),
   );
@@ -241,7 +261,7 @@ async function takeFiles(
 ): Promise<Findings<z.infer<typeof FILES>>> {
   const project = await loadProject({ ...options, mode: 'production' }, terminal);
   const env = { ...environment, ...project.env };
-  const source = sourceAddress(options, env);
+  const source = await sourceAddress(options, env, terminal);
   requireDatabase(env);
   const bytes = bytesOf(options, env);
   await checkSource(source);
@@ -272,7 +292,10 @@ function describeUnproven(names: readonly string[]): string {
 function withSource(name: string, description: string): Command {
   return new Command(name)
     .description(description)
-    .option('--from <address>', `database of the project, without its password; else ${SOURCE_VARIABLE}`);
+    .option(
+      '--from <address>',
+      `database of the project, without its password, or a dump of it; else ${SOURCE_VARIABLE}`,
+    );
 }
 
 const OWNER = { applicationName: 'svc-import', max: 2 };
@@ -280,9 +303,10 @@ const OWNER = { applicationName: 'svc-import', max: 2 };
 async function onBoth<T>(
   options: SourceOptions,
   env: Environment,
+  terminal: Terminal,
   work: (both: CopyOptions) => Promise<T>,
 ): Promise<T> {
-  const source = sourceAddress(options, env);
+  const source = await sourceAddress(options, env, terminal);
   requireDatabase(env);
   const sourceKeys = sourceKeysOf(env);
   await checkSource(source);
@@ -361,22 +385,24 @@ const NAMES: Readonly<Record<string, string>> = {
   sequence: 'sequences',
 };
 
-/** Arguments are seen by everybody on the machine, so the password comes from the environment. */
-function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddress {
+/** Arguments are seen by everybody on the machine, so the password comes from the environment. A dump is restored first. */
+async function sourceAddress(
+  { from }: SourceOptions,
+  env: Environment,
+  terminal: Terminal,
+): Promise<DatabaseAddress> {
   const text = from ?? env[SOURCE_VARIABLE];
   if (!text) {
     throw failure(
       EXIT.misuse,
       'Which project is meant?',
-      `Put its connection string into ${SOURCE_VARIABLE}: Supabase shows it under Connect → Session pooler.`,
+      `Put its connection string into ${SOURCE_VARIABLE}: Supabase shows it under Connect → Session pooler. For a dump: --from project.dump`,
     );
   }
   if (existsSync(text)) {
-    throw failure(
-      EXIT.misuse,
-      `${text} is a file; an import reads a running database`,
-      'Restore it into a PostgreSQL of its own and name that. It needs the schemas auth and storage with their rows, which supabase db dump leaves out: pg_dump "$SVC_IMPORT_SOURCE_URL" writes them too. docs/from-supabase.md has the commands.',
-    );
+    const { address, refused } = await restoreDump(text, dumpOptions(env));
+    if (refused) terminal.printError(`${describeRestored(text, address, refused)}\n`);
+    return address;
   }
   if (from !== undefined && /:\/\/[^/@]*:[^/@]+@|password\s*=/.test(from)) {
     throw failure(
@@ -395,6 +421,21 @@ function sourceAddress({ from }: SourceOptions, env: Environment): DatabaseAddre
       'In a password @ : / ? # are written %40 %3A %2F %3F %23.',
     );
   return address;
+}
+
+function dumpOptions(env: Environment): DumpOptions {
+  return { server: requireDatabase(env).direct, env };
+}
+
+function describeRestored(path: string, { database }: DatabaseAddress, refused: readonly Refused[]): string {
+  const made = `note: ${path} is restored as the database ${database}; svc import supabase forget ${path} deletes it`;
+  if (refused.length === 0) return made;
+  return [
+    made,
+    `note: of ${path} the server refused what follows (${refused.length}). Look it through for what is yours:`,
+    ...refused.slice(0, NAMED).map(({ statement, why }) => `  ${statement}\n    ${why}`),
+    ...(refused.length > NAMED ? [`  and ${refused.length - NAMED} more`] : []),
+  ].join('\n');
 }
 
 async function readReport(source: DatabaseAddress, env: Environment): Promise<Report> {

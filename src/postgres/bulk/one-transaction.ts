@@ -1,4 +1,4 @@
-// One long transaction on a connection of its own, for rows by the table.
+// A connection of its own: one long transaction for rows by the table, or statements that no transaction may hold.
 import type pg from 'pg';
 import type { DatabaseAddress } from '../address/database-address.ts';
 import { endClient, openClient } from '../connection.ts';
@@ -36,7 +36,22 @@ const BEGIN: Readonly<Record<Access, string>> = {
 
 /** Works in one transaction, which is rolled back when `work` throws, and always when it only reads. */
 export async function oneTransaction<T>(
-  { address, access, applicationName }: TransactionOptions,
+  { access, ...options }: TransactionOptions,
+  work: (database: Connected) => Promise<T>,
+): Promise<T> {
+  return await oneSession(options, async (database) => {
+    const { client } = database;
+    await client.query(BEGIN[access]);
+    await client.query(SAME_TEXT);
+    const result = await work(database);
+    await client.query(access === 'read write' ? 'commit' : 'rollback');
+    return result;
+  });
+}
+
+/** Works on a connection of its own, each statement for itself. */
+export async function oneSession<T>(
+  { address, applicationName }: Omit<TransactionOptions, 'access'>,
   work: (database: Connected) => Promise<T>,
 ): Promise<T> {
   const client = await openClient({ address, applicationName, link: new DatabaseLink() });
@@ -48,11 +63,7 @@ export async function oneTransaction<T>(
       (await client.query<R>(statement.compile())).rows,
   };
   try {
-    await client.query(BEGIN[access]);
-    await client.query(SAME_TEXT);
-    const result = await work(database);
-    await client.query(access === 'read write' ? 'commit' : 'rollback');
-    return result;
+    return await work(database);
   } finally {
     await endClient(client);
   }
