@@ -21,6 +21,8 @@ tables:
 `;
 const PAGE = readFileSync(new URL('../../docs/from-supabase.md', import.meta.url), 'utf8');
 const DUMP = 'pg_dump --format=custom --file=project.dump "$SVC_IMPORT_SOURCE_URL"';
+const REPORT = 'svc import supabase report --from project.dump';
+const FORGET = 'svc import supabase forget project.dump';
 /** Roles belong to the whole server. */
 const ADMINISTRATOR = `svc_test_dump_${process.pid}`;
 
@@ -83,6 +85,8 @@ describe.runIf(await canDump())('a dump', () => {
       },
     });
 
+  const wordsOf = (command: string): string[] => command.split(' ').slice(3);
+
   /** Databases and roles that dumps have left. */
   const left = async (): Promise<unknown[]> =>
     await onServer(`select oid, datname as name from pg_database where datname like 'svc_dump_%'
@@ -90,9 +94,9 @@ describe.runIf(await canDump())('a dump', () => {
 
   test('is restored once, by a role without more rights, and imported', async () => {
     expect(PAGE).toContain(DUMP);
-    for (const command of ['report --from project.dump', 'forget project.dump'])
-      expect(PAGE).toContain(`svc import supabase ${command}`);
-    const first = await svc('report', '--from', 'project.dump', '--json');
+    expect(PAGE).toContain(REPORT);
+    expect(PAGE).toContain(FORGET);
+    const first = await svc(...wordsOf(REPORT), '--json');
     expect(first.code, first.output).toBe(0);
     expect(first.output).toContain('"users"');
     const made = await left();
@@ -151,12 +155,12 @@ describe.runIf(await canDump())('a dump', () => {
   });
 
   test('is forgotten, with its role', async () => {
-    expect(await svc('forget', 'project.dump')).toMatchObject({
+    expect(await svc(...wordsOf(FORGET))).toMatchObject({
       code: 0,
       output: expect.stringContaining('is deleted'),
     });
     expect(await left()).toEqual([]);
-    expect(await svc('forget', 'project.dump')).toMatchObject({
+    expect(await svc(...wordsOf(FORGET))).toMatchObject({
       code: 0,
       output: expect.stringContaining('no database'),
     });
