@@ -64,11 +64,18 @@ export class RawSocket {
     return frame.payload as { status: string; response: Record<string, unknown> };
   }
 
-  /** Joins and returns its join_ref. */
+  /**
+   * Joins and returns its join_ref. Asks again, as clients do, while changes cannot be read yet: that waits for whatever
+   * is writing on the server, and other tests write there.
+   */
   async join(name: string, config: Record<string, unknown> = {}, token?: string): Promise<string> {
-    const ref = this.push(`realtime:${name}`, 'phx_join', { config, access_token: token });
-    expect(await this.reply(ref)).toMatchObject({ status: 'ok' });
-    return ref;
+    for (;;) {
+      const ref = this.push(`realtime:${name}`, 'phx_join', { config, access_token: token });
+      const answer = await this.reply(ref);
+      if (String(answer.response['reason']).startsWith('InitializingProjectConnection')) continue;
+      expect(answer).toMatchObject({ status: 'ok' });
+      return ref;
+    }
   }
 
   async frame(matches: (frame: Frame) => boolean): Promise<Frame> {
