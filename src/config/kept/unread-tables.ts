@@ -32,75 +32,97 @@ const ANY_TABLES = /^(?:tables|["']tables["'])\s*:|^\{/m;
 
 type CutPart = { readonly path: string; readonly text: string; readonly now: CutText };
 
+type Compared = {
+  readonly parts: readonly CutPart[];
+  /** Tables whose text is another one, that came, or that are gone. */
+  readonly changed: ReadonlySet<string>;
+  /** Where the others stood. */
+  readonly was: ReadonlyMap<string, TableBlock>;
+  /** Of whom several files speak. */
+  readonly inSeveral: ReadonlySet<string>;
+};
+
 /** Undefined: everything has to be read. */
 export function unreadTables(source: Source, before: ReadBefore): Unread | undefined {
-  // There were too many to show, so whose they are is not known.
-  if (before.warnings.some(({ code }) => code === 'more')) return undefined;
-  const named = new Set(before.warnings.flatMap(({ path: [key, name] }) => (key === 'tables' ? [name] : [])));
-  // What SQL files say of a table is put together with what YAML says of it.
-  for (const { yaml } of before.parts) {
-    if (yaml === undefined || !ANY_TABLES.test(yaml)) continue;
-    const cut = cutTables(yaml);
-    if (!cut) return undefined;
-    for (const { name } of cut.blocks) named.add(name);
-  }
-  const parts: CutPart[] = [];
-  const changed = new Set<string>();
-  const was = new Map<string, TableBlock>();
-  for (const { path, text: then, yaml } of [
-    { path: '', text: before.text, yaml: undefined },
-    ...before.parts,
-  ]) {
-    if (yaml !== undefined) continue;
-    const text = path === '' ? source.text : textOf(source, path);
-    if (text === undefined) return undefined;
-    const now = cutTables(text);
-    const cutThen = text === then ? now : cutTables(then);
-    if (!now || !cutThen) {
-      if (text !== then || ANY_TABLES.test(text)) return undefined;
-      continue;
-    }
-    if (now.before !== cutThen.before || now.after !== cutThen.after) return undefined;
-    const ofThisPart = new Map(cutThen.blocks.map((block) => [block.name, block]));
-    for (const block of now.blocks) {
-      const earlier = ofThisPart.get(block.name);
-      if (earlier?.text !== block.text) changed.add(block.name);
-      else if (was.has(block.name)) named.add(block.name);
-      else was.set(block.name, earlier);
-      ofThisPart.delete(block.name);
-    }
-    for (const removed of ofThisPart.keys()) changed.add(removed);
-    parts.push({ path, text, now });
-  }
-  if (changed.size > MOST_CHANGED) return undefined;
+  const compared = compareTexts(source, before);
+  const always = tablesToReadAlways(before);
+  if (!compared || !always || compared.changed.size > MOST_CHANGED) return undefined;
+  const { parts, changed, was, inSeveral } = compared;
   const mentionsChanged = mentionOf(changed);
-  const earlierTables = new Map(before.config.tables.map((table) => [table.name, table]));
+  const isToRead = ({ name, text }: TableBlock): boolean =>
+    changed.has(name) ||
+    inSeveral.has(name) ||
+    always.has(name) ||
+    HIDDEN.test(text) ||
+    mentionsChanged.test(text);
+  const known = new Map(before.config.tables.map((table) => [table.name, table]));
   const tables = new Map<string, UnreadTable>();
-  const names = new Set<string>();
-  const firsts = new Set(parts.map(({ now }) => now.blocks[0]?.name));
   for (const { now } of parts) {
-    for (const { name, text, line } of now.blocks) {
-      names.add(name);
-      const raw = before.tables[name];
-      const table = earlierTables.get(name);
-      const earlier = was.get(name);
-      // A part of which nothing were left would be no map any more.
-      if (!raw || !table || !earlier || changed.has(name) || named.has(name) || firsts.has(name)) continue;
-      if (HIDDEN.test(text) || mentionsChanged.test(text)) continue;
-      tables.set(name, { raw, table: movedTable(table, line - earlier.line) });
+    // A part of which nothing were left would be no map any more: the first one is always read.
+    for (const block of now.blocks.slice(1)) {
+      const { name, line } = block;
+      const [raw, table, earlier] = [before.tables[name], known.get(name), was.get(name)];
+      if (raw && table && earlier && !isToRead(block))
+        tables.set(name, { raw, table: movedTable(table, line - earlier.line) });
     }
   }
+  const names = new Set(parts.flatMap(({ now }) => now.blocks.map(({ name }) => name)));
   if (tables.size < names.size * LEAST_UNREAD) return undefined;
-  const texts = new Map(parts.map((part) => [part.path, part]));
+  const byPath = new Map(parts.map((part) => [part.path, part]));
   return {
     tables,
     names: [...names],
     toRead(path, text) {
-      const part = texts.get(path);
+      const part = byPath.get(path);
       // Written meanwhile, it is read as a whole, and what it says of an unread table shows that.
       return part?.text === text ? withoutBlocks(part.now, (name) => tables.has(name)) : text;
     },
   };
+}
+
+/** Undefined where something other than tables has changed, or where the tables stand cannot be told. */
+function compareTexts(source: Source, before: ReadBefore): Compared | undefined {
+  const parts: CutPart[] = [];
+  const changed = new Set<string>();
+  const was = new Map<string, TableBlock>();
+  const inSeveral = new Set<string>();
+  const yamlParts = before.parts.filter(({ yaml }) => yaml === undefined);
+  for (const { path, text: then } of [{ path: '', text: before.text }, ...yamlParts]) {
+    const text = path === '' ? source.text : textOf(source, path);
+    if (text === undefined) return undefined;
+    const now = cutTables(text);
+    const earlier = text === then ? now : cutTables(then);
+    if (!now || !earlier) {
+      if (text !== then || ANY_TABLES.test(text)) return undefined;
+      continue;
+    }
+    if (now.before !== earlier.before || now.after !== earlier.after) return undefined;
+    const left = new Map(earlier.blocks.map((block) => [block.name, block]));
+    for (const { name, text: block } of now.blocks) {
+      const same = left.get(name);
+      if (same?.text !== block) changed.add(name);
+      else if (was.has(name)) inSeveral.add(name);
+      else was.set(name, same);
+      left.delete(name);
+    }
+    for (const name of left.keys()) changed.add(name);
+    parts.push({ path, text, now });
+  }
+  return { parts, changed, was, inSeveral };
+}
+
+/** Those with a warning, which is to be said again, and those that SQL files add to. Undefined where that is not known. */
+function tablesToReadAlways({ warnings, parts }: ReadBefore): ReadonlySet<string> | undefined {
+  // There were too many to show.
+  if (warnings.some(({ code }) => code === 'more')) return undefined;
+  const names = warnings.flatMap(({ path: [key, name] }) => (key === 'tables' ? [String(name)] : []));
+  for (const { yaml } of parts) {
+    if (yaml === undefined || !ANY_TABLES.test(yaml)) continue;
+    const cut = cutTables(yaml);
+    if (!cut) return undefined;
+    names.push(...cut.blocks.map(({ name }) => name));
+  }
+  return new Set(names);
 }
 
 function textOf({ directory }: Source, path: string): string | undefined {
