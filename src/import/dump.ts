@@ -15,6 +15,7 @@ import { Problem } from '../problem/problem.ts';
 import { API_ROLES } from '../provision/roles.ts';
 import { scramVerifier } from '../provision/scram.ts';
 import { inOneTransaction } from './source.ts';
+import { inTarget } from './target.ts';
 
 export type DumpOptions = {
   /** Of the server where it is restored, as a role that may make roles and databases. */
@@ -90,8 +91,10 @@ async function asAdministrator<T>(
   server: DatabaseAddress,
   work: (session: Queryable) => Promise<T>,
 ): Promise<T> {
+  const enter = (inside: (session: Queryable) => Promise<T>): Promise<T> =>
+    oneSession({ address: server, applicationName: 'svc-import' }, inside);
   try {
-    return await oneSession({ address: server, applicationName: 'svc-import' }, async (session) => {
+    return await inTarget(server, enter, async (session) => {
       if (await tryLock(session, 'importDump')) return await work(session);
       throw new Problem('IMP-411', 500, 'Another command is restoring a dump, or forgetting one', {
         hint: 'Try again when it has ended.',

@@ -1,10 +1,12 @@
 // What an import would do with everything that the source has: what moves, what stays behind and why, and what somebody
 // has to decide. Only reads.
+import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { raw, sql, ident } from '../postgres/sql.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import type { SourceKeys } from './encrypted-value.ts';
 import { factorsLeft, readFactors } from './factors.ts';
-import { ifReadable } from './source.ts';
+import { ifReadable, inOneTransaction } from './source.ts';
+import { inTarget } from './target.ts';
 import { OPEN_SESSION } from './users.ts';
 import { nameOf, pairTables, readTables, type Table } from './tables.ts';
 
@@ -25,15 +27,19 @@ export type Report = {
 /** The side that is written to, as far as it is there already. */
 export type TargetFacts = { readonly tables: readonly Table[]; readonly buckets: readonly string[] };
 
-export const readTargetFacts = async (target: Connected): Promise<TargetFacts> => {
-  const [found] = await target.query<{ there: boolean }>(
-    sql`select to_regclass('storage.buckets') is not null as there`,
-  );
-  const buckets = found?.there
-    ? await target.query<{ id: string }>(sql`select id from storage.buckets order by id`)
-    : [];
-  return { tables: await readTables(target), buckets: buckets.map(({ id }) => id) };
-};
+export async function readTarget(address: DatabaseAddress): Promise<TargetFacts> {
+  const enter = <T>(work: (target: Connected) => Promise<T>): Promise<T> =>
+    inOneTransaction(address, 'read only', work);
+  return await inTarget(address, enter<TargetFacts>, async (target) => {
+    const [found] = await target.query<{ there: boolean }>(
+      sql`select to_regclass('storage.buckets') is not null as there`,
+    );
+    const buckets = found?.there
+      ? await target.query<{ id: string }>(sql`select id from storage.buckets order by id`)
+      : [];
+    return { tables: await readTables(target), buckets: buckets.map(({ id }) => id) };
+  });
+}
 
 /** `target` is undefined where there is none yet. */
 export async function makeReport(

@@ -28,8 +28,7 @@ export async function reachDatabase<T>(
       return await connect();
     } catch (error) {
       if (signal?.aborted) throw new Abort('shutdown');
-      if (!isNotThere(error)) throw loginProblem(address, error);
-      if (performance.now() + PAUSE_MS > deadline) throw unreachable(address, error);
+      if (!isNotThere(error) || performance.now() + PAUSE_MS > deadline) throw notReached(address, error);
       if (attempt === 1) {
         log.warn(
           { database: address.describe(), reasons: reasonsOf(error) },
@@ -39,6 +38,11 @@ export async function reachDatabase<T>(
       await pause(PAUSE_MS);
     }
   }
+}
+
+/** Why a database could not be entered, of the error that says so. */
+export function notReached(address: DatabaseAddress, error: unknown): Problem {
+  return isNotThere(error) ? unreachable(address, error) : loginProblem(address, error);
 }
 
 /** It may come: down, starting, full, not found, or nothing there that takes writes. */

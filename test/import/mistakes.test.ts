@@ -119,6 +119,18 @@ test('a source that is not to be had, or is no project, leaves nothing at the ta
   expect(await onTarget(SCHEMAS)).toEqual([{ name: 'public' }]);
 });
 
+test('a target that is not to be had is named, and what to look at', async () => {
+  const url = new URL(target.url);
+  url.port = '1';
+  const { code, output } = await runSvc(['import', 'supabase', 'report'], {
+    cwd: directory,
+    env: { SVC_DATABASE_URL: url.href, SVC_IMPORT_SOURCE_URL: project.url },
+  });
+  expect(code).toBe(69);
+  expect(output).toContain('Cannot connect to the database at 127.0.0.1:1/');
+  expect(output).toContain('Check SVC_DATABASE_URL');
+});
+
 test('commands about files in an empty directory name what is missing', async () => {
   const files = await svc(project.url, 'files', '--api', 'http://127.0.0.1:1');
   expect(files.output).toContain('There is no svc.yaml');

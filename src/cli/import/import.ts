@@ -14,8 +14,8 @@ import { abandon, cutOver, verify } from '../../import/finish.ts';
 import { readSourceKeys, type SourceKeys } from '../../import/encrypted-value.ts';
 import type { Changes } from '../../import/write-users.ts';
 import { prepare } from '../../import/prepare.ts';
-import { makeReport, NAMED, readTargetFacts, type Line, type Report } from '../../import/report.ts';
-import { checkSource, inOneTransaction, readSource } from '../../import/source.ts';
+import { makeReport, NAMED, readTarget, type Line, type Report } from '../../import/report.ts';
+import { checkSource, readSource } from '../../import/source.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { parseAddress } from '../../postgres/address/parse-address.ts';
@@ -440,7 +440,7 @@ function describeRestored(path: string, { database }: DatabaseAddress, refused: 
 
 async function readReport(source: DatabaseAddress, env: Environment): Promise<Report> {
   const target = databaseAddresses(env)?.direct;
-  const facts = target && (await inOneTransaction(target, 'read only', readTargetFacts));
+  const facts = target && (await readTarget(target));
   return await readSource(source, (database) => makeReport(database, facts, sourceKeysOf(env)));
 }
 
