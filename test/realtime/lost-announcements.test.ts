@@ -8,6 +8,13 @@ import { RawSocket } from './raw-socket.ts';
 const YAML = `
 version: 1
 project: { name: announced }
+tables:
+  posts:
+    realtime: true
+    rls:
+      - { operations: [select], to: authenticated, using: "true" }
+      - { operations: [select], to: anon, using: for_all }
+    fields: [{ name: id, type: integer, primary_key: true }, { name: for_all, type: boolean }]
 `;
 
 let world: BackendWorld;
@@ -72,7 +79,7 @@ test('a session that ends while nobody listens has ended once somebody does', as
   await there.frame(({ event, joinRef }) => event === 'phx_close' && joinRef === joined);
 });
 
-test('a ban ends what the user may hear at every instance, and what is public goes on', async () => {
+test('a ban ends what the user may hear at every instance, and what is public goes on, as anybody hears it', async () => {
   const signedUp = await fetch(`${world.url}/auth/v1/signup`, {
     method: 'POST',
     headers: { apikey: world.keys.publishable, 'content-type': 'application/json' },
@@ -84,7 +91,14 @@ test('a ban ends what the user may hear at every instance, and what is public go
   };
   const there = await raw(other.url);
   const mine = await there.join('mine', { private: true }, token);
-  const open = await there.join('open', {}, token);
+  const changes = [{ event: 'INSERT', schema: 'public', table: 'posts' }];
+  const open = await there.join('open', { postgres_changes: changes }, token);
+  const heard = (): unknown[] =>
+    there
+      .of('postgres_changes')
+      .map(({ payload }) => (payload['data'] as { record: { id: number } }).record.id);
+  await admin.query('insert into posts values (1, false)');
+  await expect.poll(heard).toEqual([1]);
   const banned = await fetch(`${world.url}/auth/v1/admin/users/${user.id}`, {
     method: 'PUT',
     headers: { apikey: world.keys.secret, 'content-type': 'application/json' },
@@ -94,6 +108,8 @@ test('a ban ends what the user may hear at every instance, and what is public go
   await there.frame(({ event, joinRef }) => event === 'phx_close' && joinRef === mine);
   await there.settle();
   expect(there.frames.some(({ event, joinRef }) => event === 'phx_close' && joinRef === open)).toBe(false);
+  await admin.query('insert into posts values (2, false), (3, true)');
+  await expect.poll(heard).toEqual([1, 3]);
   const again = there.push('realtime:mine', 'phx_join', { config: { private: true }, access_token: token });
   expect((await there.reply(again)).response['reason']).toMatch(/^InvalidJWTToken: Session has ended/);
 });
