@@ -1,5 +1,12 @@
 // Which roles must be granted something else on a table, and whether that would let somebody do what they could not.
-import { gained, liveGrants, opensColumns, sameGrants, wantedGrants } from '../schema/rights/grants.ts';
+import {
+  effectiveGrants,
+  gained,
+  liveGrants,
+  opensColumns,
+  sameGrants,
+  wantedGrants,
+} from '../schema/rights/grants.ts';
 import type { Grants } from '../schema/model.ts';
 import type { TableDiff } from './table-diff.ts';
 
@@ -21,12 +28,14 @@ export function diffGrants({ table, live, key, ownership, changes, claim }: Tabl
   const differing = Object.keys(wanted).filter(
     (role) => !sameGrants([...(wanted[role] ?? [])], [...(found[role] ?? [])]),
   );
-  const isSame = declared === undefined ? live.granted === 'api' : (live.grants['public'] ?? []).length === 0;
+  const isSame =
+    declared === undefined ? live.granted === 'api' : liveGrants(live, 'public', columns).length === 0;
   if (isSame && differing.length === 0) return;
   const opens = differing.flatMap((role) => {
     // The service role passes every policy; it is the server's own.
     if (role === 'service_role') return [];
-    const had = found[role] ?? [];
+    // What everybody has is taken from everybody and given to the roles that the file names.
+    const had = effectiveGrants(live, role, columns);
     const gains = gained(wanted[role] ?? [], had).filter(
       (one) => !one.includes(' ') || live.columns.has(one.slice(one.indexOf(' ') + 1)),
     );

@@ -156,6 +156,37 @@ describe('grants that came with the database', () => {
     expect(await grants()).toEqual(before);
   });
 
+  test('to everybody are pulled as those of each role, and no role of the API gains or loses any', async () => {
+    await made(
+      'grant select, insert on notes to public; grant update (title) on notes to public',
+      'grant delete on notes to authenticated; grant all on notes to service_role',
+    );
+    const effective = (): Promise<Record<string, unknown>[]> =>
+      world.sql(`select role, string_agg(what, ', ' order by what) as may from unnest('{anon,authenticated,service_role}'::text[]) role,
+          unnest('{select,insert,update,delete}'::text[]) what
+        where has_table_privilege(role, 'notes', what) or what = 'update' and has_column_privilege(role, 'notes', 'title', what) group by 1 order by 1`);
+    const before = await effective();
+    expect(before).toEqual([
+      { role: 'anon', may: 'insert, select, update' },
+      { role: 'authenticated', may: FOUR },
+      { role: 'service_role', may: FOUR },
+    ]);
+    const declared = await pulled(world);
+    expect(declared).toMatch(/- update:\n +- title/);
+    expect(await world.apply(declared)).toMatchObject({ kind: 'applied' });
+    expect(await effective()).toEqual(before);
+    const given = [
+      { role: 'anon', may: 'insert, select, update title' },
+      { role: 'authenticated', may: 'delete, insert, select, update title' },
+      SERVICE,
+    ];
+    expect(await grants()).toEqual(given);
+    expect((await world.plan(declared)).steps).toEqual([]);
+    await world.empty();
+    await world.settle(declared);
+    expect(await grants()).toEqual(given);
+  });
+
   test('with which a column is protected are widened only by name', async () => {
     await made(
       'grant select, insert, delete on notes to authenticated; grant update (title) on notes to authenticated',

@@ -52,6 +52,15 @@ export function liveGrants(live: LiveTable, role: string, columns: ReadonlySet<s
   return simplest([...(live.grants[role] ?? []), ...ofColumns]);
 }
 
+/** The same with what every role has. */
+export function effectiveGrants(
+  live: LiveTable,
+  role: string,
+  columns: ReadonlySet<string>,
+): readonly string[] {
+  return simplest([...liveGrants(live, role, columns), ...liveGrants(live, 'public', columns)]);
+}
+
 /** Roles with a privilege on the table or one of its columns. */
 export function granteesOf(live: LiveTable): string[] {
   const roles = [...live.columns.values()].flatMap(({ grants }) => Object.keys(grants ?? {}));
@@ -109,7 +118,7 @@ export function pulledGrants(live: LiveTable): Record<string, unknown> | undefin
   const columns = new Set(live.columns.keys());
   const roles = [...new Set([...API_ROLES, ...granteesOf(live)])].filter((role) => role !== 'public');
   const entries = roles.flatMap((role): [string, unknown][] => {
-    const found = liveGrants(live, role, columns);
+    const found = effectiveGrants(live, role, columns);
     const usual = DEFAULTS[role];
     return usual && sameGrants(usual, found) ? [] : [[role, written(found)]];
   });
