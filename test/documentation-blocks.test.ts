@@ -670,6 +670,8 @@ async function serves(
     await expect
       .poll(async () => child.exitCode !== null || (await answers()), { timeout: 40_000 })
       .toBe(true);
+    // Somebody else has taken it since it was found free.
+    if (said.includes(`Port ${port} is already in use`)) return await serves(line, cwd, url, meanwhile);
     expect(child.exitCode, said).toBeNull();
     await meanwhile(`http://localhost:${port}`);
   } finally {
