@@ -113,6 +113,53 @@ const CASES: readonly Case[] = [
     mended: table(`{ name: age, type: integer, required: true, backfill: "1 / (id - 3)" }`),
   },
   {
+    name: 'MIG-202: a computed default that is the same in all rows of a new unique column',
+    before: table('{ name: note, type: text }'),
+    rows: 'insert into people values (1), (2)',
+    after: table(
+      `{ name: note, type: text }\n{ name: name, type: text, unique: true, default: { sql: lower('NOBODY') } }`,
+    ),
+    refusal: /^MIG-202 svc\.yaml:\d+:\d+: unique, but 2 rows would all get the default lower\('NOBODY'\)$/,
+    mended: table(
+      '{ name: note, type: text }\n{ name: name, type: uuid, unique: true, default: { sql: gen_random_uuid() } }',
+    ),
+  },
+  {
+    name: 'MIG-202: a unique index over a new column and one that is there',
+    before: table('{ name: part, type: integer }'),
+    rows: 'insert into people values (1, 7), (2, 7)',
+    after: table(`{ name: part, type: integer }\n{ name: name, type: text, default: nobody }`).replace(
+      '    rls: []',
+      '    indexes: [{ columns: [part, name], unique: true }]\n    rls: []',
+    ),
+    refusal: /^MIG-202 svc\.yaml:\d+:\d+: unique over \(part, name\), but 1 value occurs more than once/,
+    mend: 'update people set part = id',
+  },
+  {
+    name: 'MIG-204: a default against the pattern of its new column',
+    before: table('{ name: note, type: text }'),
+    rows: 'insert into people values (1), (2)',
+    after: table(
+      `{ name: note, type: text }\n{ name: name, type: text, pattern: '^[A-Z]+$', default: { sql: lower('NOBODY') } }`,
+    ),
+    refusal: /^MIG-204 svc\.yaml:\d+:\d+: every row would be against the pattern /,
+    mended: table(
+      `{ name: note, type: text }\n{ name: name, type: text, pattern: '^[A-Z]+$', default: { sql: upper('nobody') } }`,
+    ),
+  },
+  {
+    name: 'MIG-203: a default that points nowhere',
+    before: table('{ name: note, type: text }'),
+    rows: 'insert into people values (1), (2)',
+    after: table(
+      '{ name: note, type: text }\n{ name: boss, foreign_key: { references: people.id }, default: 99 }',
+    ),
+    refusal: /^MIG-203 svc\.yaml:\d+:\d+: every row would point to missing people$/,
+    mended: table(
+      '{ name: note, type: text }\n{ name: boss, foreign_key: { references: people.id }, default: 1 }',
+    ),
+  },
+  {
     name: 'MIG-203: a foreign key over orphans',
     before: table('{ name: boss, type: integer }'),
     rows: `insert into people values (1, null), (2, 1), (3, 77), (4, 78)`,

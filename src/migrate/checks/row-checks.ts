@@ -19,7 +19,7 @@ import {
   SAMPLES,
   sampleValues,
 } from './samples.ts';
-import { checkBackfill } from './backfill-checks.ts';
+import { checkBackfill, checkDefault } from './backfill-checks.ts';
 import type { Prelude } from './table-facts.ts';
 import { checkTypeChange, ConvertedRows } from './type-checks.ts';
 import { checkUnique, uniqueOfIndex, uniqueOfKey } from './unique-check.ts';
@@ -145,20 +145,7 @@ async function checkNewColumn(
   if (column.generated !== null && column.notNull) return checkGeneratedNulls(session, table, column);
   const hasValue = column.default !== null || column.serial;
   if (!column.notNull || hasValue) {
-    const unique = table.keys.some((key) => key.columns.length === 1 && key.columns[0] === column.name);
-    const constant =
-      column.default !== null && /^\s*(?:E?'(?:[^']|'')*'|now\(\)|current_\w+)$/.test(column.default.sql);
-    if (!unique || !constant) return [];
-    const { all } = await countRows(session, table, 'false');
-    if (all < 2) return [];
-    return [
-      problem(
-        'MIG-202',
-        `${column.at}.unique`,
-        `unique, but ${formatCount(all)} rows would all get the default ${column.default.written}`,
-        'Drop the default, or give each row a value with backfill.',
-      ),
-    ];
+    return column.generated === null && !column.serial ? checkDefault(session, table, live, column) : [];
   }
   const { all } = await countRows(session, table, 'false');
   if (all === 0) return [];

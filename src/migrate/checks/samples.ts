@@ -71,6 +71,11 @@ export async function sampleValues(
   return { values, more: found.length > SAMPLES ? ' …' : '' };
 }
 
+/** An expression as a sentence names it: in one line, without brackets around all of it. */
+export function inOneLine(expression: string): string {
+  return expression.replaceAll('\n', ' ').replace(/^\( (.*) \)$/s, '$1');
+}
+
 /** `1 row`, `48,210 rows`. */
 export function counted(value: number, one: string, many: string): string {
   return `${formatCount(value)} ${value === 1 ? one : many}`;

@@ -4,7 +4,7 @@ import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { clip, counted, SAMPLES } from './samples.ts';
+import { clip, counted, inOneLine, SAMPLES } from './samples.ts';
 import { keySql } from '../schema/sql/index-sql.ts';
 import { nameOf } from '../schema/model.ts';
 import type { Key } from '../schema/relation.ts';
@@ -54,12 +54,7 @@ export async function checkUnique(
   ];
   const filter = conditions.length === 0 ? 'true' : conditions.join(' and ');
   const shown = names.map((name) => `coalesce(${name}::text, 'NULL')`).join(` || ', ' || `);
-  const said = names.map((name) =>
-    name
-      .replaceAll('\n', ' ')
-      .replace(/^\( (.*) \)$/s, '$1')
-      .replace(/^"(\w+)"$/, '$1'),
-  );
+  const said = names.map((name) => inOneLine(name).replace(/^"(\w+)"$/, '$1'));
   const rows = await session.query<{ value: string; times: string; values: string }>(
     raw(
       `select ${shown} as value, count(*)::text as times, (count(*) over ())::text as values from ${rowsOf} where ${filter} group by ${names.join(', ')} having count(*) > 1 order by count(*) desc, 1 limit ${SAMPLES}`,
