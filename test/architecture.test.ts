@@ -144,6 +144,7 @@ const OWN_SESSIONS: ReadonlySet<string> = new Set([
   'import/users.ts',
   'migrate/apply/background.ts',
   'migrate/apply/concurrent-index.ts',
+  'migrate/checks/backfill-checks.ts',
   'migrate/checks/dry-run.ts',
   'migrate/checks/reference-types.ts',
   'migrate/commands/prune.ts',
