@@ -9,7 +9,7 @@ import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { oneSession } from '../postgres/bulk/one-transaction.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
-import { findTool, runTool } from '../postgres/pg-tools.ts';
+import { findTool, lastLines, runTool } from '../postgres/pg-tools.ts';
 import { ident, literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { API_ROLES } from '../provision/roles.ts';
@@ -190,8 +190,4 @@ function refusedIn(said: string): Refused[] {
       /could not execute query: [^:\n]+: +([^\n]+)\n(?:(?!pg_restore: |Command was: ).*\n)*Command was: ([^\n]*)/g,
     ),
   ].map(([, why = '', statement = '']) => ({ statement, why }));
-}
-
-function lastLines(said: string): string {
-  return said.trim().split('\n').slice(-5).join('\n');
 }

@@ -69,7 +69,7 @@ export function libpqVariables(address: DatabaseAddress): Record<string, string>
     PGCHANNELBINDING: tls.channelBinding,
     PGTARGETSESSIONATTRS: attrs === 'prefer-primary' ? undefined : attrs,
     PGCONNECT_TIMEOUT: String(Math.ceil(connectTimeoutMs / 1000)),
-    PGAPPNAME: 'svc-backup',
+    PGAPPNAME: 'svc',
   };
   return Object.fromEntries(
     Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
@@ -107,8 +107,13 @@ export async function pipeTool(
   // A program that gave up closes its streams: what it said is the reason.
   if (failed instanceof Problem || (failed && code === null)) throw failed;
   if (code === 0 && !failed) return;
-  const details = said.trim().split('\n').slice(-5).join('\n');
+  const details = lastLines(said);
   throw new Problem('postgres_program_failed', 500, `${path} failed`, { details, cause: failed });
+}
+
+/** Of what a program said: where it says why it ended. */
+export function lastLines(said: string): string {
+  return said.trim().split('\n').slice(-5).join('\n');
 }
 
 /** Runs it, and gives what it said; where it has much to say, the last of it. Messages are in English. */

@@ -1,8 +1,8 @@
 // A large configuration that was read is kept beside its file, so that the next start of the same file need not read it
-// again, and that of a changed one only what has changed. It decides who sees which row and holds what variables stood for. So it is sealed with the secret key of
-// the API: nobody without that key can write or read one. And it counts for nothing unless everything that it was made
-// from is as it was: the text, the files beside it, the variables, the options, and svc itself; of a changed text, the
-// tables that are as they were.
+// again, and that of a changed one only what has changed. It decides who sees which row and holds what variables stood
+// for. So it is sealed with the secret key of the API: nobody without that key can write or read one. And it counts for
+// nothing unless everything that it was made from is as it was: the text, the files beside it, the variables, the options,
+// and svc itself; of a changed text, the tables that are as they were.
 import { createHash, type Hash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -1,4 +1,4 @@
-// Checks the values that a backfill would write against the constraints of the table before a row is written: large
+// Checks the values that a backfill, or the default of a new column, would write against the constraints of the table before a row is written: large
 // tables are filled outside the transaction, where a refusal would come too late to change nothing.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
@@ -6,7 +6,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { counted, countRows, countWhere, formatCount, inOneLine } from './samples.ts';
+import { counted, countRows, countWhere, formatCount, inOneLine, isFilled } from './samples.ts';
 import { checkUnique, uniquesOf } from './unique-check.ts';
 import { nameOf } from '../schema/model.ts';
 
@@ -30,7 +30,7 @@ export async function checkDefault(
   column: DesiredColumn,
 ): Promise<MigrationProblem[]> {
   const value = column.default?.sql;
-  if (value === undefined || !(await hasRows(session, table, 1))) return [];
+  if (value === undefined || !(await isFilled(session, table))) return [];
   if (!(await isConstant(session, column, value))) return [];
   return await checkFill(session, {
     table,
@@ -83,8 +83,8 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
     for (const unique of uniquesOf(table)) {
       if (!known(unique.columns)) continue;
       if (isOfValue(unique.columns) && unique.where === null) {
-        const isTwice = (empty === 0 || unique.nullsNotDistinct) && (await hasRows(session, table, 2));
-        if (isTwice) problems.push(await sameInAll(session, table, column));
+        if (empty === 0 || unique.nullsNotDistinct)
+          problems.push(...(await checkSameInAll(session, table, column)));
         continue;
       }
       const [found] = await checkUnique(session, table, unique, at, rowsAfterFill(fill));
@@ -135,23 +135,21 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
   }
 }
 
-async function sameInAll(
+async function checkSameInAll(
   session: Queryable,
   table: DesiredTable,
   column: DesiredColumn,
-): Promise<MigrationProblem> {
+): Promise<MigrationProblem[]> {
   const { all } = await countRows(session, table, 'false');
-  return problem(
-    'MIG-202',
-    `${column.at}.unique`,
-    `unique, but ${formatCount(all)} rows would all get the default ${inOneLine(column.default?.written ?? '')}`,
-    'Drop the default, or give each row a value with backfill.',
-  );
-}
-
-async function hasRows(session: Queryable, table: DesiredTable, least: number): Promise<boolean> {
-  const rows = await session.query(raw(`select from ${nameOf(table)} limit ${least}`));
-  return rows.length >= least;
+  if (all < 2) return [];
+  return [
+    problem(
+      'MIG-202',
+      `${column.at}.unique`,
+      `unique, but ${formatCount(all)} rows would all get the default ${inOneLine(column.default?.written ?? '')}`,
+      'Drop the default, or give each row a value with backfill.',
+    ),
+  ];
 }
 
 /** As PostgreSQL decides it when it adds such a column: nothing volatile is called. Asked of the parsed expression, not by calling it. */
