@@ -85,13 +85,12 @@ export function locator(config: SchemaConfig): Locate {
     return places.get(path);
   };
   return (path) => {
-    // From the table inwards, so that its places are there when the nearest one is looked for.
-    for (let end = path.indexOf('.'); end >= 0; end = path.indexOf('.', end + 1)) placeAt(path.slice(0, end));
-    for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('.'), 0))) {
-      const position = placeAt(at);
-      if (position) return `${position.file ?? config.source.name}:${position.line}:${position.column}`;
-    }
-    return null;
+    // From the outside inwards, so that a table's places are there when they are asked for: the last one found is the nearest.
+    let nearest: Position | undefined;
+    for (let end = path.indexOf('.'); end >= 0; end = path.indexOf('.', end + 1))
+      nearest = placeAt(path.slice(0, end)) ?? nearest;
+    nearest = placeAt(path) ?? nearest;
+    return nearest ? `${nearest.file ?? config.source.name}:${nearest.line}:${nearest.column}` : null;
   };
 }
 
