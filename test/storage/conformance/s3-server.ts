@@ -23,6 +23,7 @@ export type S3Server = Store & {
 export type RunningStore = { readonly store: Store; readonly stop: () => Promise<void> };
 
 const PROGRAMS = ['account', 'container', 'object', 'proxy'] as const;
+const ATTEMPTS = 3;
 const PACKAGES = 'swift swift-account swift-container swift-object swift-proxy memcached';
 
 /** Without the packages the S3 half of the suite is skipped, unless SVC_TEST_S3 asks that it must run. */
@@ -54,18 +55,38 @@ export async function startStore(): Promise<RunningStore> {
     };
     return { store, stop: () => Promise.resolve() };
   }
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await startSwift();
+    } catch (error) {
+      // A port may have gone to another program between its choice and its use.
+      if (attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function startSwift(): Promise<RunningStore> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-swift-'));
   const children: ChildProcess[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(
       children.map(async (child) => {
-        if (child.exitCode !== null || child.signalCode !== null) return;
+        if (hasEnded(child)) return;
         const ended = once(child, 'exit');
         child.kill('SIGKILL');
         await ended;
       }),
     );
     await rm(folder, { recursive: true, force: true });
+  };
+  const until = async (condition: () => Promise<boolean>): Promise<void> => {
+    const deadline = Date.now() + 120_000;
+    while (!(await condition().catch(() => false))) {
+      const ended = children.find(hasEnded);
+      if (ended) throw new Error(`the S3 store did not start: ${ended.spawnargs.join(' ')} ended`);
+      if (Date.now() > deadline) throw new Error('the S3 store did not start');
+      await delay(100);
+    }
   };
   try {
     const ports = new Set<number>();
@@ -97,6 +118,10 @@ export async function startStore(): Promise<RunningStore> {
   }
 }
 
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
 function withBuckets(store: Store): S3Server {
   return {
     ...store,
@@ -125,7 +150,7 @@ async function writeConfiguration(folder: string, ports: Ports): Promise<void> {
     '[swift-hash]\nswift_hash_path_prefix = a\nswift_hash_path_suffix = b\n[storage-policy:0]\nname = default\ndefault = yes\n',
   );
   const common = (port: number): string =>
-    `[DEFAULT]\nswift_dir = ${folder}\nbind_ip = 127.0.0.1\nbind_port = ${port}\nworkers = 0\n` +
+    `[DEFAULT]\nswift_dir = ${folder}\nbind_ip = 127.0.0.1\nbind_port = ${port}\nbind_timeout = 1\nworkers = 0\n` +
     `user = ${userInfo().username}\nlog_level = ERROR\n`;
   for (const name of ['account', 'container', 'object'] as const) {
     await writeFile(
@@ -185,13 +210,4 @@ async function buildRings(folder: string, ports: Ports): Promise<void> {
   const child = spawn('/usr/bin/python3', ['-c', BUILD_RINGS, folder, ...rings], { stdio: 'ignore' });
   const [code] = await once(child, 'exit');
   if (code !== 0) throw new Error(`building the rings ended with ${String(code)}`);
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 120_000;
-  for (;;) {
-    if (await condition().catch(() => false)) return;
-    if (Date.now() > deadline) throw new Error('the S3 store did not start');
-    await delay(100);
-  }
 }
