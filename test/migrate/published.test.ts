@@ -193,6 +193,27 @@ describe('a published table goes on taking updates', () => {
     expect(await identity()).toBe('d');
   });
 
+  test.each([
+    ['a new column', ''],
+    ['a column that becomes required', ', { name: note, type: text }'],
+  ])('while its key moves and rows are filled: %s', async (_what, before) => {
+    const keyed = (on: string, more: string): string =>
+      file(
+        'true',
+        `${['id', 'other']
+          .map(
+            (name) =>
+              `{ name: ${name}, type: integer, required: true${name === on ? ', primary_key: true' : ''} }`,
+          )
+          .join(', ')}${more}`,
+      );
+    await world.settle(keyed('id', before));
+    await world.sql('insert into t (id, other) select n, n from generate_series(1, 20) n');
+    await world.settle(keyed('other', `, { name: note, type: text, required: true, backfill: "'x'" }`));
+    expect(await identity()).toBe('d');
+    expect(await world.sql('select count(*)::int as n from t where note is not null')).toEqual([{ n: 20 }]);
+  });
+
   test.for(['true', '{ old: full }', ''])(
     'while its key moves to a column whose type changes; then realtime: %s',
     async (realtime) => {

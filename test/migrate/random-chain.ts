@@ -173,13 +173,13 @@ const bringsColumnBack: SpecialEdit = (file, files, random) => {
   if (gone.length === 0) return null;
   const { table, column, last } = random.pick(gone);
   if (!last || table.columns.some((one) => one.name === last.name)) return null;
-  const back = structuredClone(column);
+  // Bounds and defaults are of the type that it had last.
+  const back = structuredClone(last.type === column.type ? column : last);
   back.name = last.name;
   delete back.renamedFrom;
   delete back.backfill;
   delete back.using;
   delete back.primaryKey;
-  if (last.type !== back.type) back.type = last.type;
   if (random.chance(0.4)) {
     delete back.check;
     delete back.unique;

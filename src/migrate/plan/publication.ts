@@ -56,11 +56,17 @@ export const PUBLICATIONS = {
   },
   'keep-replica-identity': (steps, { table, live }) => {
     const late = afterKey(steps, table);
-    if (late.lane === undefined && !steps.isDeferring) return;
+    if (late.lane === undefined && !steps.isDeferring && !isFilled(steps, table)) return;
     steps.atOnce(() => addIdentity(steps, { table, live, identity: 'full' }, { stage: 'drop-dependants' }));
     addIdentity(steps, { table, live, identity: 'default' }, { ...late, stage: 'publication' });
   },
 } satisfies Partial<Planners>;
+
+/** Rows may be updated while the table has no key. */
+function isFilled(steps: StepList, table: DesiredTable): boolean {
+  const hasRows = steps.facts.nonEmpty.has(keyOf(table));
+  return hasRows && table.columns.some(({ model }) => model.backfill !== null);
+}
 
 function addIdentity(
   steps: StepList,
