@@ -14,6 +14,7 @@ import type { RawSequence } from './schema/sequences.ts';
 import type { RawStatement } from './schema/statements.ts';
 import type { RawS3Store } from './schema/settings.ts';
 import type { RawType } from './schema/types.ts';
+import type { KeptPartitions, RawPartition } from './schema/tables/partitions.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
 import type { RawBucket, RawField, RawIndex, RawTable } from './schema/tables/tables.ts';
 import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from './schema/tables/triggers.ts';
@@ -110,7 +111,9 @@ export type Sequence = Declared<RawSequence & { name: string }>;
 export type Statement = Declared<RawStatement & { name: string }>;
 
 export type Table = Declared<
-  Omit<RawTable, 'fields' | 'indexes' | 'constraints' | 'rls' | 'onNewUser' | 'triggers'> & { name: string }
+  Omit<RawTable, 'fields' | 'indexes' | 'constraints' | 'rls' | 'onNewUser' | 'triggers' | 'partitions'> & {
+    name: string;
+  }
 > & {
   readonly onNewUser: Declared<NonNullable<RawTable['onNewUser']>> | undefined;
   readonly fields: readonly Field[];
@@ -119,6 +122,7 @@ export type Table = Declared<
   readonly indexes: readonly Index[];
   readonly constraints: readonly Constraint[];
   readonly triggers: readonly TableTrigger[];
+  readonly partitions: readonly Partition[] | KeptPartitions | undefined;
   /** `absent`: no `rls` key, the table is open. `off`: `rls: false`, open on purpose. A list turns security on. */
   readonly rls: 'absent' | 'off' | readonly Policy[];
 };
@@ -151,6 +155,8 @@ export type Default =
 
 export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade' | 'keep' };
 
+export type Partition = Declared<RawPartition>;
+export type { KeptPartitions };
 export type TableTrigger = Declared<RawTableTrigger>;
 export type ViewTrigger = Declared<RawViewTrigger>;
 /** Of auth.users. */

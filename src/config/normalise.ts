@@ -7,6 +7,7 @@ import type {
   Config,
   Default,
   Field,
+  Partition,
   Policy,
   SeedEntry,
   SeedTable,
@@ -164,7 +165,7 @@ function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: A
 
 function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
   const path = ['tables', name];
-  const { fields, indexes, rls, triggers = [] } = table;
+  const { fields, indexes, rls, triggers = [], partitions } = table;
   return {
     ...table,
     name,
@@ -180,6 +181,9 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
       ...trigger,
       position: at([...path, 'triggers', number]),
     })),
+    partitions: Array.isArray(partitions)
+      ? partitions.map((one, number) => ({ ...one, position: at([...path, 'partitions', number]) }))
+      : partitions,
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
   };
@@ -199,8 +203,13 @@ export function movedTable(table: Table, lines: number): Table {
     constraints: table.constraints.map(moved),
     indexes: table.indexes.map(moved),
     triggers: table.triggers.map(moved),
+    partitions: isList(table.partitions) ? table.partitions.map(moved) : table.partitions,
     rls: typeof table.rls === 'string' ? table.rls : table.rls.map(moved),
   };
+}
+
+function isList(partitions: Table['partitions']): partitions is readonly Partition[] {
+  return Array.isArray(partitions);
 }
 
 function toView(name: string, view: RawView, files: ReadonlyMap<string, string>, at: At): View {

@@ -64,6 +64,7 @@ import {
   readForeignObjects,
 } from './checks/ownership.ts';
 import { textFaults } from './checks/text-faults.ts';
+import { refusePartitioning } from './checks/partitioning.ts';
 import { notePublished, refusePublished } from './checks/publication.ts';
 import { checkViews } from './checks/view-checks.ts';
 
@@ -279,7 +280,7 @@ type Assessment = {
 /** Asks the server what the changes would do, and the rows whether they allow them. */
 async function assess(
   session: Queryable,
-  { model, searchPath, recorded, extensions }: Source,
+  { model, searchPath, serverVersion, recorded, extensions }: Source,
   { renames, desired, changes, holding }: Comparison,
   options: PlanOptions,
 ): Promise<Assessment> {
@@ -319,12 +320,14 @@ async function assess(
       mayQuiet,
       drops,
       searchPath,
+      serverVersion,
       losing: new Set(accepted.values()),
     },
     removed,
     hints: views.hints,
     problems: [
       ...refusePublished(desired, live),
+      ...refusePartitioning(desired, live, owned),
       ...tried.problems,
       ...views.problems,
       ...rows.problems.filter((one) => !accepted.has(one)),
@@ -356,7 +359,13 @@ function assemble(
   const steps = [...renames.steps, ...planSteps(changes, facts, online, options, fillings)];
   const refused = [
     ...problems,
-    ...refuseHazards(steps, changes, online.inTheWay, removed, options),
+    ...refuseHazards(
+      steps,
+      changes,
+      online.inTheWay,
+      { removed, serverVersion: source.serverVersion },
+      options,
+    ),
     ...inTheWay,
   ];
   return {

@@ -8,6 +8,7 @@ export type MigrationCode =
   | 'MIG-113'
   | 'MIG-114'
   | 'MIG-115'
+  | 'MIG-116'
   | 'MIG-118'
   | 'MIG-201'
   | 'MIG-202'

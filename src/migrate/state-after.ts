@@ -264,12 +264,22 @@ function retiredAfter({ desired, difference, objects, owned, drops }: StateChang
       if (columns.delete(`${key}.${column}`)) forgotten.push(`column ${key}.${column}`);
     }
   }
+  for (const change of difference.changes) {
+    if (change.kind !== 'add-partition' || change.back === null) continue;
+    const key = keyOf(change.partition);
+    if (tables.delete(key)) forgotten.push(`table ${key}`);
+  }
   for (const change of drops ? [] : difference.changes) {
     if (change.kind === 'retire-table') {
       const key = keyOf(change.live);
       const kept = owned.tables.get(key) ?? NO_OWNED_TABLE;
       tables.set(key, kept);
       writes.push(retiredRow('table', key, kept));
+    }
+    if (change.kind === 'retire-partition') {
+      const key = keyOf(change.partition);
+      tables.set(key, NO_OWNED_TABLE);
+      writes.push(retiredRow('table', key, {}));
     }
     if (change.kind === 'retire-column') {
       const key = `${keyOf(change.table)}.${change.liveColumn.name}`;

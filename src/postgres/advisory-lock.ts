@@ -13,6 +13,8 @@ const LOCKS = {
   migrate: 2,
   /** What a migration left for later (index builds, backfills): one instance does it. */
   migrateBackground: 3,
+  /** Partitions by time: one instance makes them and takes them out. */
+  timedPartitions: 4,
   /** Removal of expired rows and rotation of signing keys in `auth`. */
   authMaintenance: 20,
   /** Search for stored bytes that no row knows. */

@@ -20,6 +20,7 @@ import { must } from '../lib/assert.ts';
 import { Degraded } from '../lib/degraded.ts';
 import type { ErrorReports } from '../log/error-reports.ts';
 import type { Log } from '../log/log.ts';
+import { TimedPartitions } from '../migrate/commands/timed-partitions.ts';
 import type { SupersededReport } from '../migrate/commands/superseded-watch.ts';
 import { SCHEMA_CHANNEL } from '../migrate/state/applied-state.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
@@ -272,6 +273,8 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
   });
   degraded.watch('connections_short', () => budget.budget?.shortage);
 
+  const partitions = new TimedPartitions({ owner, config: current, log });
+
   metrics?.follow({
     isReady: () => readiness.current.isReady,
     inFlight: () => app?.inFlight.size ?? 0,
@@ -308,6 +311,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     readiness.close();
     budget.close();
     clock.close();
+    await partitions.close();
     keysReload.close();
     imports?.close();
     await served.close();
@@ -375,6 +379,7 @@ export async function startBackend(options: BackendOptions): Promise<Backend> {
     budget.start();
     if (!opensEarly) await openPort(app, options.host, options.port);
     for (const begin of jobs.splice(0)) begin();
+    partitions.start();
     callers.warm().catch((error: unknown) => log.warn({ err: error }, 'could not open connections ahead'));
   } catch (error) {
     await stop();

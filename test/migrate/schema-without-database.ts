@@ -136,7 +136,7 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     oid,
     schema: table.schema,
     name: table.name,
-    partitioned: false,
+    partitioning: null,
     rowSecurity: table.rowSecurity,
     rowSecurityForced: false,
     exclusions: [],

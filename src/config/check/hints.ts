@@ -95,6 +95,8 @@ export const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['timing', 'Write timing: before or timing: after.'],
   ['events', 'For example events: [insert, update].'],
   ['call', 'Name a function under rpc that returns trigger: call: name.'],
+  ['partitions', 'For example partitions: { every: 1 month, ahead: 3 }, or a list of { name, values }.'],
+  ['partition_by', 'For example partition_by: { range: [created_at] }.'],
   ['operations', 'For example operations: [select, insert, update, delete].'],
   ['references', 'For example references: lists.id.'],
   ['returns', 'For example returns: { type: integer }.'],

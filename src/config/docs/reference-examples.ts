@@ -246,7 +246,40 @@ tables:
           - { column: shelf, with: "=", opclass: text_ops, collate: C }
         using: spgist
         where: line > 0
-      - { check: shelf is null or product_id is not null, name: on_a_shelf, not_valid: true }`,
+      - { check: shelf is null or product_id is not null, name: on_a_shelf, not_valid: true }
+  visits:
+    rls: []
+    fields: [{ name: at, type: timestamptz, primary_key: true }, { name: page, type: text, primary_key: true }]
+    partition_by: { range: [at] }
+    partitions: { every: 1 month, ahead: 3, keep: 24 months, from: "2026-01-01" }
+  readings:
+    rls: []
+    fields: [{ name: place, type: text, primary_key: true }, { name: number, type: bigint, primary_key: true }]
+    partition_by: { list: [place] }
+    partitions:
+      - { name: readings_roof, values: "in ('roof')" }
+      - name: readings_rest
+        values: default
+        partition_by: { hash: [number] }
+        partitions: [{ name: readings_rest_0, values: "with (modulus 1, remainder 0)" }]
+  measures:
+    rls: []
+    fields: [{ name: number, type: bigint, primary_key: true }]
+    partition_by: { range: [number] }
+    partitions:
+      - name: measures_low
+        values: from (minvalue) to (1000)
+        partition_by: { range: [number] }
+        partitions: [{ name: measures_lowest, values: from (minvalue) to (100) }]
+      - name: measures_high
+        values: default
+        partition_by: { list: [number] }
+        partitions: [{ name: measures_1000, values: in (1000) }]
+  spread:
+    rls: []
+    fields: [{ name: id, type: bigint, primary_key: true }]
+    partition_by: { hash: [id] }
+    partitions: [{ name: spread_0, values: "with (modulus 1, remainder 0)" }]`,
   views: `
 views:
   offers:

@@ -104,16 +104,15 @@ function scalarTypes(node: SchemaNode): string[] {
   });
 }
 
-/** The branch of a union that has children. */
+/** What the branches of a union have below them: a list and a map may be said in one place. */
 export function unwrap(node: SchemaNode): SchemaNode {
   const branches = node?.['anyOf'];
   if (!Array.isArray(branches)) return node;
-  return (
-    branches
-      .map(asNode)
-      .find((branch) => branch?.['properties'] ?? branch?.['items'] ?? branch?.['additionalProperties']) ??
-    node
-  );
+  const withChildren = branches
+    .map(asNode)
+    .filter((branch) => branch?.['properties'] ?? branch?.['items'] ?? branch?.['additionalProperties']);
+  if (withChildren.length < 2) return withChildren[0] ?? node;
+  return Object.assign({}, ...withChildren.toReversed()) as SchemaNode;
 }
 
 export function asNode(value: unknown): SchemaNode {

@@ -22,12 +22,7 @@ export async function backfill(
 ): Promise<void> {
   const table = nameOf({ schema: action.schema, name: action.table });
   const column = quoteIdent(action.column);
-  const [size] = await session.query<{ pages: number; isPartitioned: boolean }>(
-    raw(`select (pg_relation_size(c.oid) / current_setting('block_size')::int)::int as pages, c.relkind = 'p' as "isPartitioned"
-      from pg_class c where c.oid = ${quoteLiteral(table)}::regclass`),
-  );
   const needed = `${column} is null${action.where === undefined ? '' : ` and (${action.where})`}`;
-  const update = `update ${table} set ${column} = (\n${action.value}\n) where ${needed}`;
   const local = {
     ...localSettings(settings),
     lock_timeout: 1_000,
@@ -40,15 +35,31 @@ export async function backfill(
         return await session.query(raw(statement));
       }),
     );
-  // A partitioned table has no pages of its own.
-  if (size?.isPartitioned) return void (await run(update));
-  const pages = size?.pages ?? 0;
   let batch = FIRST_BATCH_PAGES;
-  for (let from = 0; from <= pages;) {
-    const started = Date.now();
-    await run(`${update} and ctid >= '(${from},0)'::tid and ctid < '(${from + batch},0)'::tid`);
-    from += batch;
-    const took = Math.max(Date.now() - started, 1);
-    batch = Math.min(LARGEST_BATCH_PAGES, Math.max(1, Math.round((batch * BATCH_AIM_MS) / took)));
+  for (const { name, pages } of await readLeaves(session, table)) {
+    // A value may name the table.
+    const alias = name === table ? '' : ` as ${quoteIdent(action.table)}`;
+    const update = `update ${name}${alias} set ${column} = (\n${action.value}\n) where ${needed}`;
+    for (let from = 0; from <= pages;) {
+      const started = Date.now();
+      await run(`${update} and ctid >= '(${from},0)'::tid and ctid < '(${from + batch},0)'::tid`);
+      from += batch;
+      const took = Math.max(Date.now() - started, 1);
+      batch = Math.min(LARGEST_BATCH_PAGES, Math.max(1, Math.round((batch * BATCH_AIM_MS) / took)));
+    }
   }
+}
+
+/** The table, or what of a partitioned one holds rows: only that has pages. */
+async function readLeaves(
+  session: Queryable,
+  table: string,
+): Promise<ReadonlyArray<{ readonly name: string; readonly pages: number }>> {
+  return session.query<{ name: string; pages: number }>(
+    raw(`select format('"%s"."%s"', replace(n.nspname, '"', '""'), replace(c.relname, '"', '""')) as name,
+        (pg_relation_size(c.oid) / current_setting('block_size')::int)::int as pages
+      from (select ${quoteLiteral(table)}::regclass as oid) root
+      cross join lateral (select t.relid from pg_partition_tree(root.oid) t where t.isleaf union select root.oid) part
+      join pg_class c on c.oid = part.relid and c.relkind = 'r' join pg_namespace n on n.oid = c.relnamespace order by c.oid`),
+  );
 }

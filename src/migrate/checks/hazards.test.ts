@@ -46,10 +46,17 @@ function refusals(before: string, after: string, given: Given = {}): string[] {
     losing: new Set<string>(),
     drops: policy.drop === 'drop',
     searchPath: 'public',
+    serverVersion: 180_000,
   };
   const steps = planSteps(changes, facts, online, policy);
   const removed = new Map(Object.entries(given.removed ?? {}));
-  return refuseHazards(steps, changes, online.inTheWay, removed, policy).map(renderProblem);
+  return refuseHazards(
+    steps,
+    changes,
+    online.inTheWay,
+    { removed, serverVersion: facts.serverVersion },
+    policy,
+  ).map(renderProblem);
 }
 
 const FILE = `tables:

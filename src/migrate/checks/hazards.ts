@@ -5,16 +5,18 @@ import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
 import {
   BUILD_ROWS_PER_MS,
-  type ChangeOf,
   estimateRows,
   isSmall,
   type PlanSettings,
   REWRITE_ROWS_PER_MS,
+  SCAN_ROWS_PER_MS,
 } from '../plan/step-list.ts';
+import { checksAtOnce, isPartitioned } from '../plan/constraints.ts';
+import { describeForeignKey } from '../schema/sql/foreign-key-sql.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from './samples.ts';
 import { type HazardPolicy, isAllowed } from '../plan/hazard-policy.ts';
-import { type Removal, removalOf } from '../plan/removal.ts';
+import { isRemoval, type Removal, removalOf } from '../plan/removal.ts';
 import type { Step } from '../plan/step.ts';
 
 /**
@@ -25,7 +27,10 @@ export function refuseHazards(
   steps: readonly Step[],
   changes: readonly Change[],
   inTheWay: ReadonlyMap<string, readonly string[]>,
-  removed: ReadonlyMap<string, number>,
+  {
+    removed,
+    serverVersion,
+  }: { readonly removed: ReadonlyMap<string, number>; readonly serverVersion: number },
   policy: PlanSettings & HazardPolicy,
 ): MigrationProblem[] {
   const tables = new Map<string, LiveTable>(
@@ -40,12 +45,8 @@ export function refuseHazards(
       const live = step.table === null ? undefined : tables.get(step.table);
       return refuseStep(step, live, inTheWay.get(step.identity) ?? [], policy);
     }),
-    ...changes.flatMap((change) => (change.kind === 'add-exclusion' ? refuseLongBuild(change, policy) : [])),
-    ...changes.flatMap((change) =>
-      change.kind === 'retire-table' || change.kind === 'retire-column'
-        ? refuseRemoval(change, removed, policy)
-        : [],
-    ),
+    ...changes.flatMap((change) => refuseLongHold(change, serverVersion, policy)),
+    ...changes.flatMap((change) => (isRemoval(change) ? refuseRemoval(change, removed, policy) : [])),
   ];
 }
 
@@ -75,24 +76,69 @@ function refuseStep(
   return problems;
 }
 
-/** No index that excludes can be built while others write. */
-function refuseLongBuild(
-  { live, exclusion }: ChangeOf<'add-exclusion'>,
+/** What is done under one lock however large the table is. */
+function refuseLongHold(
+  change: Change,
+  serverVersion: number,
   policy: PlanSettings & HazardPolicy,
 ): MigrationProblem[] {
-  const { at, describe } = exclusion;
-  if (live === null || isSmall(live, BUILD_ROWS_PER_MS, policy) || isAllowed(policy, 'rewrite', at))
-    return [];
+  const held = longHold(change, serverVersion);
+  if (held === null) return [];
+  const { live, at, what, rate, lock, why, cannot } = held;
+  if (isSmall(live, rate, policy) || isAllowed(policy, 'rewrite', at)) return [];
   const rows = estimateRows(live);
-  const seconds = Math.ceil(rows / BUILD_ROWS_PER_MS / 1_000);
+  const seconds = Math.ceil(rows / rate / 1_000);
   return [
     problem(
       'MIG-301',
       at,
-      `${describe} would hold ACCESS EXCLUSIVE for about ${formatCount(seconds)} s while its index is built (${formatCount(Math.round(rows))} rows)`,
-      `PostgreSQL cannot build it while others write: run it in a quiet hour with --allow rewrite=${at}`,
+      `${what} would hold ${lock} for about ${formatCount(seconds)} s while ${why} (${formatCount(Math.round(rows))} rows)`,
+      `PostgreSQL cannot ${cannot} while others write: run it in a quiet hour with --allow rewrite=${at}`,
     ),
   ];
+}
+
+type Hold = {
+  readonly live: LiveTable;
+  readonly at: string;
+  readonly what: string;
+  readonly rate: number;
+  readonly lock: string;
+  readonly why: string;
+  readonly cannot: string;
+};
+
+const BUILDS = {
+  rate: BUILD_ROWS_PER_MS,
+  lock: 'ACCESS EXCLUSIVE',
+  why: 'its index is built',
+  cannot: 'build it',
+} as const;
+
+function longHold(change: Change, serverVersion: number): Hold | null {
+  if (change.kind === 'add-exclusion' && change.live !== null) {
+    const { at, describe } = change.exclusion;
+    return { ...BUILDS, live: change.live, at, what: describe };
+  }
+  if (change.kind === 'add-key' && isPartitioned(change.live)) {
+    const { at, columns, kind } = change.key;
+    return { ...BUILDS, live: change.live, at, what: `${kind} key (${columns.join(', ')})` };
+  }
+  if (change.kind === 'add-foreign-key' && change.live !== null && checksAtOnce(change.live, serverVersion)) {
+    const { at, notValid } = change.foreignKey;
+    return notValid
+      ? null
+      : {
+          live: change.live,
+          at,
+          what: describeForeignKey(change.foreignKey),
+          rate: SCAN_ROWS_PER_MS,
+          lock: 'SHARE ROW EXCLUSIVE',
+          why: 'its rows are checked',
+          cannot: 'add it to a partitioned table before version 18',
+        };
+  }
+  return null;
 }
 
 function refuseRemoval(
@@ -156,7 +202,7 @@ function lostValues(
   policy: HazardPolicy,
 ): MigrationProblem[] {
   const { identity, at, what } = removalOf(change);
-  if (change.kind === 'retire-column' && change.table.model.protect) {
+  if (change.kind !== 'retire-table' && change.table.model.protect) {
     return [problem('MIG-302', at, `${what} dropped: the table is protected`, 'Remove protect: true first.')];
   }
   const held = removed.get(identity) ?? 0;
@@ -165,7 +211,7 @@ function lostValues(
     problem(
       'MIG-302',
       at,
-      `${what} dropped: it holds ${formatCount(held)} ${change.kind === 'retire-table' ? 'rows' : 'values'}`,
+      `${what} dropped: it holds ${formatCount(held)} ${change.kind === 'retire-column' ? 'values' : 'rows'}`,
       `If that is meant: --allow data_loss=${identity}. With drop: retire it is kept out of sight.`,
     ),
   ];

@@ -36,7 +36,7 @@ function refusalsOf(
       'Make the key again without DEFERRABLE, or remove realtime.',
     ]);
   }
-  if (live?.partitioned === true && isFull) {
+  if (((live?.partitioning ?? null) !== null || model.partitioning) && isFull) {
     refusals.push([
       `the table ${name} is partitioned: each partition has a replica identity of its own`,
       'Write old: key.',

@@ -2,6 +2,7 @@
 import { pathOf } from '../schema/sql/function-sql.ts';
 import { keyOf, type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
+import { textsOf } from '../schema/partitions.ts';
 import { atomicFault } from '../schema/sql/atomic-body.ts';
 import { expressionFault } from '../../lib/sql/sql-text.ts';
 
@@ -44,6 +45,7 @@ export function textFaults(model: SchemaModel, changed: ReadonlySet<string>): Mi
       check(one.where ?? null, `${one.at}.where`);
       one.parts.forEach((part, n) => check(part.expression ?? null, `${one.at}.exclude[${n}].expression`));
     }
+    for (const [text, at] of textsOf(table)) check(text, at);
     if (table.onNewUser) {
       const { set, when, at } = table.onNewUser;
       for (const [column, text] of Object.entries(set)) check(text, `${at}.${column}`);

@@ -20,6 +20,7 @@ import {
   referenceOf,
 } from './pulled-constraints.ts';
 import { isPlainKey } from '../schema/relation.ts';
+import { partitioningKeys } from './pulled-partitions.ts';
 import { realtimeKey } from './pulled-publication.ts';
 import { newUserKey, onUpdateKey } from './pulled-triggers.ts';
 import { pulledSequences } from './pulled-objects/sequences.ts';
@@ -202,6 +203,7 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...triggersKey(table.triggers, table.name, isDeclared, strip, notes),
     ...grantsKey(table),
     ...realtimeKey(table, notes),
+    ...partitioningKeys(table, notes),
   };
 }
 

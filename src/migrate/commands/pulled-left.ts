@@ -9,9 +9,9 @@ export async function readLeft(session: Queryable, schemas: readonly string[]): 
   const rows = await session.query<{ line: string }>(sql`
     with schema as (select oid, nspname as name from pg_namespace where nspname = any (${[...schemas]}))
     select case c.relkind when 'f' then 'foreign table ' else 'table ' end || s.name || '.' || c.relname
-        || case c.relkind when 'p' then ': it is partitioned, and a plain table in the file' when 'r' then ': it is unlogged, and a plain table in the file'
+        || case c.relkind when 'r' then ': it is unlogged, and a plain table in the file'
           else ': its rows are elsewhere' end as line
-      from pg_class c join schema s on s.oid = c.relnamespace where (c.relkind in ('f', 'p') or c.relkind = 'r' and c.relpersistence = 'u') and not c.relispartition
+      from pg_class c join schema s on s.oid = c.relnamespace where (c.relkind = 'f' or c.relkind = 'r' and c.relpersistence = 'u') and (c.relkind = 'f' or not c.relispartition)
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
     union all
     select 'sequence ' || s.name || '.' || c.relname || ': it is unlogged, and a plain one in the file'

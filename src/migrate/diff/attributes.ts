@@ -44,6 +44,7 @@ export function attributesOf({ model, columns }: TableDiff['table']): readonly s
     ...(model.comment === undefined ? [] : ['comment']),
     ...(model.realtime === undefined ? [] : ['published']),
     ...(model.realtime?.old === 'full' ? ['identity'] : []),
+    ...(model.partitioning === undefined ? [] : ['partitioned']),
     ...columns.flatMap(({ name, collateSql, model: column }) => [
       ...(column.comment === undefined ? [] : [`comment ${name}`]),
       ...(collateSql === '' ? [] : [`collate ${name}`]),

@@ -28,7 +28,8 @@ import type {
   LiveType,
 } from '../schema/live/live-schema.ts';
 import type { Host } from '../schema/rights/hosts.ts';
-import type { Attribute, ExtensionModel, SequenceModel } from '../schema/model.ts';
+import type { DesiredPartition, LivePartition } from '../schema/partitions.ts';
+import type { Attribute, ExtensionModel, KeptModel, SequenceModel } from '../schema/model.ts';
 import type { LiveSequence } from '../schema/sequences.ts';
 import type { DesiredStatement, LiveStatement } from '../schema/statements.ts';
 import type { DomainCheck } from '../schema/types.ts';
@@ -81,6 +82,20 @@ export type Change =
     }
   | { readonly kind: 'create-table'; readonly table: DesiredTable }
   | { readonly kind: 'retire-table'; readonly live: LiveTable }
+  | (OnTable & {
+      readonly kind: 'add-partition';
+      readonly partition: DesiredPartition;
+      /** The table that it was since it left the file: it comes back with its rows. */
+      readonly back: LiveTable | null;
+    })
+  /** Of a new table: what it needs from now on. */
+  | (OnTable & { readonly kind: 'make-partitions'; readonly kept: KeptModel })
+  | (OnTable & { readonly kind: 'retire-partition'; readonly partition: LivePartition })
+  | (OnTable & {
+      readonly kind: 'rename-partition';
+      readonly partition: LivePartition;
+      readonly name: string;
+    })
   | (OnTable & {
       readonly kind: 'grant-table';
       /** What roles could then do that neither the database nor policies let them do now: `update for anon`. */

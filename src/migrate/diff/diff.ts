@@ -21,6 +21,7 @@ import { diffExtensions } from './objects/extensions.ts';
 import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
 import { diffHostedPolicies, diffPolicies, labelled } from './policies.ts';
+import { diffPartitions, isListed, partitionsOfNew } from './partitions.ts';
 import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
 import { diffSequences } from './objects/sequences.ts';
@@ -73,19 +74,22 @@ export function diff(
       changes.push(...newTable(table));
       continue;
     }
-    diffTable({
-      table,
-      live: found,
-      key,
-      owned: ownedOf(owned, key),
-      ownership: owned,
-      rebuild,
-      serverVersion: live.serverVersion,
-      unsettled,
-      changes,
-      unmanaged,
-      claim,
-    });
+    diffTable(
+      {
+        table,
+        live: found,
+        key,
+        owned: ownedOf(owned, key),
+        ownership: owned,
+        rebuild,
+        serverVersion: live.serverVersion,
+        unsettled,
+        changes,
+        unmanaged,
+        claim,
+      },
+      live.tables,
+    );
   }
   for (const key of owned.tables.keys()) {
     const found = live.tables.get(key);
@@ -158,6 +162,7 @@ function claimOfNew(table: DesiredTable): Claim {
     policies: labelled(table, [], table.policies).map((one) => one.label),
     ...(attributes ? { attributes } : {}),
     ...(table.triggers.length > 0 ? { triggers: table.triggers.map((one) => one.label) } : {}),
+    ...(isListed(table) ? { partitions: table.partitioning?.partitions.map(({ name }) => name) ?? [] } : {}),
   };
 }
 
@@ -166,6 +171,7 @@ function newTable(table: DesiredTable): Change[] {
   const { onUpdate } = table;
   return [
     { kind: 'create-table', table },
+    ...partitionsOfNew(table),
     ...table.keys.map((key): Change => ({ kind: 'add-key', ...on, key })),
     ...table.checks.map((check): Change => ({ kind: 'add-check', ...on, check, replaces: null })),
     ...table.exclusions.map((exclusion): Change => ({ kind: 'add-exclusion', ...on, exclusion })),
@@ -202,7 +208,8 @@ function commentsOfNew(table: DesiredTable): Change[] {
   });
 }
 
-function diffTable(context: TableDiff): void {
+function diffTable(context: TableDiff, tables: Live['tables']): void {
+  diffPartitions(context, tables);
   diffColumns(context);
   diffKeys(context);
   diffChecks(context);

@@ -7,7 +7,7 @@ import type { OwnedTable, Ownership } from '../schema/managed.ts';
 /** Something the database has on a managed table that the file does not declare and the engine did not make. */
 export type Unmanaged = {
   readonly table: string;
-  readonly what: 'column' | 'constraint' | 'index' | 'policy' | 'function';
+  readonly what: 'column' | 'constraint' | 'index' | 'policy' | 'partition' | 'function';
   readonly name: string;
 };
 
@@ -17,6 +17,7 @@ export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'pol
   asFound?: readonly string[];
   attributes?: readonly string[];
   triggers?: readonly string[];
+  partitions?: readonly string[];
 };
 
 /** `body`: the body of a function lets go of what it uses, and is made again; the function stays. */

@@ -17,6 +17,7 @@ import type {
   ViewModel,
 } from '../schema/model.ts';
 import type { StatementModel } from '../schema/statements.ts';
+import type { DesiredPartitioning, LivePartitioning, PartitioningForm } from '../schema/partitions.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
 import type { ViewForm } from '../schema/views.ts';
 import type { Signature } from '../schema/relation.ts';
@@ -74,6 +75,8 @@ export type NormalForms = {
   readonly exclusions?: readonly string[];
   /** Absent when there are none. */
   readonly triggers?: TriggerNormalForms;
+  /** Absent where the file says nothing of it. */
+  readonly partitioning?: PartitioningForm;
 };
 
 /** Whole prints. */
@@ -97,6 +100,46 @@ export function normalFormsOf(table: DesiredTable): NormalForms {
       ? { exclusions: table.exclusions.map(({ definition }) => definition) }
       : {}),
     ...(table.triggers.length > 0 ? { triggers: triggerNormalForms(table.triggers) } : {}),
+    ...(table.partitioning === null ? {} : { partitioning: partitioningForm(table.partitioning) }),
+  };
+}
+
+function partitioningForm({ normal, partitions }: DesiredPartitioning): PartitioningForm {
+  return {
+    key: normal,
+    partitions: partitions.map(({ values, by }) => [values.normal, by?.normal ?? null]),
+  };
+}
+
+function readPartitioningForm(
+  { partitions }: DesiredPartitioning,
+  built: LivePartitioning | null,
+): PartitioningForm {
+  const found = new Map(built?.partitions.map((one) => [one.name, one]));
+  return {
+    key: built?.key ?? '',
+    partitions: partitions.map(({ name }) => {
+      const one = found.get(name);
+      return [one?.bound ?? '', one?.by?.key ?? null];
+    }),
+  };
+}
+
+function withPartitioningForm(
+  partitioning: DesiredPartitioning,
+  form: PartitioningForm | undefined,
+): DesiredPartitioning {
+  return {
+    ...partitioning,
+    normal: form?.key ?? '',
+    partitions: partitioning.partitions.map((one, n) => {
+      const [bound, key] = form?.partitions[n] ?? ['', null];
+      return {
+        ...one,
+        values: withNormal(one.values, bound),
+        by: one.by && { ...one.by, normal: key ?? '' },
+      };
+    }),
   };
 }
 
@@ -145,6 +188,9 @@ export function readNormalForms(table: DesiredTable, built: LiveTable, labels: B
     ...(table.triggers.length > 0
       ? { triggers: readTriggerNormalForms(table.triggers, built.triggers) }
       : {}),
+    ...(table.partitioning === null
+      ? {}
+      : { partitioning: readPartitioningForm(table.partitioning, built.partitioning) }),
   };
 }
 
@@ -178,6 +224,7 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
     policies: withPolicyNormalForms(table.policies, forms.policies),
     exclusions: table.exclusions.map((one, n) => ({ ...one, definition: forms.exclusions?.[n] ?? '' })),
     triggers: withTriggerNormalForms(table.triggers, forms.triggers ?? []),
+    partitioning: table.partitioning && withPartitioningForm(table.partitioning, forms.partitioning),
   };
 }
 
@@ -218,9 +265,9 @@ function withNormal(expression: Expression, text: string | null | undefined): Ex
 }
 
 export function sameNormalForms(a: NormalForms, b: NormalForms): boolean {
-  return (['columns', 'checks', 'exclusions', 'indexes', 'policies', 'triggers'] as const).every(
-    (part) => JSON.stringify(a[part]) === JSON.stringify(b[part]),
-  );
+  return (
+    ['columns', 'checks', 'exclusions', 'indexes', 'partitioning', 'policies', 'triggers'] as const
+  ).every((part) => JSON.stringify(a[part]) === JSON.stringify(b[part]));
 }
 
 // The guards below judge what an earlier version may have stored.

@@ -2,6 +2,7 @@
 // whose declaration did not change cannot differ; only what changed, and what depends on it, is read and compared.
 import { keyOf, tableKey, type SchemaModel, viewsOf } from '../schema/model.ts';
 import type { RelatedDeclarations } from './related.ts';
+import { listedPartitions } from '../schema/partitions.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { HOSTS } from '../schema/rights/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
@@ -33,6 +34,9 @@ export function scopeOf(
       const refers = one.kind === 'foreign_key' && changed.has(tableKey(one.target.schema, one.target.table));
       if (refers) scope.add(keyOf(table));
     }
+    // What has the name of a partition may be a table by itself.
+    if (changed.has(keyOf(table)))
+      for (const partition of listedPartitions(table)) scope.add(tableKey(table.schema, partition.name));
     if (table.renamedFrom === null) continue;
     scope.add(keyOf(table)).add(tableKey(table.schema, table.renamedFrom));
   }

@@ -19,6 +19,7 @@ import { type Check, type Generated, type Key, type Policy, primaryKeyOf } from 
 import { generatedSql, typeOf } from '../schema/sql/column-sql.ts';
 import { MigrationRefused, type MigrationProblem } from '../problem.ts';
 import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { createPartitionSql, partitionBySql } from '../schema/partitions.ts';
 import { createSequenceSql } from '../schema/sequences.ts';
 import {
   type DesiredStatement,
@@ -63,6 +64,7 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
   readonly exclusions: DesiredTable['exclusions'];
   readonly onUpdate: DesiredTable['onUpdate'];
   readonly triggers: DesiredTable['triggers'];
+  readonly partitioning: DesiredTable['partitioning'];
 };
 
 export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
@@ -241,7 +243,12 @@ function buildStatements(
       (column) =>
         `${quoteIdent(column.name)} ${typeOf(column)}${atOnce && !column.callsOwn ? generatedSql(column) : ''}`,
     );
-    add(`create table ${nameOf(table)} (${columns.join(', ')})`, table.at);
+    const { partitioning } = table;
+    add(
+      `create table ${nameOf(table)} (${columns.join(', ')})${partitionBySql(partitioning)}`,
+      partitioning?.at ?? table.at,
+    );
+    for (const one of partitioning?.partitions ?? []) add(createPartitionSql(table, one), one.values);
   }
   addKeys(shadow, add);
   for (const fn of shadow.functions) if (!fn.isOfView && !fn.isOfRange) add(createFunction(fn), fn.at, true);
@@ -368,6 +375,7 @@ function finder(shadow: Shadow, schemas: readonly string[], token: string): (tex
         model.multirange === undefined ? [] : [{ schema, name: model.multirange }],
       ),
       ...shadow.tables,
+      ...shadow.tables.flatMap(({ partitioning }) => partitioning?.partitions ?? []),
       ...shadow.functions,
       ...shadow.views,
     ].map(keyOf),
@@ -580,6 +588,15 @@ function cleanNames(
         check: maybe(policy.check),
       })),
       triggers: table.triggers.map((trigger) => ({ ...trigger, definition: clean(trigger.definition) })),
+      partitioning: table.partitioning && {
+        ...table.partitioning,
+        key: clean(table.partitioning.key),
+        partitions: table.partitioning.partitions.map((one) => ({
+          ...one,
+          bound: clean(one.bound),
+          by: one.by && { ...one.by, key: clean(one.by.key) },
+        })),
+      },
     },
   ]);
   const functions = [...live.functions].map(([key, group]): [string, LiveFunction[]] => [

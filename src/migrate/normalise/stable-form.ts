@@ -128,6 +128,7 @@ function respelled<Text>(
     policies: [],
     onUpdate: null,
     triggers: [],
+    partitioning: null,
     at: '',
   };
 }

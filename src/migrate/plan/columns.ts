@@ -6,6 +6,7 @@ import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import { definitionOf, typeOf } from '../schema/sql/column-sql.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { partitionBySql } from '../schema/partitions.ts';
 import { isClosed } from '../schema/rights/grants.ts';
 import {
   alterColumn,
@@ -67,7 +68,7 @@ function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void
     `${quoteIdent(column.name)} ${definitionOf(column)}${column.notNull ? ' not null' : ''}`;
   const columns = table.columns.filter((column) => !column.callsOwn).map(definition);
   steps.add({
-    sql: `create table ${nameOf(table)} (${columns.join(', ')})`,
+    sql: `create table ${nameOf(table)} (${columns.join(', ')})${partitionBySql(table.partitioning)}`,
     stage: 'columns',
     identity: table.at,
     summary: `table ${table.name} (${table.columns.length} columns)`,

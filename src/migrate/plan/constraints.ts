@@ -6,8 +6,9 @@ import type { DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { describeIndex, indexBodySql } from '../schema/sql/index-sql.ts';
 import { deferrableSql, describeForeignKey, foreignKeySql } from '../schema/sql/foreign-key-sql.ts';
-import { transientLabel } from '../schema/label.ts';
+import { indexLabel, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf, tableKey } from '../schema/model.ts';
+import type { LivePartitioning } from '../schema/partitions.ts';
 import {
   BUILD_ROWS_PER_MS,
   type ChangeOf,
@@ -58,7 +59,7 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
   const summary = `${words} (${key.columns.join(', ')})${nulls}${deferrable}`;
   const label = quoteIdent(key.label);
   const base = { identity: key.at, table: live ? keyOf(table) : null, summary, stage: 'keys' } as const;
-  if (steps.isSmall(live, BUILD_ROWS_PER_MS)) {
+  if (inOneStep(steps, live)) {
     const constraint = `constraint ${label} ${words}${nulls} (${columns})${deferrable}`;
     steps.add({
       ...base,
@@ -120,7 +121,8 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
 function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): void {
   const { table, live, foreignKey } = change;
   const { at, targetSchema, targetTable, targetColumns } = foreignKey;
-  const small = !foreignKey.notValid && steps.isSmall(live, SCAN_ROWS_PER_MS);
+  const isWhole = steps.isSmall(live, SCAN_ROWS_PER_MS) || checksAtOnce(live, steps.facts.serverVersion);
+  const small = !foreignKey.notValid && isWhole;
   const keyLane = steps.laneOfKey(tableKey(targetSchema, targetTable), targetColumns);
   const isLate = keyLane === 'concurrent';
   const what = describeForeignKey(foreignKey);
@@ -185,9 +187,14 @@ export function isKeyIndex(index: DesiredIndex): boolean {
 }
 
 function addIndex(steps: StepList, { table, live, index, holder }: ChangeOf<'add-index'>): void {
-  const small = inOneStep(steps, live);
+  const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
   // A large one is built beside the one that has its label, so that readers always have an index.
   const label = holder && !small ? transientLabel('b', JSON.stringify([table.at, index.label])) : index.label;
+  if (!small && isPartitioned(live)) {
+    addPartitionedIndex(steps, { table, index }, live, label);
+    if (label !== index.label) renameIndex(steps, table, label, index.label);
+    return;
+  }
   const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
   const unique = index.unique ? 'unique ' : '';
   const hazards: Hazard[] = live && index.unique ? ['DATA_DEPENDENT'] : [];
@@ -222,9 +229,81 @@ function renameIndex(steps: StepList, table: DesiredTable, from: string, to: str
   });
 }
 
-// PostgreSQL builds and drops no index of a partitioned table concurrently.
+/** PostgreSQL makes no key of a partitioned table from an index, and drops no index of one concurrently. */
 function inOneStep(steps: StepList, live: LiveTable | null): boolean {
-  return live?.partitioned === true || steps.isSmall(live, BUILD_ROWS_PER_MS);
+  return isPartitioned(live) || steps.isSmall(live, BUILD_ROWS_PER_MS);
+}
+
+/** Before 18, PostgreSQL adds no foreign key to a partitioned table without checking its rows at once. */
+export function checksAtOnce(live: LiveTable | null, serverVersion: number): boolean {
+  return isPartitioned(live) && serverVersion < 180_000;
+}
+
+export function isPartitioned(live: LiveTable | null): live is LiveTable & {
+  readonly partitioning: LivePartitioning;
+} {
+  return live !== null && live.partitioning !== null;
+}
+
+/**
+ * Of a large partitioned table: an index of the table alone, which is not valid yet, then one of each partition, built
+ * while others write and attached. The last one makes it valid.
+ */
+function addPartitionedIndex(
+  steps: StepList,
+  { table, index }: Pick<ChangeOf<'add-index'>, 'table' | 'index'>,
+  live: LiveTable & { readonly partitioning: LivePartitioning },
+  label: string,
+): void {
+  const unique = index.unique ? 'unique ' : '';
+  const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
+  const body = `${indexBodySql(index.model)}${where}`;
+  const summary = `${unique}index ${describeIndex(index.model)}`;
+  const base = {
+    identity: index.at,
+    table: keyOf(table),
+    lane: index.unique ? 'concurrent' : 'background',
+    stage: isKeyIndex(index) ? 'keys' : 'indexes',
+  } as const;
+  const hazards: Hazard[] = index.unique ? ['DATA_DEPENDENT', 'NON_TX'] : ['NON_TX'];
+  const alone = (name: string, of: { readonly schema: string; readonly name: string }): string =>
+    `create ${unique}index ${quoteIdent(name)} on only ${nameOf(of)} ${body}`;
+  steps.add({ ...base, sql: alone(label, table), summary: `${summary}: begun`, lock: 'Share', hazards });
+  const { partitions } = live.partitioning;
+  const leaves = partitions.filter(({ by }) => by === null).length;
+  const labels = new Map<string | null, string>([[null, label]]);
+  for (const part of partitions) {
+    const own = indexLabel(part.name, index.columns, index.unique, index.model.where, body);
+    labels.set(part.name, own);
+    if (part.by !== null)
+      steps.add({
+        ...base,
+        sql: alone(own, part),
+        summary: `${summary} of ${part.name}: begun`,
+        lock: 'Share',
+        hazards,
+      });
+    else
+      steps.add({
+        ...base,
+        sql: `create ${unique}index concurrently ${quoteIdent(own)} on ${nameOf(part)} ${body}`,
+        summary: `${summary} of ${part.name}`,
+        lock: 'ShareUpdateExclusive',
+        scans: true,
+        estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS) / leaves,
+        hazards: [...hazards, 'INDEX_BUILD'],
+        action: { kind: 'build-index', schema: part.schema, label: own },
+      });
+    const whole = nameOf({ schema: table.schema, name: labels.get(part.parent) ?? label });
+    steps.add({
+      ...base,
+      sql: `alter index ${whole} attach partition ${nameOf({ schema: part.schema, name: own })}`,
+      sign: '~',
+      summary: `${summary} of ${part.name}: in place`,
+      lock: 'ShareUpdateExclusive',
+      hazards,
+    });
+  }
 }
 
 function dropIndex(steps: StepList, { table, live, index, isReplaced }: ChangeOf<'drop-index'>): void {

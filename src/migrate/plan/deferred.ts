@@ -139,6 +139,10 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'create-schema':
     case 'grant-schema':
     case 'retire-table':
+    case 'add-partition':
+    case 'make-partitions':
+    case 'retire-partition':
+    case 'rename-partition':
     case 'retire-column':
     // Nothing uses it any more.
     case 'drop-retired':

@@ -25,6 +25,7 @@ const NO_FACTS: TableFacts = {
   mayQuiet: false,
   losing: new Set(),
   drops: false,
+  serverVersion: 180_000,
   searchPath: 'public',
 };
 

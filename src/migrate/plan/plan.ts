@@ -5,7 +5,7 @@ import { keyOf } from '../schema/model.ts';
 import { ACCESS } from './access.ts';
 import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
-import { CONSTRAINTS, isKeyIndex } from './constraints.ts';
+import { CONSTRAINTS, isKeyIndex, isPartitioned } from './constraints.ts';
 import { EXTENSIONS } from './objects/extensions.ts';
 import {
   dropFormerFunctions,
@@ -16,6 +16,7 @@ import {
 } from './functions.ts';
 import { planOnlineTypeChanges, type OnlineTypeChanges } from './types/online-type-change.ts';
 import { PUBLICATIONS } from './publication.ts';
+import { PARTITIONS } from './partitions.ts';
 import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
 import { SEQUENCES } from './objects/sequences.ts';
@@ -51,6 +52,7 @@ const PLANNERS: Planners = {
   ...VIEWS,
   ...MATERIALIZED,
   ...PUBLICATIONS,
+  ...PARTITIONS,
   ...REMOVALS,
 };
 
@@ -95,7 +97,8 @@ function newKeys(changes: readonly Change[], settings: PlanSettings): ReadonlyMa
     if (change.kind !== 'add-key' && change.kind !== 'add-index') continue;
     if (change.kind === 'add-index' && !isKeyIndex(change.index)) continue;
     const { columns } = change.kind === 'add-key' ? change.key : change.index;
-    if (!isSmall(change.live, BUILD_ROWS_PER_MS, settings))
+    const isAtOnce = change.kind === 'add-key' && isPartitioned(change.live);
+    if (!isAtOnce && !isSmall(change.live, BUILD_ROWS_PER_MS, settings))
       keys.set(columnsKey(keyOf(change.table), columns), 'concurrent');
     else if (change.kind === 'add-index') keys.set(columnsKey(keyOf(change.table), columns), 'metadata');
   }

@@ -3,15 +3,17 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { detachPartitionSql, retirePartitionSql } from '../schema/partitions.ts';
 import { unpublishSql } from '../schema/publication.ts';
 import { functionOf } from '../schema/row-triggers.ts';
 import { alterColumn, type ChangeOf, type Planners, type StepList } from './step-list.ts';
 
-export type Removal = ChangeOf<'retire-table' | 'retire-column'>;
+export type Removal = ChangeOf<'retire-table' | 'retire-column' | 'retire-partition'>;
 
 export const REMOVALS = {
   'retire-table': remove,
   'retire-column': remove,
+  'retire-partition': remove,
   'drop-retired': dropRetired,
 } satisfies Partial<Planners>;
 
@@ -23,7 +25,8 @@ function remove(steps: StepList, change: Removal): void {
     at,
     table: keyOf(table),
     sql: drops ? dropSql(change) : retireSql(change),
-    stage: 'retire',
+    // Its rows leave their place before others may take it.
+    stage: change.kind === 'retire-partition' ? 'columns' : 'retire',
     sign: '-',
     summary: drops ? `${what} dropped` : `${what} retired, data kept`,
     hazards: drops ? ['DATA_LOSS', 'BREAKS_OLD_CODE'] : ['BREAKS_OLD_CODE'],
@@ -38,6 +41,8 @@ function dropSql(change: Removal): string {
       ...functions.map((fn) => `drop function if exists ${fn}()`),
     ].join('; ');
   }
+  if (change.kind === 'retire-partition')
+    return `${detachPartitionSql(change.table, change.partition)}; drop table ${nameOf(change.partition)}`;
   return `alter table ${nameOf(change.table)} drop column ${quoteIdent(change.liveColumn.name)}`;
 }
 
@@ -47,6 +52,7 @@ function retireSql(change: Removal): string {
     const blocksInserts = notNull && value === null && !serial;
     return blocksInserts ? `${alterColumn(change.table, change.liveColumn)} drop not null` : 'select';
   }
+  if (change.kind === 'retire-partition') return retirePartitionSql(change.table, change.partition);
   // Its foreign keys must go: rows nobody sees any more would block deletes elsewhere.
   const name = nameOf(change.live);
   const drops = change.live.foreignKeys.map(
@@ -81,6 +87,12 @@ function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-reti
   steps.add({ ...base, sql, stage: 'drop-dependants' });
 }
 
+export function isRemoval(change: Change): change is Removal {
+  return (
+    change.kind === 'retire-table' || change.kind === 'retire-column' || change.kind === 'retire-partition'
+  );
+}
+
 export function removalOf(change: Removal): {
   readonly table: { readonly schema: string; readonly name: string };
   readonly identity: string;
@@ -90,6 +102,11 @@ export function removalOf(change: Removal): {
   if (change.kind === 'retire-table') {
     const identity = `tables.${change.live.name}`;
     return { table: change.live, identity, at: identity, what: `table ${change.live.name}` };
+  }
+  if (change.kind === 'retire-partition') {
+    const { table, partition } = change;
+    const identity = `${table.at}.partitions.${partition.name}`;
+    return { table, identity, at: table.at, what: `partition ${partition.name}` };
   }
   const { table, liveColumn } = change;
   const { name } = liveColumn;
@@ -103,9 +120,10 @@ export async function countRemoved(
 ): Promise<Map<string, number>> {
   const values = new Map<string, number>();
   for (const change of changes) {
-    if (change.kind !== 'retire-table' && change.kind !== 'retire-column') continue;
-    const counted = change.kind === 'retire-table' ? '*' : quoteIdent(change.liveColumn.name);
-    const { table, identity } = removalOf(change);
+    if (!isRemoval(change)) continue;
+    const counted = change.kind === 'retire-column' ? quoteIdent(change.liveColumn.name) : '*';
+    const { identity } = removalOf(change);
+    const table = change.kind === 'retire-partition' ? change.partition : removalOf(change).table;
     const [row] = await session.query<{ values: string }>(
       raw(`select count(${counted})::text as values from ${nameOf(table)}`),
     );

@@ -30,6 +30,7 @@ export type TableFacts = {
   /** Removed tables and columns are dropped, not retired. */
   readonly drops: boolean;
   readonly searchPath: string;
+  readonly serverVersion: number;
 };
 
 // On two plain vCPUs; deliberately low, so that "small" is small everywhere.

@@ -5,6 +5,8 @@ import type {
   Extension,
   Field,
   Index,
+  KeptPartitions,
+  Partition,
   Policy,
   SqlFunction,
   Table,
@@ -22,6 +24,9 @@ import {
   type FunctionModel,
   type IndexModel,
   type IndexPart,
+  type KeptModel,
+  type PartitioningModel,
+  type PartitionModel,
   type PolicyModel,
   type SchemaModel,
   type TableModel,
@@ -102,6 +107,8 @@ function addPlaces(places: Map<string, Position>, table: Table): void {
   table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
   table.constraints.forEach((one, n) => places.set(`${at}.constraints[${n}]`, one.position));
   table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
+  if (table.partitions && isListed(table.partitions))
+    table.partitions.forEach((one, n) => places.set(`${at}.partitions[${n}]`, one.position));
   if (typeof table.rls === 'string') return;
   table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
 }
@@ -201,8 +208,61 @@ function toTable(table: Table, typeName: TypeName): TableModel {
       ? {}
       : { triggers: table.triggers.map((trigger, n) => toTrigger(trigger, `${at}.triggers[${n}]`)) }),
     ...(table.realtime === undefined ? {} : { realtime: { old: table.realtime.old } }),
+    ...toPartitioning(table, at),
     at,
   };
+}
+
+function toPartitioning(
+  { partitionBy, partitions }: Table,
+  at: string,
+): { readonly partitioning?: PartitioningModel } {
+  if (partitionBy === undefined) return {};
+  const of = (listed: Partitions): PartitioningModel['partitions'] => {
+    if (listed === undefined) return null;
+    return isListed(listed)
+      ? listed.map((one, n) => toPartition(one, `${at}.partitions[${n}]`))
+      : toKept(listed);
+  };
+  return { partitioning: { key: partitionBy, partitions: of(partitions) } };
+}
+
+type Partitions = Table['partitions'];
+
+function isListed(partitions: NonNullable<Partitions>): partitions is readonly Partition[] {
+  return Array.isArray(partitions);
+}
+
+function toPartition(partition: Omit<Partition, 'position'>, at: string): PartitionModel {
+  const { name, values, partitionBy: by, partitions = [] } = partition;
+  return {
+    name,
+    values: values.trim(),
+    ...(by === undefined ? {} : { by }),
+    ...(partitions.length === 0
+      ? {}
+      : {
+          partitions: partitions.map((one, n) => ({
+            name: one.name,
+            values: one.values.trim(),
+            at: `${at}.partitions[${n}]`,
+          })),
+        }),
+    at,
+  };
+}
+
+/** Tables whose partitions svc looks after. */
+export function timedTables(config: Pick<Declared, 'tables'>): TimedTable[] {
+  return config.tables.flatMap(({ schema, name, partitions }) =>
+    partitions === undefined || isListed(partitions) ? [] : [{ schema, name, kept: toKept(partitions) }],
+  );
+}
+
+export type TimedTable = { readonly schema: string; readonly name: string; readonly kept: KeptModel };
+
+function toKept({ every, ahead, keep, from }: KeptPartitions): KeptModel {
+  return { every, ahead, keep: keep ?? null, from: from ?? null };
 }
 
 function toColumn(field: Field, typeName: TypeName, at: string): ColumnModel {

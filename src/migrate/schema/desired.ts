@@ -15,6 +15,7 @@ import {
   type TypeModel,
 } from './model.ts';
 import type { NewUserTrigger, RowTrigger } from './row-triggers.ts';
+import type { DesiredPartitioning } from './partitions.ts';
 import type { DesiredStatement } from './statements.ts';
 import type { DesiredTrigger } from './triggers.ts';
 import type { DesiredView } from './views.ts';
@@ -76,6 +77,8 @@ export type DesiredTable = {
   readonly onUpdate: RowTrigger | null;
   readonly triggers: readonly DesiredTrigger[];
   readonly rowSecurity: boolean;
+  /** Null: the file says nothing of it. */
+  readonly partitioning: DesiredPartitioning | null;
   readonly at: string;
 };
 

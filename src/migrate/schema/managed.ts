@@ -52,6 +52,8 @@ export type OwnedTable = {
   readonly indexes: readonly string[];
   readonly policies: readonly string[];
   readonly triggers?: readonly string[] | undefined;
+  /** Names of those that the file lists. */
+  readonly partitions?: readonly string[] | undefined;
   /**
    * It came with the database, no API role could reach it, and the file has no `rls` key for it: it stays closed until
    * the file says who may see it.
@@ -61,7 +63,7 @@ export type OwnedTable = {
   readonly asFound?: readonly string[] | undefined;
   /**
    * What the file set and what is taken back with it: `comment`, `comment title`, `collate title`; `published` and
-   * `identity`, of a table that tells of its changes.
+   * `identity`, of a table that tells of its changes; `partitioned`, which is never taken back.
    */
   readonly attributes?: readonly string[] | undefined;
   /** Columns whose backfill had not ended when the last run did, with the value each row gets. */

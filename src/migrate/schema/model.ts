@@ -122,10 +122,44 @@ export type TableModel = {
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;
   readonly triggers?: readonly TriggerModel[];
+  /** Absent: it holds its rows itself, or is partitioned by somebody else. */
+  readonly partitioning?: PartitioningModel;
   /** It tells of its changes; which of them, and to whom, is no business of the database. */
   readonly realtime?: RealtimeModel;
   /** Path in the file, for messages: `tables.todos`. */
   readonly at: string;
+};
+
+export type PartitioningModel = {
+  readonly key: PartitionKeyModel;
+  /** `kept`: made and taken out by time, outside of migrations; absent: the file lists none. */
+  readonly partitions: readonly PartitionModel[] | KeptModel | null;
+};
+
+/** Columns and expressions. */
+export type PartitionKeyModel = {
+  readonly strategy: 'range' | 'list' | 'hash';
+  readonly keys: readonly string[];
+};
+
+export type PartitionModel = {
+  readonly name: string;
+  /** `from (…) to (…)` */
+  readonly values: string;
+  /** Absent: it holds rows itself. */
+  readonly by?: PartitionKeyModel;
+  readonly partitions?: readonly PartitionModel[];
+  readonly at: string;
+};
+
+export type Span = { readonly count: number; readonly unit: 'hour' | 'day' | 'week' | 'month' | 'year' };
+
+export type KeptModel = {
+  readonly every: Span;
+  readonly ahead: number;
+  readonly keep: Span | null;
+  /** `2024-01-01`; null: from now on. */
+  readonly from: string | null;
 };
 
 /** `old`: what is known of a row before its change. */

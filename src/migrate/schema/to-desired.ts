@@ -34,6 +34,7 @@ import {
 } from './model.ts';
 import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './rights/hosts.ts';
 import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { partitioningOf } from './partitions.ts';
 import { newUsersOf, onUpdateOf } from './row-triggers.ts';
 import { sequencesOf } from './sequences.ts';
 import {
@@ -126,6 +127,7 @@ function toTable(
     onUpdate: onUpdateOf(table),
     triggers: triggersOf(table),
     rowSecurity: typeof table.rls !== 'string',
+    partitioning: partitioningOf(table),
     at: table.at,
   };
 }

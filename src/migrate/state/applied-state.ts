@@ -5,7 +5,8 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { versionsOfStatements } from '../schema/live/live-statements.ts';
 import { REALTIME_MESSAGES } from '../schema/rights/hosts.ts';
-import { type SchemaModel, viewsOf } from '../schema/model.ts';
+import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
+import { keptOf } from '../schema/partitions.ts';
 import { PUBLICATION } from '../schema/publication.ts';
 
 /** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
@@ -29,6 +30,8 @@ export type ModelDigest = {
   readonly hash: string;
   readonly schemas: readonly string[];
   readonly extensions: readonly string[];
+  /** Tables whose partitions come and go by time, by `schema.table`. */
+  readonly kept: readonly string[];
 };
 
 const digests = new WeakMap<SchemaModel, ModelDigest>();
@@ -52,6 +55,7 @@ export function digestModel(model: SchemaModel): ModelDigest {
       ),
     ],
     extensions: (model.extensions ?? []).map(({ name }) => name),
+    kept: model.tables.filter((table) => keptOf(table) !== null).map(keyOf),
   };
   digests.set(model, found);
   return found;
@@ -127,6 +131,12 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any (${schemas}) and c.relkind in ('r', 'p', 'i', 'S', 'v')
         and not exists (select from pg_index i join pg_class m on m.oid = i.indrelid and m.relkind = 'm' where i.indexrelid = c.oid)
+        -- Those that come and go by time, and their indexes.
+        and not (c.relispartition and exists (
+          select from pg_class r join pg_namespace s on s.oid = r.relnamespace
+          where s.nspname || '.' || r.relname = any (${[...digest.kept]})
+            and r.oid = case c.relkind when 'i' then (select i.indrelid from pg_index i where i.indexrelid = pg_partition_root(c.oid))
+              else pg_partition_root(c.oid) end))
       union all select c.oid, c.relkind from pg_class c where c.oid = to_regclass('storage.objects')
     ), tables as materialized (
       select oid from managed where relkind in ('r', 'p', 'v')
@@ -134,7 +144,8 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       select c.oid::int8 as id, c.xmin::text::int8 as version from pg_class c where c.oid in (select oid from managed)
       union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid in (select oid from tables)
       union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from tables)
-      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables)
+      -- What a constraint has for each partition comes and goes with it.
+      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables) and k.conparentid = 0
       union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
       union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k join pg_type t on t.oid = k.contypid join pg_namespace n on n.oid = t.typnamespace
         where n.nspname = any (${schemas})

@@ -132,6 +132,7 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
   const asFound = strings(definition['asFound']);
   const attributes = strings(definition['attributes']);
   const triggers = labels('triggers');
+  const partitions = strings(definition['partitions']);
   return {
     columns: strings(definition['columns']),
     constraints: labels('constraints'),
@@ -141,6 +142,7 @@ function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
     ...(asFound.length > 0 ? { asFound } : {}),
     ...(attributes.length > 0 ? { attributes } : {}),
     ...(triggers.length > 0 ? { triggers } : {}),
+    ...(partitions.length > 0 ? { partitions } : {}),
     ...(isRecord(definition['fills']) ? { fills: texts(definition['fills']) } : {}),
   };
 }
@@ -165,6 +167,13 @@ export async function settleObjects(session: Queryable, forgotten: readonly stri
   );
   if (forgotten.length > 0)
     await session.query(sql`delete from svc_meta.object where identity = any (${[...forgotten]})`);
+}
+
+/** A partition that has left its table with its rows. */
+export async function recordRetiredPartition(transaction: Queryable, key: string): Promise<void> {
+  await transaction.query(sql`
+    insert into svc_meta.object (identity, kind, state, definition) values (${`table ${key}`}, 'table', 'retired', '{}')
+    on conflict (identity) do update set state = 'retired', declared_hash = null, changed_at = now()`);
 }
 
 function strings(value: unknown): string[] {

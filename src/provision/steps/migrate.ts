@@ -113,3 +113,79 @@ create table svc_meta.rename (
 revoke all on svc_meta.rename from public, anon, authenticated, service_role;
 `,
 };
+
+/**
+ * `make_partitions` makes the partitions of a table from `first` (null: now) until `ahead` after that of now; returns how many. Each covers
+ * `span` units, and begins where the calendar has it: `month` with the first day, `week` with a Monday, in UTC. What
+ * another partition covers, even in part, is left out.
+ *
+ * `retire_partition` makes a partition a table by itself that nobody reaches.
+ */
+export const timedPartitions: ProvisionStep = {
+  id: 'migrate-7',
+  sql: `
+create function svc_meta.make_partitions(parent regclass, unit text, span integer, ahead integer, first timestamptz) returns integer
+language plpgsql set timezone to utc set datestyle to iso set search_path = '' as $$
+declare
+  step interval := (span || ' ' || unit)::interval;
+  form text := case unit when 'year' then 'YYYY' when 'month' then 'YYYY_MM' when 'hour' then 'YYYY_MM_DD_HH24' else 'YYYY_MM_DD' end;
+  schema_name text;
+  table_name text;
+  month integer;
+  months integer := span * case unit when 'year' then 12 else 1 end;
+  begin_at timestamptz := coalesce(first, now());
+  end_at timestamptz;
+  last timestamptz := greatest(now(), first) + ahead * step;
+  name text;
+  made integer := 0;
+begin
+  select n.nspname, c.relname into schema_name, table_name
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = parent;
+  if unit in ('month', 'year') then
+    month := extract(year from begin_at)::integer * 12 + extract(month from begin_at)::integer - 1;
+    month := month - month % months;
+    begin_at := make_timestamptz(month / 12, month % 12 + 1, 1, 0, 0, 0);
+  else
+    -- A Monday.
+    begin_at := date_bin(step, begin_at, timestamptz '2001-01-01 00:00:00+00');
+  end if;
+  while begin_at <= last loop
+    end_at := begin_at + step;
+    if not exists (
+      select from pg_catalog.pg_inherits i join pg_catalog.pg_class c on c.oid = i.inhrelid
+        cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM [(](.*)[)] TO [(](.*)[)]$') as bound
+      where i.inhparent = parent and bound is not null
+        and (bound[1] = 'MINVALUE' or trim('''' from bound[1])::timestamptz < end_at)
+        and (bound[2] = 'MAXVALUE' or trim('''' from bound[2])::timestamptz > begin_at)
+    ) then
+      name := table_name || '_' || to_char(begin_at, form);
+      begin
+        execute format('create table %I.%I partition of %s for values from (%L) to (%L)', schema_name, name, parent, begin_at, end_at);
+        made := made + 1;
+      exception
+        -- Rows of that time are in the default partition, or something else is called so.
+        when check_violation or duplicate_table then
+          raise warning 'the partition % of % is not made: %', name, parent, sqlerrm;
+      end;
+    end if;
+    begin_at := end_at;
+  end loop;
+  return made;
+end $$;
+revoke all on function svc_meta.make_partitions(regclass, text, integer, integer, timestamptz) from public, anon, authenticated, service_role;
+
+create function svc_meta.retire_partition(parent regclass, part regclass) returns void
+language plpgsql set search_path = '' as $$
+declare
+  label name;
+begin
+  execute format('alter table %s detach partition %s', parent, part);
+  -- Rows nobody sees any more would block deletes elsewhere.
+  for label in select k.conname from pg_catalog.pg_constraint k where k.conrelid = part and k.contype = 'f' loop
+    execute format('alter table %s drop constraint %I', part, label);
+  end loop;
+  execute format('revoke all on %s from anon, authenticated, service_role, public', part);
+end $$;
+revoke all on function svc_meta.retire_partition(regclass, regclass) from public, anon, authenticated, service_role;
+`,
+};

@@ -11,6 +11,7 @@ import {
   migrationState,
   openObjectKinds,
   packedRunModel,
+  timedPartitions,
 } from './migrate.ts';
 import type { ProvisionStep } from './step.ts';
 import { realtimeSchema } from './realtime.ts';
@@ -39,4 +40,5 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   dataStepProgress,
   formerNames,
   backupLedger,
+  timedPartitions,
 ];

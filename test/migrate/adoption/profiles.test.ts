@@ -22,7 +22,7 @@ const APP = `svc_test_profile_${process.pid}`;
 /** What the server says of everything that a file can declare, without labels and places. $1: schemas. */
 const CATALOG = `
   with c as (select c.oid::regclass::text as name, c.* from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm') and not c.relispartition
+    where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm', 'p')
       and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'))
   select 'column ' || name || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || a.attidentity::text || a.attgenerated::text || coalesce(' ' || nullif(a.attcollation, t.typcollation)::regcollation, '')
       || coalesce(' ' || regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^nextval.*', 'nextval'), '') || coalesce(' -- ' || col_description(c.oid, a.attnum), '') as line
@@ -35,6 +35,7 @@ const CATALOG = `
   union all select 'trigger ' || name || ' ' || regexp_replace(pg_get_triggerdef(t.oid), 'TRIGGER \\S+ ', '') || t.tgenabled::text from c join pg_trigger t on t.tgrelid = c.oid and not t.tgisinternal
   union all select 'view ' || name || ' ' || pg_get_viewdef(c.oid) || coalesce(replace(array_to_string(array_remove(c.reloptions, 'security_invoker=false'), ','), '=on', '=true'), '') from c where relkind = 'v'
   union all select 'relation ' || name || ' ' || relrowsecurity || coalesce(obj_description(c.oid, 'pg_class'), '') from c
+  union all select 'partitions ' || name || coalesce(pg_get_partkeydef(oid), '') || coalesce(pg_get_expr(relpartbound, oid), '') from c where relkind in ('r', 'p')
   union all select 'function ' || regexp_replace(pg_get_functiondef(p.oid), '\\s+(\\$(function|procedure)\\$\\s*)$', '\\1') from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any ($1) and p.prokind in ('f', 'p')
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype in ('e', 'i'))
   union all select 'rule ' || pg_get_ruledef(r.oid) || r.ev_enabled::text || coalesce(obj_description(r.oid, 'pg_rewrite'), '') from c join pg_rewrite r on r.ev_class = c.oid and r.rulename <> '_RETURN'
@@ -61,7 +62,7 @@ const CATALOG = `
 /** Rights of the API roles. */
 const RIGHTS = `select c.oid::regclass::text || ' ' || r || ' ' || p as line from pg_class c join pg_namespace n on n.oid = c.relnamespace,
     unnest(array['anon', 'authenticated', 'service_role']) r, unnest(array['select', 'insert', 'update', 'delete']) p
-  where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm') and not c.relispartition and has_table_privilege(r, c.oid, p) and (c.relkind <> 'm' or p = 'select')
+  where n.nspname = any ($1) and c.relkind in ('r', 'v', 'm', 'p') and not c.relispartition and has_table_privilege(r, c.oid, p) and (c.relkind <> 'm' or p = 'select')
     and has_schema_privilege(r, n.oid, 'usage')
   union all select c.oid::regclass::text || ' ' || r || ' usage' from pg_class c join pg_namespace n on n.oid = c.relnamespace,
     unnest(array['anon', 'authenticated', 'service_role']) r

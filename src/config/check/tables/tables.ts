@@ -11,6 +11,7 @@ import { checkConstraints } from './constraints.ts';
 import { checkIndexes, checkIndexNames } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, checkSchema } from '../name.ts';
+import { checkPartitionNames, checkPartitions } from './partitions.ts';
 import { checkPolicies } from './policies.ts';
 import { checkPolicyRings } from './policy-rings.ts';
 import { checkGrants } from './grants.ts';
@@ -44,6 +45,7 @@ export function checkTables(context: CheckContext): void {
     checkGrants(context, path, table);
     checkTableTriggers(context, path, table);
     checkPublished(context, path, table);
+    checkPartitions(context, path, table);
     if (table.rls === undefined) {
       if (!isOutOfReach(table)) reportOpen(context, name);
     } else if (Array.isArray(table.rls)) {
@@ -62,6 +64,7 @@ export function checkTables(context: CheckContext): void {
     entries.map(([name, table]) => ({ path: ['tables', name], name, from: table.renamedFrom })),
   );
   checkIndexNames(context);
+  checkPartitionNames(context);
   checkTypeCycles(context, tables);
   checkPolicyRings(context, tables);
 }

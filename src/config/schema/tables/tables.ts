@@ -4,6 +4,7 @@ import { anyDefault, asWritten, bound, flag, list, named, size, sqlExpression, t
 import { grants } from './grants.ts';
 import { constraint } from './constraints.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
+import { partitionKey, partitions } from './partitions.ts';
 import { policies, policy } from './policies.ts';
 import { tableRealtime } from '../realtime.ts';
 import { tableTrigger } from './triggers.ts';
@@ -170,14 +171,23 @@ const table = z
       .optional(),
     comment,
     realtime: tableRealtime,
+    partition_by: partitionKey.optional(),
+    partitions: partitions
+      .meta({
+        description:
+          'With `partition_by`: a list, or `{ every, ahead, keep, from }` for partitions by time that svc looks after',
+        examples: [{ every: '1 month', ahead: 3, keep: '24 months' }],
+      })
+      .optional(),
     triggers: z.array(tableTrigger).meta({ description: 'Triggers, in the order of their names' }).optional(),
     renamed_from: text('Earlier name of the table; its data is kept').optional(),
     protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
   })
-  .transform(({ renamed_from: renamedFrom, on_new_user: onNewUser, ...same }) => ({
+  .transform(({ renamed_from: renamedFrom, on_new_user: onNewUser, partition_by: partitionBy, ...same }) => ({
     ...same,
     onNewUser,
     renamedFrom,
+    partitionBy,
   }));
 
 const bucket = z

@@ -10,7 +10,7 @@ export async function readLeftAttributes(session: Queryable, schemas: readonly s
     relation as (select c.*, s.name as schema, s.name || '.' || c.relname as full_name from pg_class c join schema s on s.oid = c.relnamespace
       where c.relkind in ('r', 'p') and not c.relispartition
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'))
-    ${OF_TABLES} union all ${OF_COLUMNS} union all ${OF_CONSTRAINTS} union all ${COMMENTS}
+    ${OF_TABLES} union all ${OF_PARTITIONS} union all ${OF_COLUMNS} union all ${OF_CONSTRAINTS} union all ${COMMENTS}
     order by 1`);
   return rows.map(({ line }) => line.replaceAll('\n', ' '));
 }
@@ -30,6 +30,19 @@ const OF_TABLES: Sql = sql`
   union all select 'table ' || full_name || ': it is a table of the type ' || reloftype::regtype::text from relation where reloftype <> 0
   union all select 'table ' || full_name || ': it is kept in another tablespace' from relation where reltablespace <> 0
   union all select 'table ' || full_name || ': its replica identity is an index' from relation where relreplident = 'i'`;
+
+/** What a partition has that its table has not. */
+const OF_PARTITIONS: Sql = sql`
+  select 'partitions of ' || root.full_name || ': ' || own.what || ' (' || min(c.relname) || case when count(*) > 1 then ' and ' || count(*) - 1 || ' more' else '' end || ')' as line
+  from pg_class c join schema s on s.oid = c.relnamespace join relation root on root.oid = pg_partition_root(c.oid) cross join lateral (select concat_ws(', ',
+    case when exists (select from pg_index i join pg_class x on x.oid = i.indexrelid where i.indrelid = c.oid and not x.relispartition) then 'indexes of their own' end,
+    case when exists (select from pg_constraint k where k.conrelid = c.oid and k.contype in ('c', 'f', 'x') and k.conparentid = 0 and k.conislocal and k.coninhcount = 0) then 'constraints of their own' end,
+    case when exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal and t.tgparentid = 0) then 'triggers of their own' end,
+    case when c.relrowsecurity or exists (select from pg_policy p where p.polrelid = c.oid) then 'policies of their own' end,
+    case when exists (select from aclexplode(c.relacl) x where x.grantee <> c.relowner) then 'grants of their own' end,
+    case when c.reloptions is not null then 'storage parameters (' || array_to_string(c.reloptions, ', ') || ')' end) as what) own
+  where c.relispartition and c.relkind in ('r', 'p') and own.what <> ''
+  group by root.full_name, own.what`;
 
 const OF_COLUMNS: Sql = sql`
   select 'column ' || full_name || '.' || a.attname || ': ' || concat_ws(', ',

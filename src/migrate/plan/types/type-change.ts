@@ -67,7 +67,7 @@ export async function readColumnFacts(
     select exists (select from pg_inherits i where c.oid in (i.inhrelid, i.inhparent)) as inherits,
       c.relreplident = 'i' as replica from pg_class c where c.oid = ${live.oid}::oid`);
   const inTheWay: string[] = [];
-  if (live.partitioned || table?.inherits) inTheWay.push('the table is partitioned or inherits');
+  if (live.partitioning !== null || table?.inherits) inTheWay.push('the table is partitioned or inherits');
   if (table?.replica) inTheWay.push('an index is its replica identity');
   if (liveColumn.generated) inTheWay.push('the column is generated');
   for (const one of triggers) {

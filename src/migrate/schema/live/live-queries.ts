@@ -6,6 +6,7 @@ import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import type { LiveColumn, LivePolicy, LiveTable, LiveType } from './live-schema.ts';
 import { type Host, HOSTS } from '../rights/hosts.ts';
 import { type LivePublication, PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
+import type { LivePartition, LivePartitioning } from '../partitions.ts';
 import { API_ROLES } from '../rights/roles.ts';
 
 const ONLY_TABLES = raw(`c.relkind in ('r', 'p') and not c.relispartition
@@ -34,11 +35,17 @@ export function relationsQuery(which: Sql): Sql {
       exists (select from aclexplode(a.relacl) x join pg_roles r on r.oid = x.grantee
         where x.grantee <> a.relowner and r.rolname not in ('anon', 'authenticated', 'service_role')) as "grantedToOthers"
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
-  ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relkind = 'p' as partitioned, r.relrowsecurity as "rowSecurity",
+  ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relrowsecurity as "rowSecurity",
     r.relforcerowsecurity as "rowSecurityForced", r.relpersistence = 'u' as unlogged,
     case r.relreplident when 'f' then 'full' when 'i' then 'index' when 'n' then 'nothing' else 'default' end as "replicaIdentity", obj_description(r.oid, 'pg_class') as comment,
-    r.reltuples::float8 as "estimatedRows", pg_relation_size(r.oid)::float8 as bytes, s.grants, s."grantedTo", s.everything, s."grantedToOthers"
-  from relation r join spelled s on s.access = r.access and s.relowner = r.relowner`;
+    size.rows as "estimatedRows", size.bytes, s.grants, s."grantedTo", s.everything, s."grantedToOthers"
+  from relation r join spelled s on s.access = r.access and s.relowner = r.relowner
+  -- The rows of a partitioned table are in its partitions, and only they are analysed by themselves.
+  cross join lateral (select case when r.relkind = 'r' then r.reltuples::float8 else
+      (select case when bool_and(p.reltuples < 0) then -1 else coalesce(sum(p.reltuples) filter (where p.reltuples > 0), 0) end::float8
+        from pg_partition_tree(r.oid) t join pg_class p on p.oid = t.relid and t.isleaf) end as rows,
+    case when r.relkind = 'r' then pg_relation_size(r.oid)::float8 else
+      coalesce((select sum(pg_relation_size(t.relid)) from pg_partition_tree(r.oid) t where t.isleaf), 0)::float8 end as bytes) size`;
 }
 
 export function columnsQuery(which: Sql): Sql {
@@ -60,6 +67,28 @@ export function columnsQuery(which: Sql): Sql {
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
   left join pg_description co on co.classoid = 'pg_class'::regclass and co.objoid = a.attrelid and co.objsubid = a.attnum
   where ${which} and ${ONLY_TABLES} order by a.attrelid, a.attnum`;
+}
+
+/** The keys of partitioned tables, and their partitions; parents before their parts. */
+export function partitionsQuery(which: Sql): Sql {
+  return sql`with recursive tree as (
+    select c.oid as root, c.oid, null::oid as parent, 0 as depth from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind = 'p' and not c.relispartition and ${which}
+    union all select t.root, i.inhrelid, t.oid, t.depth + 1 from tree t join pg_inherits i on i.inhparent = t.oid
+      join pg_class p on p.oid = i.inhrelid and p.relkind <> 'f'
+  ) select t.root::text as relation, c.oid::text as oid, n.nspname as schema, c.relname as name,
+    case when t.depth > 1 then (select p.relname from pg_class p where p.oid = t.parent) end as parent,
+    coalesce(pg_get_expr(c.relpartbound, c.oid), '') as bound, pg_get_partkeydef(c.oid) as key,
+    case k.partstrat when 'r' then 'range' when 'l' then 'list' when 'h' then 'hash' end as strategy,
+    -- One expression prints alone; of several it cannot be told where each ends.
+    case when k.partrelid is null or exists (select from unnest(k.partclass) o(oid) join pg_opclass c on c.oid = o.oid and not c.opcdefault)
+      or exists (select from unnest(k.partattrs::int2[], k.partcollation) x(number, coll) join pg_attribute a
+        on a.attrelid = c.oid and a.attnum = x.number where a.attcollation <> x.coll)
+      or cardinality(array_positions(k.partattrs::int2[], 0::int2)) > 1 then null
+    else array(select coalesce(a.attname::text, pg_get_expr(k.partexprs, c.oid)) from unnest(k.partattrs::int2[]) with ordinality x(number, n)
+      left join pg_attribute a on a.attrelid = c.oid and a.attnum = x.number and x.number <> 0 order by x.n) end as keys
+  from tree t join pg_class c on c.oid = t.oid join pg_namespace n on n.oid = c.relnamespace
+  left join pg_partitioned_table k on k.partrelid = c.oid order by t.root, t.depth, n.nspname, c.relname`;
 }
 
 /** Sequences that feed a column, by that column. */
@@ -248,6 +277,7 @@ export function namespacesQuery(schemas: readonly string[]): Sql {
 
 export type RelationRow = Omit<
   LiveTable,
+  | 'partitioning'
   | 'granted'
   | 'grants'
   | 'published'
@@ -274,6 +304,13 @@ type OfRelation = { readonly relation: string };
 
 export type ColumnRow = OfRelation &
   Omit<LiveColumn, 'serial' | 'sequence' | 'sequenceGranted'> & { readonly grantedToOthers: boolean };
+
+export type PartitionRow = OfRelation &
+  Omit<LivePartition, 'by'> & {
+    readonly key: string | null;
+    readonly strategy: LivePartitioning['strategy'] | null;
+    readonly keys: readonly string[] | null;
+  };
 
 /** Columns by their numbers. */
 export type ConstraintRow = OfRelation & {

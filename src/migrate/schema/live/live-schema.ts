@@ -2,6 +2,7 @@
 import type { LiveIndex } from '../indexes.ts';
 import type { PerHost } from '../rights/hosts.ts';
 import type { Attribute, Deferrable, IdentityKind } from '../model.ts';
+import type { LivePartitioning } from '../partitions.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { LiveSequence } from '../sequences.ts';
 import type { LiveStatement } from '../statements.ts';
@@ -75,7 +76,8 @@ export type LiveTable = {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
-  readonly partitioned: boolean;
+  /** Null: it holds its rows itself. */
+  readonly partitioning: LivePartitioning | null;
   readonly rowSecurity: boolean;
   /** The policies bind the owner too. The file cannot ask for that, and svc works as the owner. */
   readonly rowSecurityForced: boolean;

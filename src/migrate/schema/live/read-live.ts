@@ -23,6 +23,7 @@ import {
   functionsQuery,
   indexesQuery,
   namespacesQuery,
+  partitionsQuery,
   policiesQuery,
   PUBLICATIONS,
   relationsQuery,
@@ -35,6 +36,7 @@ import {
   type ConstraintRow,
   type IndexRow,
   type NamespaceRow,
+  type PartitionRow,
   type PolicyRow,
   type PublicationRow,
   type RelationRow,
@@ -48,6 +50,7 @@ import { readStatements } from './live-statements.ts';
 import { readViews } from './live-views.ts';
 import { atomicBody } from '../sql/atomic-body.ts';
 import { keyOf } from '../model.ts';
+import type { LivePartition, LivePartitioning } from '../partitions.ts';
 import { PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 
 const PINS: ReadonlyArray<readonly [string, string]> = [
@@ -101,6 +104,7 @@ export async function readLiveInside(
   const relations = await session.query<RelationRow>(relationsQuery(which));
   const columns = await session.query<ColumnRow>(columnsQuery(which));
   const sequences = await session.query<SequenceRow>(sequencesQuery(which));
+  const partitions = await session.query<PartitionRow>(partitionsQuery(which));
   const constraints = await session.query<ConstraintRow>(constraintsQuery(which));
   const indexes = await session.query<IndexRow>(indexesQuery(which));
   const policies = await session.query<PolicyRow>(policiesQuery(which));
@@ -125,6 +129,7 @@ export async function readLiveInside(
     indexes: groupBy(indexes, (row) => row.relation),
     policies: groupBy(policies, (row) => row.relation),
     triggers: triggersOf,
+    partitions: groupBy(partitions, (row) => row.relation),
     publications: groupBy(publications, (row) => row.relation ?? ''),
     namesOf: await readNames(session, columnsOf, constraints),
   };
@@ -165,6 +170,7 @@ type TableRows = {
   readonly indexes: ReadonlyMap<string, readonly IndexRow[]>;
   readonly policies: ReadonlyMap<string, readonly PolicyRow[]>;
   readonly triggers: ReadonlyMap<string, readonly TriggerRow[]>;
+  readonly partitions: ReadonlyMap<string, readonly PartitionRow[]>;
   readonly publications: ReadonlyMap<string, readonly PublicationRow[]>;
   /** Column names by relation and number, those of tables that foreign keys refer to included. */
   readonly namesOf: ReadonlyMap<string, ReadonlyMap<number, string>>;
@@ -245,8 +251,25 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
       ...index,
       columns: names(index.columns.filter((number) => number > 0)),
     })),
+    partitioning: toPartitioning(rows.partitions.get(row.oid) ?? []),
     policies: rows.policies.get(row.oid) ?? [],
     triggers: rows.triggers.get(row.oid) ?? [],
+  };
+}
+
+/** The first row is the table itself. */
+function toPartitioning([table, ...partitions]: readonly PartitionRow[]): LivePartitioning | null {
+  if (!table) return null;
+  const keyOf = ({ strategy, key, keys }: PartitionRow): LivePartition['by'] =>
+    strategy === null ? null : { strategy, key: key ?? '', keys };
+  const by = keyOf(table);
+  if (by === null) return null;
+  return {
+    ...by,
+    partitions: partitions.map((one) => {
+      const { oid, schema, name, parent, bound } = one;
+      return { oid, schema, name, parent, bound, by: keyOf(one) };
+    }),
   };
 }
 

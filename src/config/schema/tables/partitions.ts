@@ -1,0 +1,115 @@
+// How a table is cut into partitions: by which key, and into which.
+import { z } from 'zod';
+import { SQL_MEDIA_TYPE, text } from '../kinds.ts';
+
+const STRATEGIES = ['range', 'list', 'hash'] as const;
+export type Strategy = (typeof STRATEGIES)[number];
+
+const UNITS = ['hour', 'day', 'week', 'month', 'year'] as const;
+export type Unit = (typeof UNITS)[number];
+
+/** A time of the calendar: months and years differ in length. */
+export type Span = { readonly count: number; readonly unit: Unit };
+
+const MOST_AHEAD = 1_000;
+
+const parts = (description: string): z.ZodOptional<z.ZodArray<z.ZodString>> =>
+  z
+    .array(text('Column name, or an SQL expression over the row', 'at', 'lower(name)'))
+    .min(1, 'must name at least one column')
+    .meta({ description })
+    .optional();
+
+export const partitionKey = z
+  .strictObject({
+    range: parts('Each partition holds the rows between two values'),
+    list: parts('Each partition holds the rows with the values it lists'),
+    hash: parts('The rows are spread over the partitions'),
+  })
+  .refine(
+    (said) => Object.values(said).filter((one) => one !== undefined).length === 1,
+    'must be one of range, list and hash',
+  )
+  .meta({
+    description: 'The key by which the rows are spread over partitions',
+    examples: [{ range: ['at'] }],
+  })
+  .transform((said) => {
+    const strategy = STRATEGIES.find((one) => said[one] !== undefined) ?? 'range';
+    return { strategy, keys: said[strategy] ?? [] };
+  });
+
+const values = z
+  .string()
+  .regex(/\S/, 'must not be empty')
+  .meta({
+    description:
+      'Which rows it holds: `from (…) to (…)`, `in (…)`, `with (modulus …, remainder …)`, or `default` for all others. Times without a zone are UTC',
+    examples: ["from ('2026-01-01') to ('2027-01-01')", "in ('de', 'fr')", 'default'],
+    contentMediaType: SQL_MEDIA_TYPE,
+  });
+
+const leaf = z.strictObject({ name: text('Name of the partition, a table by itself'), values });
+
+const partition = leaf
+  .extend({
+    partition_by: partitionKey.optional(),
+    partitions: z
+      .array(leaf)
+      .min(1, 'must list at least one partition')
+      .meta({ description: 'With `partition_by`: the partitions of this one' })
+      .optional(),
+  })
+  .meta({ description: 'A partition, and the rows that it holds' })
+  .transform(({ partition_by, ...same }) => ({ ...same, partitionBy: partition_by }));
+
+/** `3 months` */
+const span = (
+  description: string,
+  ...examples: string[]
+): z.ZodPipe<z.ZodString, z.ZodTransform<Span, string>> =>
+  z
+    .string()
+    .regex(/^[1-9]\d{0,3} (hour|day|week|month|year)s?$/, 'is not a time such as 1 month or 14 days')
+    .meta({ description, examples })
+    .transform((written) => {
+      const [count = '', unit = ''] = written.split(' ');
+      return { count: Number(count), unit: unit.replace(/s$/, '') as Unit };
+    });
+
+const kept = z
+  .strictObject({
+    every: span('How much time a partition covers', '1 month', '1 day'),
+    ahead: z
+      .number()
+      .int('must be a whole number')
+      .min(1, 'must be at least 1')
+      .max(MOST_AHEAD, `must be at most ${MOST_AHEAD}`)
+      .default(3)
+      .meta({ description: 'How many partitions are made ahead of time' }),
+    keep: span(
+      'A partition leaves the table when all of it is older; its rows are kept, retired. Without the key none leaves',
+      '24 months',
+    ).optional(),
+    from: z
+      .union([z.iso.date(), z.iso.datetime({ offset: true })])
+      .meta({
+        description: 'Partitions are made from this day on; from now on when absent',
+        examples: ['2024-01-01'],
+      })
+      .optional(),
+  })
+  .meta({
+    description: 'Partitions that svc makes ahead of time and takes out of the table when they are old',
+  });
+
+export const partitions = z.union([
+  z.array(partition).meta({ description: 'Partitions, each with the rows that it holds' }),
+  kept,
+]);
+
+export type RawPartitionKey = z.infer<typeof partitionKey>;
+export type RawPartition = z.infer<typeof partition>;
+export type RawLeaf = z.infer<typeof leaf>;
+export type RawPartitions = z.infer<typeof partitions>;
+export type KeptPartitions = z.infer<typeof kept>;

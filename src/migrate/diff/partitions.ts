@@ -1,0 +1,86 @@
+// Partitions that the file lists. Those that svc makes by time are no business of a migration once their table is there.
+import type { DesiredTable } from '../schema/desired.ts';
+import type { Live } from '../schema/live/live-schema.ts';
+import { keyOf } from '../schema/model.ts';
+import { type DesiredPartition, keptOf, type LivePartition } from '../schema/partitions.ts';
+import type { Change } from './change.ts';
+import type { TableDiff } from './table-diff.ts';
+
+/** Of a table that this run makes. */
+export function partitionsOfNew(table: DesiredTable): Change[] {
+  const { partitioning } = table;
+  if (partitioning === null) return [];
+  const kept = keptOf(table.model);
+  return [
+    ...partitioning.partitions.map((partition): Change => ({
+      kind: 'add-partition',
+      table,
+      live: null,
+      partition,
+      back: null,
+    })),
+    ...(kept ? [{ kind: 'make-partitions', table, live: null, kept } as const] : []),
+  ];
+}
+
+export function diffPartitions(
+  { table, live, key, owned, ownership, changes, unmanaged, claim }: TableDiff,
+  tables: Live['tables'],
+): void {
+  const { partitioning } = table;
+  // What svc makes by time is not listed, and neither is what somebody else makes.
+  if (partitioning === null || live.partitioning === null || !isListed(table)) return;
+  claim.partitions = partitioning.partitions.map(({ name }) => name);
+  const wanted = new Map(partitioning.partitions.map((one) => [one.name, one]));
+  const found = new Map(live.partitioning.partitions.filter(isOf(table)).map((one) => [one.name, one]));
+  const renamed = renamedPartitions(partitioning.partitions, found, wanted);
+  const gone = new Set<string>();
+  for (const partition of live.partitioning.partitions) {
+    const { name, parent, schema } = partition;
+    if (schema === table.schema && (wanted.has(name) || renamed.has(name))) continue;
+    if (parent !== null && gone.has(parent)) {
+      // It goes with the one that it is a part of.
+      gone.add(name);
+      continue;
+    }
+    if (owned.partitions?.includes(name) && schema === table.schema) {
+      gone.add(name);
+      changes.push({ kind: 'retire-partition', table, live, partition });
+    } else unmanaged.push({ table: key, what: 'partition', name });
+  }
+  for (const [name, to] of renamed) {
+    const partition = found.get(name);
+    if (partition) changes.push({ kind: 'rename-partition', table, live, partition, name: to });
+  }
+  const kept = new Set([...found.keys(), ...renamed.values()]);
+  for (const partition of partitioning.partitions) {
+    if (kept.has(partition.name)) continue;
+    const former = ownership.retiredTables.has(keyOf(partition)) ? tables.get(keyOf(partition)) : undefined;
+    changes.push({ kind: 'add-partition', table, live, partition, back: former ?? null });
+  }
+}
+
+export function isListed({ model }: DesiredTable): boolean {
+  return Array.isArray(model.partitioning?.partitions);
+}
+
+function isOf({ schema }: DesiredTable): (partition: LivePartition) => boolean {
+  return (partition) => partition.schema === schema;
+}
+
+/** New names by old ones: a partition with the same rows, in the same place, under another name. */
+function renamedPartitions(
+  partitions: readonly DesiredPartition[],
+  found: ReadonlyMap<string, LivePartition>,
+  wanted: ReadonlyMap<string, DesiredPartition>,
+): ReadonlyMap<string, string> {
+  const renamed = new Map<string, string>();
+  for (const { name, parent, values } of partitions) {
+    if (found.has(name)) continue;
+    const former = [...found.values()].find(
+      (one) => !wanted.has(one.name) && one.parent === parent && one.bound === values.normal,
+    );
+    if (former) renamed.set(former.name, name);
+  }
+  return renamed;
+}

@@ -1,0 +1,366 @@
+// Partitioned tables: made, changed and emptied of partitions by the file, with their rows kept.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readRetired } from '../../src/migrate/commands/prune.ts';
+import { keepPartitions } from '../../src/migrate/commands/timed-partitions.ts';
+import { timedTables } from '../../src/migrate/schema/declared.ts';
+import { collectLog } from '../support/collect-log.ts';
+import { raw } from '../../src/postgres/sql.ts';
+import { configOf } from './config-of.ts';
+import { pulled } from './pulled.ts';
+import { aWorld, type World } from './world.ts';
+
+let world: World;
+beforeAll(async () => {
+  world = await aWorld();
+});
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.empty();
+});
+
+const events = (more: string, fields = ''): string => `tables:
+  events:
+    rls: []
+    fields:
+      - { name: id, type: bigint, primary_key: true }
+      - { name: at, type: timestamptz, primary_key: true }
+      - { name: kind, type: text }
+${fields}    indexes: [{ columns: [kind] }]
+    ${more.trim()}
+`;
+const YEARS = `partition_by: { range: [at] }
+    partitions:
+      - { name: events_2025, values: "from ('2025-01-01') to ('2026-01-01')" }
+      - { name: events_2026, values: "from ('2026-01-01') to ('2027-01-01')" }
+`;
+const PLUS_2027 = `${YEARS}      - { name: events_2027, values: "from ('2027-01-01') to ('2028-01-01')" }
+`;
+const ONLY_2026 = YEARS.replace(/ {6}- \{ name: events_2025.*\n/, '');
+
+const partitions = async (table = 'events'): Promise<unknown[]> =>
+  (
+    await world.sql(
+      `select t.relid::text || ' ' || pg_get_expr(c.relpartbound, c.oid) as text
+       from pg_partition_tree($1) t join pg_class c on c.oid = t.relid where t.level > 0 order by 1`,
+      [table],
+    )
+  ).map((row) => row['text']);
+const rows = async (table: string): Promise<unknown> =>
+  (await world.sql(`select count(*)::int as n from ${table}`))[0]?.['n'];
+const fill = (): Promise<unknown> =>
+  world.sql(
+    `insert into events select n, '2025-06-01'::timestamptz + n * interval '1 month' from generate_series(1, 12) n`,
+  );
+
+describe('listed partitions', () => {
+  test('are made with the table, in UTC whatever the server says', async () => {
+    await world.sql(`alter role svc_owner set timezone = 'Asia/Tokyo'`);
+    try {
+      await world.settle(events(YEARS));
+    } finally {
+      await world.sql('alter role svc_owner reset timezone');
+    }
+    await fill();
+    expect(await partitions()).toEqual([
+      "events_2025 FOR VALUES FROM ('2025-01-01 00:00:00+00') TO ('2026-01-01 00:00:00+00')",
+      "events_2026 FOR VALUES FROM ('2026-01-01 00:00:00+00') TO ('2027-01-01 00:00:00+00')",
+    ]);
+    expect([await rows('events_2025'), await rows('events_2026')]).toEqual([6, 6]);
+    expect(await pulled(world)).toContain('partition_by:\n');
+  });
+
+  test('come, go with their rows, and come back with them', async () => {
+    await world.settle(events(YEARS));
+    await fill();
+    await world.settle(events(PLUS_2027));
+    expect(await partitions()).toHaveLength(3);
+    await world.settle(events(ONLY_2026));
+    expect([await rows('events'), await rows('events_2025')]).toEqual([6, 6]);
+    const plan = await world.plan(events(YEARS));
+    expect(plan.steps.map(({ summary }) => summary)).toEqual([
+      expect.stringMatching(/^partition events_2025 from .*, back with its rows$/),
+    ]);
+    await world.settle(events(YEARS));
+    expect(await rows('events')).toBe(12);
+  });
+
+  test('are renamed where only the name differs', async () => {
+    await world.settle(events(YEARS));
+    await fill();
+    await world.settle(events(YEARS.replace('name: events_2025', 'name: events_old')));
+    expect([await rows('events'), await rows('events_old')]).toEqual([12, 6]);
+  });
+
+  test('are dropped where removals drop, once it is allowed', async () => {
+    await world.settle(events(YEARS));
+    await fill();
+    expect(await world.refusal(events(ONLY_2026), { drop: 'drop' })).toEqual([
+      expect.stringMatching(/^MIG-302 .*partition events_2025 dropped: it holds 6 rows/),
+    ]);
+    await world.settle(events(ONLY_2026), {
+      drop: 'drop',
+      allow: ['data_loss=tables.events.partitions.events_2025'],
+    });
+    expect(await world.sql(`select to_regclass('events_2025') as found`)).toEqual([{ found: null }]);
+  });
+
+  test('of a list, of a hash and of partitions', async () => {
+    await world.settle(
+      events(`partition_by: { list: [kind] }
+    partitions:
+      - { name: events_a, values: "in ('a', 'b')" }
+      - name: events_rest
+        values: default
+        partition_by: { hash: [id] }
+        partitions:
+          - { name: events_rest_0, values: "with (modulus 2, remainder 0)" }
+          - { name: events_rest_1, values: "with (modulus 2, remainder 1)" }
+`).replaceAll(', primary_key: true', ''),
+    );
+    await world.sql(`insert into events select n, now(), chr(96 + n) from generate_series(1, 20) n`);
+    expect(await rows('events_a')).toBe(2);
+    expect(Number(await rows('events_rest_0')) + Number(await rows('events_rest_1'))).toBe(18);
+  });
+});
+
+describe('what no migration does is refused by name', () => {
+  test.each([
+    ['a table becomes partitioned', '', YEARS, /^MIG-116 .*events is there and not partitioned/],
+    ['a partitioned table becomes plain', YEARS, '', /^MIG-116 .*is partitioned and no longer says so/],
+    [
+      'another key',
+      YEARS,
+      `partition_by: { hash: [id] }\n    partitions: [{ name: e0, values: "with (modulus 1, remainder 0)" }]`,
+      /^MIG-116 .*partitioned by RANGE \(at\), and the file says HASH \(id\)/,
+    ],
+    [
+      'other bounds',
+      YEARS,
+      YEARS.replace("from ('2025-01-01')", "from ('2024-01-01')"),
+      /^MIG-116 .*the partition events_2025 is FOR VALUES FROM/,
+    ],
+  ])('%s', async (_, before, after, said) => {
+    await world.settle(events(before));
+    expect(await world.refusal(events(after))).toEqual([expect.stringMatching(said)]);
+  });
+
+  test('a name that a table has', async () => {
+    await world.settle(events(YEARS));
+    await world.sql('create table events_2027 (id int)');
+    expect(await world.refusal(events(PLUS_2027))).toEqual([
+      expect.stringMatching(/^MIG-116 .*there is a table events_2027 already/),
+    ]);
+  });
+
+  test('bounds that overlap, and text that is no bound', async () => {
+    const overlap = YEARS.replace("from ('2026-01-01')", "from ('2025-06-01')");
+    expect(await world.refusal(events(overlap))).toEqual([
+      expect.stringMatching(/svc.yaml:.*would overlap partition/),
+    ]);
+    const open = YEARS.replace("to ('2027-01-01')", "to ('2027-01-01'); drop table x; --");
+    expect(await world.refusal(events(open))).toEqual([expect.stringMatching(/semicolon/)]);
+  });
+});
+
+describe('by time', () => {
+  const MONTHS = `partition_by: { range: [at] }
+    partitions: { every: 1 month, ahead: 2, from: 2024-11-05 }`;
+
+  test('they are there with the table, aligned with the calendar', async () => {
+    await world.settle(events(MONTHS));
+    const made = await partitions();
+    expect(made[0]).toBe(
+      "events_2024_11 FOR VALUES FROM ('2024-11-01 00:00:00+00') TO ('2024-12-01 00:00:00+00')",
+    );
+    await world.sql(`insert into events values (1, now() + interval '2 months')`);
+    await expect(
+      world.sql(`insert into events values (1, now() + interval '4 months')`),
+    ).rejects.toMatchObject({ code: '23514' });
+  });
+
+  test.each([
+    ['1 hour', 'date_trunc', /_\d{4}_\d\d_\d\d_\d\d /],
+    ['1 day', 'date_trunc', /_\d{4}_\d\d_\d\d /],
+    ['1 week', 'date_trunc', /_\d{4}_\d\d_\d\d /],
+    ['2 weeks', '', /_\d{4}_\d\d_\d\d /],
+    ['3 months', '', /_\d{4}_(01|04|07|10) /],
+    ['1 year', 'date_trunc', /_\d{4} /],
+  ])('of %s', async (every, truncated, form) => {
+    await world.settle(events(`partition_by: { range: [at] }\n    partitions: { every: ${every} }`));
+    const made = await partitions();
+    expect(made).toHaveLength(4);
+    for (const one of made) expect(one).toMatch(form);
+    await world.sql(`insert into events values (1, now()), (2, now() + 3 * interval '${every}')`);
+    if (truncated === '') return;
+    const [, unit] = every.split(' ');
+    const [first] = await world.sql(
+      `select min(substring(pg_get_expr(c.relpartbound, c.oid) from 'FROM \\(''([^'']+)')::timestamptz) = date_trunc('${unit}', now(), 'UTC') as aligned
+       from pg_partition_tree('events') t join pg_class c on c.oid = t.relid where t.level > 0`,
+    );
+    expect(first).toEqual({ aligned: true });
+  });
+
+  test('those that others made are left alone, and nothing that overlaps is made', async () => {
+    await world.settle(events(MONTHS));
+    const before = await partitions();
+    await world.sql(`set role svc_owner; alter table events detach partition events_2024_12; drop table events_2024_12;
+      create table by_hand partition of events for values from ('2024-12-10') to ('2024-12-20'); reset role`);
+    await world.settle(events(MONTHS));
+    await world.sql(`select svc_meta.make_partitions('events', 'month', 1, 2, '2024-11-05')`);
+    expect(await partitions()).toHaveLength(before.length);
+  });
+
+  const KEPT = `partition_by: { range: [at] }
+    partitions: { every: 1 month, ahead: 2, from: 2024-11-05, keep: 6 months }`;
+  const keep = async (file: string): Promise<string[]> => {
+    const { log, lines } = collectLog();
+    await keepPartitions(world.owner, timedTables(configOf(file)), log);
+    return lines().map((line) => String(line['msg']));
+  };
+
+  test('old ones leave their table with their rows, and are listed as retired; once, by one of two instances', async () => {
+    await world.settle(events(KEPT));
+    await world.sql(`insert into events values (1, '2024-11-30'), (2, now())`);
+    const before = await partitions();
+    const said = (await Promise.all([keep(events(KEPT)), keep(events(KEPT))])).flat();
+    // Of two that begin at once one may have been told that the other is at it.
+    said.push(...(await keep(events(KEPT))));
+    const gone = before.length - (await partitions()).length;
+    expect(gone).toBeGreaterThan(10);
+    expect(said).toEqual(Array.from({ length: gone }, () => 'a partition is old and left its table'));
+    expect([await rows('events'), await rows('events_2024_11')]).toEqual([1, 1]);
+    const retired = await world.owner.session((session) => readRetired(session));
+    expect(retired).toHaveLength(gone);
+    expect(retired.find(({ identity }) => identity === 'tables.events_2024_11')).toMatchObject({ values: 1 });
+    expect(
+      await world.sql(`select has_table_privilege('service_role', 'events_2024_11', 'select') as may`),
+    ).toEqual([{ may: false }]);
+    await world.settle(events(KEPT));
+  });
+
+  test('those that come are no change of the schema: the next start has nothing to compare', async () => {
+    const file = events(`partition_by: { range: [at] }\n    partitions: { every: 1 day, ahead: 2 }`);
+    await world.settle(file);
+    const more = file.replace('ahead: 2', 'ahead: 9');
+    await world.apply(more);
+    await keep(more);
+    expect(await partitions()).toHaveLength(10);
+    expect(await world.apply(more)).toMatchObject({ kind: 'unchanged', plan: null });
+  });
+
+  test('nobody waits behind it: what is in use is left for the next time', async () => {
+    await world.settle(events(KEPT));
+    const before = await partitions();
+    const reader = await world.owner.session(async (session) => {
+      await session.query(raw('begin; select count(*) from events'));
+      const said = await keep(events(KEPT));
+      await session.query(raw('rollback'));
+      return said;
+    });
+    expect(reader).toEqual(['could not look after the partitions of a table; trying again later']);
+    expect(await partitions()).toEqual(before);
+  });
+
+  test('one that rows refer to stays, and its foreign keys go with one that leaves', async () => {
+    const file = `${events(KEPT, '      - { name: of, type: uuid, foreign_key: { references: auth.users.id } }\n')}
+  notes:
+    rls: []
+    fields: [{ name: event, type: bigint }, { name: at, type: timestamptz }]
+    constraints: [{ foreign_key: [event, at], references: 'events(id, at)' }]
+`;
+    await world.settle(file);
+    await world.sql(
+      `insert into events values (1, '2024-12-05'); insert into notes values (1, '2024-12-05')`,
+    );
+    expect(await keep(file)).toEqual([
+      'a partition is old and left its table',
+      'could not look after the partitions of a table; trying again later',
+    ]);
+    expect(
+      await world.sql(
+        `select count(*)::int as n from pg_constraint where conrelid = 'events_2024_11'::regclass and contype = 'f'`,
+      ),
+    ).toEqual([{ n: 0 }]);
+  });
+});
+
+describe.each([
+  ['small', {}],
+  ['large', { maxWriteBlockMs: 0 }],
+] as const)('a %s partitioned table', (_size, policy) => {
+  const file = (fields: string, more = ''): string =>
+    `${events(YEARS, fields)}${more}  owners:
+    rls: []
+    fields: [{ name: id, type: integer, primary_key: true }]
+`;
+  test.each([
+    ['a column with a default', '      - { name: more, type: text, default: x }\n'],
+    ['a column that differs for each row', '      - { name: more, type: uuid, default: uuid_v4() }\n'],
+    ['a required column', '      - { name: more, type: text, required: true, backfill: "kind" }\n'],
+    ['a check', '      - { name: more, type: int, min: 1 }\n'],
+    ['a foreign key', '      - { name: more, foreign_key: { references: owners.id } }\n'],
+  ])('takes %s', async (_what, fields) => {
+    await world.settle(file(''));
+    await fill();
+    const allow = ['rewrite=tables.events.fields.more.foreign_key'];
+    await world.sql(`update events set kind = 'k'; insert into owners values (1); analyze`);
+    await world.settle(file(fields), { ...policy, allow });
+    expect(await rows('events')).toBe(12);
+    await world.settle(file(''), policy);
+  });
+
+  test('takes an index, and lets it go', async () => {
+    await world.settle(file(''));
+    await fill();
+    await world.sql('analyze');
+    const more = file('').replace(
+      'indexes: [',
+      'indexes: [{ columns: [kind, id] }, { columns: [id, at], unique: true }, ',
+    );
+    await world.settle(more, policy);
+    const found = await world.sql(
+      `select count(*)::int as n, bool_and(i.indisvalid) as valid from pg_index i where i.indrelid in (select relid from pg_partition_tree('events'))`,
+    );
+    expect(found).toEqual([{ n: 4 * 3, valid: true }]);
+    await world.settle(file(''), policy);
+  });
+});
+
+test('a key of a large one would hold everybody, and is refused until it is allowed', async () => {
+  await world.settle(events(YEARS));
+  await fill();
+  await world.sql('analyze');
+  const keyed = events(`${YEARS}    constraints: [{ unique: [kind, at, id] }]`);
+  expect(await world.refusal(keyed, { maxWriteBlockMs: 0 })).toEqual([
+    expect.stringMatching(/^MIG-301 .*unique key \(kind, at, id\) would hold ACCESS EXCLUSIVE for about/),
+  ]);
+  await world.settle(keyed, { maxWriteBlockMs: 0, allow: ['rewrite=tables.events.constraints[0]'] });
+});
+
+test('an index of a large one is built partition by partition, and goes on after an interruption', async () => {
+  await world.settle(events(YEARS));
+  await fill();
+  await world.sql('analyze');
+  const more = events(YEARS).replace('indexes: [', 'indexes: [{ columns: [id] }, ');
+  const { steps } = await world.plan(more, { maxWriteBlockMs: 0 });
+  expect(steps.map(({ sql, lane }) => `${lane}: ${sql.replaceAll('"', '')}`)).toEqual([
+    'background: create index events_id_idx on only public.events (id)',
+    expect.stringMatching(
+      /^background: create index concurrently events_2025_id_\w*idx on public.events_2025 \(id\)$/,
+    ),
+    expect.stringMatching(
+      /^background: alter index public.events_id_idx attach partition public.events_2025_id_/,
+    ),
+    expect.stringMatching(/^background: create index concurrently events_2026_/),
+    expect.stringMatching(
+      /^background: alter index public.events_id_idx attach partition public.events_2026_/,
+    ),
+  ]);
+  // As if the run had ended after the first step.
+  await world.sql(`set role svc_owner; ${steps[0]?.sql}; reset role`);
+  await world.settle(more, { maxWriteBlockMs: 0 });
+  const found = await world.sql(
+    `select count(*)::int as n, bool_and(indisvalid) as valid from pg_index where indrelid in (select relid from pg_partition_tree('events'))`,
+  );
+  expect(found).toEqual([{ n: 3 * 3, valid: true }]);
+});
