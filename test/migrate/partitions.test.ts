@@ -104,6 +104,26 @@ describe('listed partitions', () => {
     expect(await world.sql(`select to_regclass('events_2025') as found`)).toEqual([{ found: null }]);
   });
 
+  test('are not made of rows that the default one holds, and do not come back with rows that no longer fit', async () => {
+    const rest = `${YEARS}      - { name: events_rest, values: default }
+`;
+    await world.settle(events(rest));
+    await fill();
+    await world.sql(`insert into events values (7, '2027-03-01')`);
+    const plus = rest.replace(/ {6}- \{ name: events_rest/, PLUS_2027.slice(YEARS.length) + '$&');
+    expect(await world.refusal(events(plus))).toEqual([
+      expect.stringMatching(/^MIG-204 .*1 row of events_rest would belong to it \(id, at 7, 2027-03-01/),
+    ]);
+    await world.sql('delete from events where id = 7');
+    await world.settle(events(plus));
+    const without = plus.replace(/ {6}- \{ name: events_2025.*\n/, '');
+    await world.settle(events(without));
+    const other = plus.replace("from ('2025-01-01')", "from ('2025-08-15')");
+    expect(await world.refusal(events(other))).toEqual([
+      expect.stringMatching(/^MIG-204 .*it comes back, and 2 of its rows are not within these values/),
+    ]);
+  });
+
   test('of a list, of a hash and of partitions', async () => {
     await world.settle(
       events(`partition_by: { list: [kind] }

@@ -22,6 +22,7 @@ import {
 import { checkBackfill, checkDefault } from './backfill-checks.ts';
 import type { Prelude } from './table-facts.ts';
 import { checkTypeChange, ConvertedRows } from './type-checks.ts';
+import { checkPartitionRows } from './partition-rows.ts';
 import { checkUnique, uniqueOfIndex, uniqueOfKey } from './unique-check.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -91,6 +92,7 @@ const ON_ROWS: ReadonlySet<Change['kind']> = new Set<Change['kind']>([
   'add-index',
   'add-foreign-key',
   'add-check',
+  'add-partition',
   'change-type',
   'remake-column',
 ]);
@@ -132,6 +134,8 @@ async function checkChange(
       return !change.check.notValid && holdsValues(change.check.columns)
         ? checkExpression(session, change)
         : [];
+    case 'add-partition':
+      return checkPartitionRows(session, change);
     default:
       return [];
   }
