@@ -146,7 +146,7 @@ const OWN_SESSIONS: ReadonlySet<string> = new Set([
   'migrate/apply/concurrent-index.ts',
   'migrate/checks/backfill-checks.ts',
   'migrate/checks/dry-run.ts',
-  'migrate/checks/partition-rows.ts',
+  'migrate/checks/partitions.ts',
   'migrate/checks/reference-types.ts',
   'migrate/commands/prune.ts',
   'migrate/locks.ts',

@@ -64,7 +64,7 @@ import {
   readForeignObjects,
 } from './checks/ownership.ts';
 import { textFaults } from './checks/text-faults.ts';
-import { refusePartitioning } from './checks/partitioning.ts';
+import { refusePartitioning } from './checks/partitions.ts';
 import { notePublished, refusePublished } from './checks/publication.ts';
 import { checkViews } from './checks/view-checks.ts';
 

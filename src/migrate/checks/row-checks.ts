@@ -22,7 +22,7 @@ import {
 import { checkBackfill, checkDefault } from './backfill-checks.ts';
 import type { Prelude } from './table-facts.ts';
 import { checkTypeChange, ConvertedRows } from './type-checks.ts';
-import { checkPartitionRows } from './partition-rows.ts';
+import { checkPartitionRows } from './partitions.ts';
 import { checkUnique, uniqueOfIndex, uniqueOfKey } from './unique-check.ts';
 
 const TIMEOUT_MS = 30_000;

@@ -1,11 +1,22 @@
-// What no migration does: a table becomes partitioned, or stops to be, or is cut by another key or at other bounds. Its rows
-// would have to move.
+// What keeps a table from its partitions. No migration makes one partitioned, stops that, or cuts it by another key or at
+// other bounds, because rows would have to move. And rows may be in the way: those that the default partition holds, and those
+// of a table that comes back and no longer fits.
+import type { Queryable } from '../../postgres/owner-database.ts';
+import { raw } from '../../postgres/sql.ts';
+import type { ChangeOf } from '../plan/step-list.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
 import { ownedOf, type Ownership } from '../schema/managed.ts';
-import { keyOf } from '../schema/model.ts';
-import type { DesiredPartitioning, LivePartitioning } from '../schema/partitions.ts';
+import { keyOf, nameOf } from '../schema/model.ts';
+import {
+  boundSql,
+  type DesiredPartition,
+  type DesiredPartitioning,
+  type LivePartition,
+  type LivePartitioning,
+} from '../schema/partitions.ts';
+import { counted, countWhere, sampleKeys } from './samples.ts';
 
 export function refusePartitioning({ tables }: Desired, live: Live, owned: Ownership): MigrationProblem[] {
   return tables.flatMap((table) => {
@@ -93,4 +104,68 @@ function takenNames(
       ),
     ];
   });
+}
+
+/**
+ * Inside a transaction that is rolled back. What belongs to a partition is the server's own condition, read from an empty
+ * copy.
+ */
+export async function checkPartitionRows(
+  session: Queryable,
+  change: ChangeOf<'add-partition'>,
+): Promise<readonly MigrationProblem[]> {
+  const { partition, live, back } = change;
+  const others = live && defaultBeside(partition, live.partitioning?.partitions ?? []);
+  if (live === null || (!others && !back)) return [];
+  const belongs = await readCondition(session, change);
+  if (belongs === null) return [];
+  const at = `${partition.at}.values`;
+  const problems: MigrationProblem[] = [];
+  const held = others ? await countWhere(session, nameOf(others), belongs) : 0;
+  if (others && held > 0)
+    problems.push(
+      problem(
+        'MIG-204',
+        at,
+        `${counted(held, 'row', 'rows')} of ${others.name} would belong to it${await sampleKeys(session, others, live, belongs)}`,
+        'PostgreSQL makes no partition for rows that the default one holds. A data step (after: start) can put them aside and delete them there, and a later one insert them again.',
+      ),
+    );
+  const outside = back ? await countWhere(session, nameOf(partition), `not coalesce(${belongs}, false)`) : 0;
+  if (outside > 0)
+    problems.push(
+      problem(
+        'MIG-204',
+        at,
+        `it comes back, and ${counted(outside, 'of its rows is', 'of its rows are')} not within these values`,
+        'Write the values that it had.',
+      ),
+    );
+  return problems;
+}
+
+/** The one that takes what no other does; not where the new one is that itself. */
+function defaultBeside(
+  { parent, values }: DesiredPartition,
+  partitions: readonly LivePartition[],
+): LivePartition | undefined {
+  if (values.normal === 'DEFAULT') return undefined;
+  return partitions.find((one) => one.parent === parent && one.bound === 'DEFAULT');
+}
+
+async function readCondition(
+  session: Queryable,
+  { table, partition }: ChangeOf<'add-partition'>,
+): Promise<string | null> {
+  const parent = table.partitioning?.partitions.find(({ name }) => name === partition.parent);
+  const by = parent ? parent.by : table.partitioning;
+  if (!by) return null;
+  await session.query(
+    raw(`create temp table svc_copy (like ${nameOf(table)}) partition by ${by.sql};
+      create temp table svc_part partition of svc_copy ${boundSql(partition.values.sql)}`),
+  );
+  const [row] = await session.query<{ condition: string | null }>(
+    raw(`select pg_get_partition_constraintdef('pg_temp.svc_part'::regclass) as condition`),
+  );
+  return row?.condition ?? null;
 }
