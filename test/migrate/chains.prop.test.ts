@@ -5,8 +5,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { MigrateOptions } from '../../src/migrate/migrate.ts';
 import { rounds } from '../support/rounds.ts';
-import { firstLink, nextLink, sqlTypeOf, type Link } from './random-chain.ts';
-import { Random, storedName, toYaml, type RandomFile, type RandomTable } from './random-file.ts';
+import { firstLink, nextLink, SPREAD_ROWS, sqlTypeOf, type Link } from './random-chain.ts';
+import {
+  Random,
+  SPREAD,
+  storedName,
+  toYaml,
+  type RandomFile,
+  type RandomSpread,
+  type RandomTable,
+} from './random-file.ts';
 import { catalogText, fillRows, readRows, structure } from './random-world.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -15,7 +23,7 @@ const FIRST_SEED = Number(process.env['SVC_CHAIN_SEED'] ?? 1);
 /** How often a file's result is compared with a fresh build. */
 const FRESH_EVERY = 3;
 /** What rows or hazards may say no to; everything else is a fault of the engine or of the generator. */
-const DOCUMENTED = /^MIG-(20[1-8]|30[12])$/;
+const DOCUMENTED = /^MIG-(116|20[1-8]|30[12])$/;
 
 let world: World;
 let fresh: World;
@@ -95,12 +103,29 @@ type KnownColumn = { type: string; values: Map<string, unknown> };
 /** What every row held when it was last seen, that of retired tables and columns too. */
 class KeptRows {
   readonly #tables = new Map<number, Map<number, KnownColumn>>();
+  /** The partition that holds a row of the partitioned table. */
+  readonly #homes = new Map<number, string>();
 
   async compare(file: RandomFile): Promise<void> {
     const added = file.tables.filter((table) => !this.#tables.has(table.id));
     if (added.length > 0) await fillRows(world, file, added);
     const rows = await readRows(world, file);
     for (const table of file.tables) await this.#compareTable(file, table, rows[`t${table.id}`] ?? []);
+    if (file.spread) await this.#compareSpread(file.spread);
+  }
+
+  /** Rows are seen as long as their partition is listed; that of one that comes back, again. */
+  async #compareSpread({ parts, rest }: RandomSpread): Promise<void> {
+    for (let part = 0; part < SPREAD_ROWS; part += 1) {
+      const home = parts.includes(part) ? String(part) : 'rest';
+      if (this.#homes.has(part) || (home === 'rest' && !rest)) continue;
+      await world.sql(`insert into ${SPREAD} (id, part) values ($1, $2)`, [part + 1, part]);
+      this.#homes.set(part, home);
+    }
+    const isListed = (home: string): boolean => (home === 'rest' ? rest : parts.includes(Number(home)));
+    const expected = [...this.#homes].filter(([, home]) => isListed(home)).map(([part]) => part);
+    const found = await world.sql(`select part from ${SPREAD} order by part`);
+    expect(found.map((row) => row['part'])).toEqual(expected.sort((a, b) => a - b));
   }
 
   async #compareTable(

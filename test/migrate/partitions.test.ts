@@ -124,6 +124,22 @@ describe('listed partitions', () => {
     ]);
   });
 
+  test('come back only to a table that is as it was', async () => {
+    await world.settle(events(YEARS));
+    await world.settle(events(ONLY_2026));
+    const more = '      - { name: more, type: int, min: 1 }\n';
+    await world.settle(events(ONLY_2026, more));
+    expect(await world.refusal(events(YEARS, more))).toEqual([
+      expect.stringMatching(
+        /^MIG-116 .*events_2025 cannot come back, .*: its column more is not integer, it has no check events_more_range/,
+      ),
+    ]);
+    await world.sql(
+      'alter table events_2025 add column more int, add constraint events_more_range check (more >= 1)',
+    );
+    await world.settle(events(YEARS, more));
+  });
+
   test('of a list, of a hash and of partitions', async () => {
     await world.settle(
       events(`partition_by: { list: [kind] }

@@ -95,6 +95,9 @@ function withoutOnce(from: RandomFile): RandomFile {
 }
 
 /** Changes the file and says how, or leaves it and answers null. */
+/** Each has a value of its own. */
+export const SPREAD_ROWS = 5;
+
 type SpecialEdit = (file: RandomFile, files: readonly RandomFile[], random: Random) => string | null;
 
 const removesTable: SpecialEdit = (file, _files, random) => {
@@ -385,6 +388,35 @@ const keepsApart: SpecialEdit = (file, _files, random) => {
   return `an exclusion constraint keeps values of ${table.name}.${column.name} apart`;
 };
 
+/** The rows of a table are spread over partitions, which come, go and come back. */
+const spreadsRows: SpecialEdit = (file, _files, random) => {
+  const { spread } = file;
+  if (spread === undefined) {
+    file.spread = {
+      parts: [0, 1, 2].filter(() => random.chance(0.7)),
+      rest: random.chance(0.4),
+      more: random.below(3),
+      indexed: random.chance(0.5),
+      checked: random.chance(0.3),
+    };
+    return 'a partitioned table';
+  }
+  if (random.chance(0.1)) {
+    delete file.spread;
+    return 'the partitioned table goes';
+  }
+  const part = random.below(SPREAD_ROWS);
+  if (random.chance(0.6))
+    spread.parts = spread.parts.includes(part)
+      ? spread.parts.filter((one) => one !== part)
+      : random.shuffle([...spread.parts, part]);
+  if (random.chance(0.2)) spread.rest = !spread.rest;
+  if (random.chance(0.2)) spread.more = random.below(3);
+  if (random.chance(0.2)) spread.indexed = !spread.indexed;
+  if (random.chance(0.2)) spread.checked = !spread.checked;
+  return `other partitions: ${spread.parts.join(', ')}${spread.rest ? ' and the rest' : ''}`;
+};
+
 const SPECIAL_EDITS: readonly SpecialEdit[] = [
   keepsApart,
   keepsApart,
@@ -409,6 +441,10 @@ const SPECIAL_EDITS: readonly SpecialEdit[] = [
   changesOverloads,
   changesOverloads,
   policiesReadEachOther,
+  spreadsRows,
+  spreadsRows,
+  spreadsRows,
+  spreadsRows,
 ];
 
 /** What came back may name things that did not, and what is gone may still be named. */

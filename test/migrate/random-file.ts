@@ -56,7 +56,20 @@ export type RandomFile = {
   sequences: RandomSequence[];
   /** What an aggregate begins with, beside a range type; absent: there are none. */
   begins?: number;
+  /** A partitioned table, which nothing else refers to. */
+  spread?: RandomSpread;
   nextId: number;
+};
+
+export type RandomSpread = {
+  /** Values that have a partition of their own. */
+  parts: number[];
+  /** A partition takes all others, and is partitioned itself. */
+  rest: boolean;
+  /** Columns beside the key. */
+  more: number;
+  indexed: boolean;
+  checked: boolean;
 };
 
 type RandomIndex = {
@@ -831,6 +844,38 @@ export function storedName({ id }: Pick<RandomTable, 'id'>): string {
   return `stored_${id}`;
 }
 
+export const SPREAD = 'spread';
+
+function spreadTable({ parts, rest, more, indexed, checked }: RandomSpread): Record<string, unknown> {
+  return {
+    rls: [],
+    fields: [
+      { name: 'id', type: 'integer', primary_key: true },
+      { name: 'part', type: 'integer', primary_key: true },
+      ...Array.from({ length: more }, (_, n) => ({ name: `more_${n}`, type: 'integer', default: n })),
+    ],
+    partition_by: { list: ['part'] },
+    partitions: [
+      ...parts.map((part) => ({ name: `${SPREAD}_${part}`, values: `in (${part})` })),
+      ...(rest
+        ? [
+            {
+              name: `${SPREAD}_rest`,
+              values: 'default',
+              partition_by: { hash: ['id'] },
+              partitions: [0, 1].map((n) => ({
+                name: `${SPREAD}_rest_${n}`,
+                values: `with (modulus 2, remainder ${n})`,
+              })),
+            },
+          ]
+        : []),
+    ],
+    ...(indexed ? { indexes: [{ columns: ['id'] }, { columns: ['part', 'id'], unique: true }] } : {}),
+    ...(checked ? { constraints: [{ check: 'id <> 666' }] } : {}),
+  };
+}
+
 export function toYaml(file: RandomFile): string {
   const names = new Map<string, string>();
   const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -918,7 +963,10 @@ export function toYaml(file: RandomFile): string {
     return [[storedName(table), { query, materialized: true, indexes }] as const];
   });
   return stringify({
-    tables: Object.fromEntries(tables),
+    tables: {
+      ...Object.fromEntries(tables),
+      ...(file.spread ? { [SPREAD]: spreadTable(file.spread) } : {}),
+    },
     ...(views.length === 0 ? {} : { views: Object.fromEntries(views) }),
     ...(file.sequences.length === 0
       ? {}

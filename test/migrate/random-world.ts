@@ -1,6 +1,6 @@
 // What the random tests do with a database: empty it, put rows into it, read them back, and ask the server what is there.
 import { quoteIdent, quoteLiteral } from '../../src/postgres/sql.ts';
-import { valuesOf, type RandomFile, type RandomTable } from './random-file.ts';
+import { SPREAD, valuesOf, type RandomFile, type RandomTable } from './random-file.ts';
 import type { World } from './world.ts';
 
 /** Rows of a table that was filled. */
@@ -14,10 +14,13 @@ export type Rows = Record<string, Record<string, unknown>[]>;
  * index is a constraint's does not matter either: each does for the other when the file says it the other way.
  */
 export async function structure(where: World, file: RandomFile): Promise<string[]> {
-  const tables = file.tables.map((table) => nameOf(table));
+  const spread = file.spread ? [SPREAD] : [];
+  const tables = [...file.tables.map((table) => nameOf(table)), ...spread];
   const columns = file.tables.flatMap((table) =>
     table.columns.map((column) => `${nameOf(table)} ${column.name}`),
   );
+  for (const name of ['id', 'part', ...Array.from({ length: file.spread?.more ?? 0 }, (_, n) => `more_${n}`)])
+    columns.push(`${SPREAD} ${name}`);
   const rows = await where.sql(
     `with t as (select x::regclass as oid, x as name from unnest($1::text[]) x)
      select 'column ' || t.name || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' '
@@ -39,6 +42,9 @@ export async function structure(where: World, file: RandomFile): Promise<string[
      union all select 'statistics ' || s.stxname || s.stxkind::text || coalesce(pg_get_expr(s.stxexprs, s.stxrelid), '') || ' of ' || t.oid::regclass || ' ' ||
          (select string_agg(a.attname, ', ' order by a.attname) from pg_attribute a where a.attrelid = t.oid and a.attnum = any (s.stxkeys))
        from t join pg_statistic_ext s on s.stxrelid = t.oid
+     union all select 'partition ' || c.oid::regclass || ' ' || pg_get_expr(c.relpartbound, c.oid) || coalesce(pg_get_partkeydef(c.oid), '')
+         || (select coalesce(string_agg(regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') || i.indisvalid, ';' order by regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')), '') from pg_index i where i.indrelid = c.oid)
+       from t join pg_class c on pg_partition_root(c.oid) = t.oid where c.relispartition and c.relkind in ('r', 'p')
      union all select 'rule ' || pg_get_ruledef(r.oid) from t join pg_rewrite r on r.ev_class = t.oid
      union all select 'aggregate ' || p.oid::regprocedure || a.agginitval || coalesce(p.proacl::text, '') || obj_description(p.oid, 'pg_proc') from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid where p.pronamespace = 'public'::regnamespace
      union all select 'range ' || r.rngtypid::regtype || r.rngsubtype::regtype || r.rngmultitypid::regtype from pg_range r where r.rngtypid >= 16384
@@ -71,8 +77,9 @@ export async function fillRows(
         if (column.primaryKey && column.type === 'uuid') return [];
         // What must not be there twice is there once at most, also by its default; null leaves the row out.
         const isOnce = column.unique || table.excluded === column.id;
+        const fillsItself = column.default || column.draws !== undefined;
         const left: [string, null][] =
-          column.required || (isOnce && column.default) ? [[column.name, null]] : [];
+          column.required || (isOnce && fillsItself) ? [[column.name, null]] : [];
         if (isOnce && row >= valuesOf(column).length) return left;
         if (!column.required && !column.primaryKey && row === 2) return left;
         return [
@@ -127,6 +134,7 @@ export async function catalogText(world: World): Promise<string> {
       select attrelid::text || attname || atttypid || atttypmod || attnotnull as line from pg_attribute join pg_class c on c.oid = attrelid where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || conname || pg_get_constraintdef(oid) from pg_constraint where connamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || polname || coalesce(pg_get_expr(polqual, polrelid), '') || coalesce(pg_get_expr(polwithcheck, polrelid), '') from pg_policy
+      union all select oid || relname || relispartition || coalesce(pg_get_expr(relpartbound, oid), '') from pg_class where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || stxname || pg_get_statisticsobjdef(oid) from pg_statistic_ext
       union all select oid || pg_get_ruledef(oid) from pg_rewrite where ev_class >= 16384
       union all select aggfnoid::oid || coalesce(agginitval, '') from pg_aggregate where aggfnoid::oid >= 16384

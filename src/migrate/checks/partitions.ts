@@ -28,7 +28,8 @@ export function refusePartitioning({ tables }: Desired, live: Live, owned: Owner
     const taken = takenNames(table.partitioning, live, owned);
     if (!found) return taken;
     if (found.partitioning === null) return [notYet(table, found)];
-    return [...otherwise(table.partitioning, found.partitioning), ...taken];
+    const back = table.partitioning.partitions.flatMap((one) => changedSince(one, found, live, owned));
+    return [...otherwise(table.partitioning, found.partitioning), ...taken, ...back];
   });
 }
 
@@ -104,6 +105,44 @@ function takenNames(
       ),
     ];
   });
+}
+
+/** What left its table can only come back to a table that is as it was. */
+function changedSince(
+  partition: DesiredPartition,
+  table: LiveTable,
+  { tables }: Live,
+  owned: Ownership,
+): MigrationProblem[] {
+  const back = owned.retiredTables.has(keyOf(partition)) ? tables.get(keyOf(partition)) : undefined;
+  if (!back) return [];
+  const lacks = [...table.columns.values()].filter((column) => {
+    const own = back.columns.get(column.name);
+    return (
+      own?.type !== column.type || (column.notNull && !own.notNull) || own.generated !== column.generated
+    );
+  });
+  const has = [...back.columns.keys()].filter((name) => !table.columns.has(name));
+  const unchecked = table.checks.filter(
+    ({ label, expression }) =>
+      !back.checks.some((one) => one.label === label && one.expression === expression),
+  );
+  const differences = [
+    ...lacks.map(
+      ({ name, type, notNull }) => `its column ${name} is not ${type}${notNull ? ' not null' : ''}`,
+    ),
+    ...has.map((name) => `it has a column ${name}`),
+    ...unchecked.map(({ label, expression }) => `it has no check ${label} ${expression}`),
+  ];
+  if (differences.length === 0) return [];
+  return [
+    problem(
+      'MIG-116',
+      partition.at,
+      `${partition.name} cannot come back, because its table has changed since it left: ${differences.join(', ')}`,
+      `Change it by hand as its table was changed (alter table ${nameOf(partition)} …), or give the new partition another name.`,
+    ),
+  ];
 }
 
 /**
