@@ -156,7 +156,7 @@ async function chooseSaver({
       async save(session, snapshot, write) {
         const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`];
         await pipeTool(tool, args, address, async ({ stdout }) => await write(DATABASE, stdout));
-        return await countRows(session);
+        return await countRows(session, { withPartitioned: false });
       },
     };
   const schema = await readSchema(owner, config);
@@ -194,11 +194,14 @@ async function takeSnapshot(
   return row;
 }
 
-/** Of all tables that are dumped with their rows. */
-export async function countRows(session: Queryable): Promise<Record<string, number>> {
+/** Of all tables that are dumped with their rows. A partitioned one has those of its partitions, each of which is a table, too. */
+export async function countRows(
+  session: Queryable,
+  { withPartitioned }: { readonly withPartitioned: boolean },
+): Promise<Record<string, number>> {
   const tables = await session.query<{ schema: string; name: string }>(
     raw(`select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relkind = 'r' and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relpersistence = 'p'
+      where c.relkind in ('r'${withPartitioned ? ", 'p'" : ''}) and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relpersistence = 'p'
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
       order by 1, 2`),
   );

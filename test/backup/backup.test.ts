@@ -37,6 +37,18 @@ tables:
       - { name: shelf, type: bigint, foreign_key: { references: shelves.id } }
       - { name: state, type: text }
     rls: false
+  readings:
+    fields:
+      - { name: at, type: timestamptz, primary_key: true }
+    partition_by: { range: [at] }
+    partitions: { every: 1 month }
+    rls: false
+  places:
+    fields:
+      - { name: id, type: bigint, primary_key: true }
+    partition_by: { hash: [id] }
+    partitions: [{ name: places_0, values: 'with (modulus 2, remainder 0)' }, { name: places_1, values: 'with (modulus 2, remainder 1)' }]
+    rls: false
   notes:
     fields:
       - { name: id, type: bigserial, primary_key: true }
@@ -109,6 +121,12 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     // Two tables that refer to each other.
     expect((await app.from('shelves').update({ best: 7 }).eq('id', 1)).error).toBeNull();
     expect((await run(here, database.url, ['refresh'])).code).toBe(0);
+    // A partition of a month that is long over, which no migration makes.
+    const admin = new pg.Client(database.url);
+    await admin.connect();
+    await admin.query(`set role svc_owner; select svc_meta.make_partitions('readings', 'month', 1, 3, '2024-05-01');
+      insert into readings values ('2024-05-10 12:00+00'), (now()); insert into places select generate_series(1, 20)`);
+    await admin.end();
   });
   afterAll(async () => {
     await svc?.stop();
@@ -171,6 +189,11 @@ describe.each(ENGINES)('saved by %s', (engine) => {
       expect((await again.from('shelves').insert({ name: 'next' }).select('id')).data).toEqual([{ id: 2 }]);
       const marks = new pg.Client(other.url);
       await marks.connect();
+      const { rows: spread } = await marks.query(
+        `select (select count(*)::int from readings_2024_05) as old, (select count(*)::int from readings) as all,
+           (select count(*)::int from places) as places`,
+      );
+      expect(spread).toEqual([{ old: 1, all: 2, places: 20 }]);
       const { rows } = await marks.query<{ days: number }>(
         `select extract(day from sweep_from - restored_at)::int as days from svc_meta.restore`,
       );

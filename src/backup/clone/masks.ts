@@ -68,7 +68,7 @@ async function readColumns(source: Queryable, table: string): Promise<Column[]> 
       a.attnotnull as required, a.attgenerated <> '' as generated
     from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
       join pg_type t on t.oid = a.atttypid
-    where n.nspname = ${table.slice(0, dot)} and c.relname = ${table.slice(dot + 1)} and c.relkind = 'r'
+    where n.nspname = ${table.slice(0, dot)} and c.relname = ${table.slice(dot + 1)} and c.relkind in ('r', 'p')
       and a.attnum > 0 and not a.attisdropped`);
 }
 

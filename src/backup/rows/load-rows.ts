@@ -12,7 +12,7 @@ import { type Connected, oneTransaction } from '../../postgres/bulk/one-transact
 import { withoutForeignKeys, withoutTriggers } from '../../postgres/bulk/quiet-tables.ts';
 import { moveSequences, readSequences, standingElsewhere } from '../../postgres/bulk/sequences.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
-import { ident, join as list, sql } from '../../postgres/sql.ts';
+import { ident, join as list, raw, sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { OpenFile } from '../seal.ts';
 import { OWN_SEQUENCES_APART, readSaved, type SavedTable } from './saved-database.ts';
@@ -48,6 +48,7 @@ export async function loadRows(
   if (outcome.kind === 'applied') await outcome.background;
   await write(async (database) => {
     const others = tables.filter((table) => !isDoneSteps(table));
+    await makePartitions(database, others);
     await withoutTriggers(database, others, () =>
       withoutForeignKeys(database, others, () => fill(database, others, folder, open)),
     );
@@ -55,6 +56,17 @@ export async function loadRows(
     await moveSequences(database, standingElsewhere(sequences, here));
   });
   await owner.session(refreshAll);
+}
+
+/** Those that the migration has not made: by time, of months that are over, or made by others. */
+async function makePartitions(database: Connected, tables: readonly SavedTable[]): Promise<void> {
+  await database.query(raw(`set local timezone = 'UTC'; set local datestyle = 'ISO'`));
+  for (const { schema, name, of, bound, by } of tables.flatMap(({ partitions = [] }) => partitions)) {
+    const partitioned = by === null ? raw('') : raw(` partition by ${by}`);
+    await database.query(
+      sql`create table if not exists ${ident(schema, name)} partition of ${ident(...of)} ${raw(bound)}${partitioned}`,
+    );
+  }
 }
 
 async function fill(

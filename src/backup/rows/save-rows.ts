@@ -7,7 +7,13 @@ import type { Connected } from '../../postgres/bulk/one-transaction.ts';
 import { readSequences } from '../../postgres/bulk/sequences.ts';
 import { ident, join as list, raw, sql, type Sql } from '../../postgres/sql.ts';
 import type { WriteFile } from '../write-file.ts';
-import { OWN_SEQUENCES_APART, type SavedDatabase, type SavedTable, SCHEMA } from './saved-database.ts';
+import {
+  OWN_SEQUENCES_APART,
+  type SavedDatabase,
+  type SavedPartition,
+  type SavedTable,
+  SCHEMA,
+} from './saved-database.ts';
 
 /** Of svc's own tables those whose rows mean nothing elsewhere, or are made anew there. */
 const NOT_SAVED = [
@@ -35,7 +41,13 @@ export type Choice = {
   readonly where?: Sql;
 };
 
-type Found = { readonly schema: string; readonly name: string; readonly columns: readonly string[] };
+type Found = {
+  readonly schema: string;
+  readonly name: string;
+  readonly columns: readonly string[];
+  /** Null: it holds its rows itself. */
+  readonly partitions: readonly SavedPartition[] | null;
+};
 
 /** Writes the parts, and answers how many rows each table has. `choose`, of `schema.table`: undefined leaves the table out. */
 export async function saveRows(
@@ -45,14 +57,13 @@ export async function saveRows(
   choose: (table: string) => Choice | undefined = () => ({}),
 ): Promise<Readonly<Record<string, number>>> {
   const tables: SavedTable[] = [];
-  for (const [index, { schema, name, columns }] of (await readFound(snapshot, model)).entries()) {
+  for (const [index, found] of (await readFound(snapshot, model)).entries()) {
+    const { schema, name, columns, partitions } = found;
     const choice = choose(`${schema}.${name}`);
     if (choice === undefined) continue;
     const file = `data/${String(index + 1).padStart(4, '0')}.copy.gz`;
-    const rows = await saveTable(snapshot, { schema, name, columns }, choice, (source) =>
-      write(file, source),
-    );
-    tables.push({ schema, name, columns, file, rows });
+    const rows = await saveTable(snapshot, found, choice, (source) => write(file, source));
+    tables.push({ schema, name, columns, file, rows, ...(partitions ? { partitions } : {}) });
   }
   const sequences = (await readSequences(snapshot, OWN_SEQUENCES_APART)).map(({ key, last }) => ({
     key,
@@ -74,29 +85,38 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
   const found = await snapshot.query<Found & { own: boolean }>(sql`
     select n.nspname as schema, c.relname as name, n.nspname in ('auth', 'storage', 'svc_meta') as own,
       (select coalesce(json_agg(a.attname order by a.attnum), '[]') from pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
+      case when c.relkind = 'p' then ${PARTITIONS} end as partitions
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where c.relkind = 'r' and c.relpersistence = 'p' and (n.nspname in ('auth', 'storage', 'svc_meta') or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
+    where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p' and (n.nspname in ('auth', 'storage', 'svc_meta') or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
       and n.nspname || '.' || c.relname <> all (${NOT_SAVED})
     order by 1, 2`);
-  return found.map(({ schema, name, own, columns }) => ({
+  return found.map(({ schema, name, own, columns, partitions }) => ({
     schema,
     name,
+    partitions,
     columns: columns.filter((column) => own || declared.get(`${schema}.${name}`)?.has(column)),
   }));
 }
 
+/** Of `c`, as `SavedPartition`s. */
+const PARTITIONS =
+  raw(`(select coalesce(json_agg(json_build_object('schema', pn.nspname, 'name', p.relname, 'of', json_build_array(un.nspname, u.relname),
+      'bound', pg_get_expr(p.relpartbound, p.oid), 'by', pg_get_partkeydef(p.oid)) order by t.level, pn.nspname, p.relname), '[]')
+    from pg_partition_tree(c.oid) t join pg_class p on p.oid = t.relid join pg_namespace pn on pn.oid = p.relnamespace
+    join pg_class u on u.oid = t.parentrelid join pg_namespace un on un.oid = u.relnamespace where t.level > 0)`);
+
 async function saveTable(
   { client }: Connected,
-  { schema, name, columns }: Found,
+  { schema, name, columns, partitions }: Found,
   { values, where }: Choice,
   write: (source: Readable) => Promise<unknown>,
 ): Promise<number> {
   const table = ident(schema, name);
   const { text } =
-    values === undefined && where === undefined
+    values === undefined && where === undefined && partitions === null
       ? sql`copy ${table} (${list(columns.map((column) => ident(column)))}) to stdout`.compile()
-      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))} from only ${table} where ${where ?? raw('true')}) to stdout`.compile();
+      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))} from ${raw(partitions ? '' : 'only')} ${table} where ${where ?? raw('true')}) to stdout`.compile();
   const plain = new PassThrough();
   const packed = createGzip({ level: 3 });
   pipeline(plain, packed, () => {});

@@ -15,6 +15,19 @@ export type SavedTable = {
   /** Relative to the folder of the backup: gzip of COPY's text. */
   readonly file: string;
   readonly rows: number;
+  /** Of a partitioned table, parents before their parts: those by time are not in the model. Absent: there are none. */
+  readonly partitions?: readonly SavedPartition[];
+};
+
+export type SavedPartition = {
+  readonly schema: string;
+  readonly name: string;
+  /** What it is a part of. */
+  readonly of: readonly [schema: string, name: string];
+  /** `FOR VALUES FROM (…) TO (…)`, or `DEFAULT`. */
+  readonly bound: string;
+  /** `LIST (kind)`; null: it holds rows itself. */
+  readonly by: string | null;
 };
 
 export type SavedDatabase = {
