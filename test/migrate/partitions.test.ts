@@ -66,7 +66,9 @@ describe('listed partitions', () => {
       "events_2026 FOR VALUES FROM ('2026-01-01 00:00:00+00') TO ('2027-01-01 00:00:00+00')",
     ]);
     expect([await rows('events_2025'), await rows('events_2026')]).toEqual([6, 6]);
-    expect(await pulled(world)).toContain('partition_by:\n');
+    expect(await pulled(world)).toContain(`partition_by: { range: [ at ] }
+    partitions:
+      - { name: events_2025, values: from ('2025-01-01 00:00:00+00') to (`);
   });
 
   test('come, go with their rows, and come back with them', async () => {
@@ -202,6 +204,14 @@ describe('by time', () => {
   const MONTHS = `partition_by: { range: [at] }
     partitions: { every: 1 month, ahead: 2, from: 2024-11-05 }`;
 
+  const KEPT = `partition_by: { range: [at] }
+    partitions: { every: 1 month, ahead: 2, from: 2024-11-05, keep: 6 months }`;
+  const keep = async (file: string): Promise<string[]> => {
+    const { log, lines } = collectLog();
+    await keepPartitions(world.owner, timedTables(configOf(file)), log);
+    return lines().map((line) => String(line['msg']));
+  };
+
   test('they are there with the table, aligned with the calendar', async () => {
     await world.settle(events(MONTHS));
     const made = await partitions();
@@ -236,6 +246,29 @@ describe('by time', () => {
     expect(first).toEqual({ aligned: true });
   });
 
+  test.each(['date', 'timestamp'])('of a %s, which have no zone', async (type) => {
+    const file = events(
+      `partition_by: { range: [at] }\n    partitions: { every: 1 day, keep: 1 day, from: 2026-11-20 }`,
+    );
+    await world.settle(file.replace('type: timestamptz', `type: ${type}`));
+    await world.sql(`insert into events values (1, (now() at time zone 'utc')::${type}), (2, '2026-11-21')`);
+    expect(await rows('events_2026_11_21')).toBe(1);
+    await keep(file);
+    expect(await rows('events')).toBe(1);
+    const expected = await world.sql(
+      `select count(*)::int as n from generate_series((now() at time zone 'utc')::date - 1, (now() at time zone 'utc')::date + 3, '1 day')`,
+    );
+    expect(await partitions()).toHaveLength(Number(expected[0]?.['n']));
+  });
+
+  test('more than anybody wants are refused', async () => {
+    expect(
+      await world.refusal(
+        events(`partition_by: { range: [at] }\n    partitions: { every: 1 hour, from: 2020-01-01 }`),
+      ),
+    ).toEqual([expect.stringMatching(/^MIG-101 .*that would be \d+ partitions of (public\.)?events/)]);
+  });
+
   test('those that others made are left alone, and nothing that overlaps is made', async () => {
     await world.settle(events(MONTHS));
     const before = await partitions();
@@ -245,14 +278,6 @@ describe('by time', () => {
     await world.sql(`select svc_meta.make_partitions('events', 'month', 1, 2, '2024-11-05')`);
     expect(await partitions()).toHaveLength(before.length);
   });
-
-  const KEPT = `partition_by: { range: [at] }
-    partitions: { every: 1 month, ahead: 2, from: 2024-11-05, keep: 6 months }`;
-  const keep = async (file: string): Promise<string[]> => {
-    const { log, lines } = collectLog();
-    await keepPartitions(world.owner, timedTables(configOf(file)), log);
-    return lines().map((line) => String(line['msg']));
-  };
 
   test('old ones leave their table with their rows, and are listed as retired; once, by one of two instances', async () => {
     await world.settle(events(KEPT));

@@ -147,7 +147,9 @@ function compact(document: Document): void {
   if (!isMap(tables)) return;
   for (const pair of tables.items) {
     if (!isMap(pair.value)) continue;
-    for (const key of ['fields', 'indexes', 'constraints', 'triggers']) {
+    const by: unknown = pair.value.get('partition_by');
+    if (isMap(by)) by.flow = true;
+    for (const key of ['fields', 'indexes', 'constraints', 'triggers', 'partitions']) {
       const list = pair.value.get(key);
       if (typeof list !== 'object' || list === null || !('items' in list) || !Array.isArray(list.items))
         continue;

@@ -45,11 +45,9 @@ function keyNode({ strategy, keys }: NonNullable<LivePartition['by']>): Node | n
 }
 
 function valuesOf({ bound }: LivePartition): string {
-  return bound === 'DEFAULT'
-    ? 'default'
-    : bound.replace(/^FOR VALUES /, '').replace(/^(FROM|IN|WITH)\b/, lower);
-}
-
-function lower(word: string): string {
-  return word.toLowerCase();
+  if (bound === 'DEFAULT') return 'default';
+  return bound
+    .replace(/^FOR VALUES FROM (\(.*\)) TO (\(.*\))$/s, 'from $1 to $2')
+    .replace(/^FOR VALUES IN /, 'in ')
+    .replace(/^FOR VALUES WITH /, 'with ');
 }

@@ -149,6 +149,10 @@ begin
     -- A Monday.
     begin_at := date_bin(step, begin_at, timestamptz '2001-01-01 00:00:00+00');
   end if;
+  if extract(epoch from last - begin_at) / extract(epoch from step) > 2000 then
+    raise invalid_table_definition using message = format('that would be %s partitions of %s', round(extract(epoch from last - begin_at) / extract(epoch from step)), parent),
+      hint = 'Let each cover more time, or begin later.';
+  end if;
   while begin_at <= last loop
     end_at := begin_at + step;
     if not exists (
