@@ -126,6 +126,43 @@ describe('listed partitions', () => {
     ]);
   });
 
+  test('come back with partitions of their own, as they were', async () => {
+    const by = (parts: string): string => `partition_by: { range: [at] }
+    partitions:
+      - name: events_2025
+        values: "from ('2025-01-01') to ('2026-01-01')"
+${parts}      - { name: events_2026, values: "from ('2026-01-01') to ('2027-01-01')" }
+`;
+    const hashed = (modulus: number): string => `        partition_by: { hash: [id] }
+        partitions:
+          - { name: events_2025_0, values: "with (modulus ${modulus}, remainder 0)" }
+          - { name: events_2025_1, values: "with (modulus ${modulus}, remainder 1)" }
+`;
+    await world.settle(events(by(hashed(2))));
+    await fill();
+    await world.settle(events(ONLY_2026));
+    expect([await rows('events'), await rows('events_2025')]).toEqual([6, 6]);
+    expect(await world.refusal(events(by(hashed(4))))).toEqual([
+      expect.stringMatching(
+        /^MIG-116 .*events_2025_0 is FOR VALUES WITH \(modulus 2, remainder 0\), events_2025_1/,
+      ),
+    ]);
+    expect(await world.refusal(events(by('')))).toEqual([
+      expect.stringMatching(/^MIG-116 .*cannot come back, .*: it is partitioned by HASH \(id\)/),
+    ]);
+    await world.settle(events(by(hashed(2))));
+    expect(await rows('events')).toBe(12);
+  });
+
+  test('of a table that is new are not what is retired under their names', async () => {
+    await world.settle(events(YEARS));
+    await world.settle(events(ONLY_2026));
+    await world.sql('drop table events');
+    expect(await world.refusal(events(YEARS))).toEqual([
+      expect.stringMatching(/^MIG-116 .*there is a table events_2025 already/),
+    ]);
+  });
+
   test('come back only to a table that is as it was', async () => {
     await world.settle(events(YEARS));
     await world.settle(events(ONLY_2026));

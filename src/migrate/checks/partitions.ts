@@ -25,10 +25,15 @@ export function refusePartitioning({ tables }: Desired, live: Live, owned: Owner
       return found?.partitioning && ownedOf(owned, keyOf(table)).attributes?.includes('partitioned')
         ? [noLonger(table)]
         : [];
-    const taken = takenNames(table.partitioning, live, owned);
-    if (!found) return taken;
+    if (!found) return takenNames(table.partitioning, live, () => false);
+    const taken = takenNames(table.partitioning, live, (key) => owned.retiredTables.has(key));
     if (found.partitioning === null) return [notYet(table, found)];
-    const back = table.partitioning.partitions.flatMap((one) => changedSince(one, found, live, owned));
+    const { partitions } = table.partitioning;
+    const back = partitions.flatMap((one) =>
+      owned.retiredTables.has(keyOf(one))
+        ? changedSince(one, partitions, found, live.tables.get(keyOf(one)))
+        : [],
+    );
     return [...otherwise(table.partitioning, found.partitioning), ...taken, ...back];
   });
 }
@@ -87,15 +92,15 @@ function otherwise(wanted: DesiredPartitioning, live: LivePartitioning): Migrati
   });
 }
 
-/** What is retired under the name comes back as the partition. */
+/** `comesBack`: what is retired under the name becomes the partition again. */
 function takenNames(
   { partitions }: DesiredPartitioning,
   { tables, views }: Live,
-  owned: Ownership,
+  comesBack: (key: string) => boolean,
 ): MigrationProblem[] {
   return partitions.flatMap((one) => {
     const key = keyOf(one);
-    if (!(tables.has(key) && !owned.retiredTables.has(key)) && !views.has(key)) return [];
+    if (!(tables.has(key) && !comesBack(key)) && !views.has(key)) return [];
     return [
       problem(
         'MIG-116',
@@ -110,12 +115,17 @@ function takenNames(
 /** What left its table can only come back to a table that is as it was. */
 function changedSince(
   partition: DesiredPartition,
+  partitions: readonly DesiredPartition[],
   table: LiveTable,
-  { tables }: Live,
-  owned: Ownership,
+  back: LiveTable | undefined,
 ): MigrationProblem[] {
-  const back = owned.retiredTables.has(keyOf(partition)) ? tables.get(keyOf(partition)) : undefined;
   if (!back) return [];
+  const key = back.partitioning?.key ?? null;
+  const bounds = new Map(back.partitioning?.partitions.map((one) => [one.name, one.bound]));
+  const moved = partitions.filter(
+    ({ name, parent, values }) =>
+      parent === partition.name && (bounds.get(name) ?? values.normal) !== values.normal,
+  );
   const lacks = [...table.columns.values()].filter((column) => {
     const own = back.columns.get(column.name);
     return (
@@ -132,6 +142,10 @@ function changedSince(
       ({ name, type, notNull }) => `its column ${name} is not ${type}${notNull ? ' not null' : ''}`,
     ),
     ...has.map((name) => `it has a column ${name}`),
+    ...(key === (partition.by?.normal ?? null)
+      ? []
+      : [`it is ${key === null ? 'not partitioned' : `partitioned by ${key}`}`]),
+    ...moved.map(({ name }) => `${name} is ${bounds.get(name)}`),
     ...unchecked.map(({ label, expression }) => `it has no check ${label} ${expression}`),
   ];
   if (differences.length === 0) return [];

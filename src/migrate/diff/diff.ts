@@ -21,7 +21,7 @@ import { diffExtensions } from './objects/extensions.ts';
 import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
 import { diffHostedPolicies, diffPolicies, labelled } from './policies.ts';
-import { diffPartitions, isListed, partitionsOfNew } from './partitions.ts';
+import { diffPartitions, listsPartitions, partitionsOfNew } from './partitions.ts';
 import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
 import { diffSequences } from './objects/sequences.ts';
@@ -162,7 +162,9 @@ function claimOfNew(table: DesiredTable): Claim {
     policies: labelled(table, [], table.policies).map((one) => one.label),
     ...(attributes ? { attributes } : {}),
     ...(table.triggers.length > 0 ? { triggers: table.triggers.map((one) => one.label) } : {}),
-    ...(isListed(table) ? { partitions: table.partitioning?.partitions.map(({ name }) => name) ?? [] } : {}),
+    ...(listsPartitions(table)
+      ? { partitions: table.partitioning?.partitions.map(({ name }) => name) ?? [] }
+      : {}),
   };
 }
 

@@ -29,7 +29,7 @@ export function diffPartitions(
 ): void {
   const { partitioning } = table;
   // What svc makes by time is not listed, and neither is what somebody else makes.
-  if (partitioning === null || live.partitioning === null || !isListed(table)) return;
+  if (partitioning === null || live.partitioning === null || !listsPartitions(table)) return;
   claim.partitions = partitioning.partitions.map(({ name }) => name);
   const wanted = new Map(partitioning.partitions.map((one) => [one.name, one]));
   const found = new Map(live.partitioning.partitions.filter(isOf(table)).map((one) => [one.name, one]));
@@ -52,15 +52,17 @@ export function diffPartitions(
     const partition = found.get(name);
     if (partition) changes.push({ kind: 'rename-partition', table, live, partition, name: to });
   }
-  const kept = new Set([...found.keys(), ...renamed.values()]);
+  const there = new Set([...found.keys(), ...renamed.values()]);
   for (const partition of partitioning.partitions) {
-    if (kept.has(partition.name)) continue;
-    const former = ownership.retiredTables.has(keyOf(partition)) ? tables.get(keyOf(partition)) : undefined;
-    changes.push({ kind: 'add-partition', table, live, partition, back: former ?? null });
+    if (there.has(partition.name)) continue;
+    const back = (ownership.retiredTables.has(keyOf(partition)) && tables.get(keyOf(partition))) || null;
+    // What comes back has its own partitions with it.
+    for (const { name } of back?.partitioning?.partitions ?? []) there.add(name);
+    changes.push({ kind: 'add-partition', table, live, partition, back });
   }
 }
 
-export function isListed({ model }: DesiredTable): boolean {
+export function listsPartitions({ model }: DesiredTable): boolean {
   return Array.isArray(model.partitioning?.partitions);
 }
 
