@@ -1,17 +1,20 @@
 // What a subscriber costs those who write:
 //
-//   node bench/realtime/inserts.ts [--writers 32] [--seconds 3] [--rounds 4]
+//   node bench/realtime/inserts.ts [--writers 32] [--seconds 3] [--rounds 4] [--apart]
 //
 // So many connections insert one row after the other, durably, in turns without svc, with svc but nobody who listens, and
 // with one socket that hears of each hundredth row by a policy. Nothing of svc is in their transactions: what throughput
 // loses on a machine with few processors is the time of svc and of the WAL sender, so processor time per row of the
-// writers' own backends stands beside it. Prints; gates nothing.
-import { fork, type ChildProcess } from 'node:child_process';
+// writers' own backends stands beside it. With `--apart` (Linux) the writers and their backends have one processor, and
+// svc and the WAL sender another, in all three turns: what writers lose where there is a processor left for the rest.
+// Prints; gates nothing.
+import { execFileSync, fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
+import { must } from '../../src/lib/assert.ts';
 import { cpuOf } from '../rest/processes.ts';
 import { anonymous, median, print, until, withBench, type Server, OWN_ENTRIES } from '../backend.ts';
 import { Subscriber } from './subscriber.ts';
@@ -34,6 +37,7 @@ const { values } = parseArgs({
     writers: { type: 'string', default: '32' },
     seconds: { type: 'string', default: '3' },
     rounds: { type: 'string', default: '4' },
+    apart: { type: 'boolean', default: false },
   },
 });
 const seconds = Number(values.seconds);
@@ -51,6 +55,7 @@ await withBench(async ({ startServer }) => {
   try {
     const [{ backends }] = (await once(child, 'message')) as [{ backends: number[] }];
     const writers = { child, backends };
+    pin(0, [must(child.pid, 'the writers'), ...backends]);
     const samples = new Map<Mode, Sample[]>(MODES.map((mode) => [mode, []]));
     for (let round = 0; round <= rounds; round++) {
       let server: Server | undefined;
@@ -89,6 +94,7 @@ async function sample({
   const subscriber =
     server && mode === 'subscriber' ? await Subscriber.open(server, 'entries', token) : undefined;
   const walSender = server ? await walSenderOf(owner) : undefined;
+  if (server && walSender !== undefined) pin(1, [server.pid, walSender]);
   const used = (): { backends: number; walSender: number; svc: number } => ({
     backends: backends.reduce((sum, pid) => sum + cpuOf(pid), 0),
     walSender: walSender === undefined ? 0 : cpuOf(walSender),
@@ -108,6 +114,12 @@ async function sample({
     walSender: perRow(after.walSender - before.walSender),
     svc: perRow(after.svc - before.svc),
   };
+}
+
+/** With all their threads, on this processor only. */
+function pin(processor: number, pids: readonly number[]): void {
+  if (!values.apart) return;
+  for (const pid of pids) execFileSync('taskset', ['-a', '-p', '-c', String(processor), String(pid)]);
 }
 
 /** The process of PostgreSQL that svc reads the log from; it is there once changes are read. */
