@@ -64,6 +64,9 @@ const SLOW = [
   'src/postgres/pool/failure/*.pg.test.ts',
 ];
 
+/** The pages speak of one PostgreSQL: on another their commands would be run a second time. */
+const ONLY_HERE = process.env['SVC_TEST_POSTGRES'] === undefined ? [] : ['test/documentation-blocks.test.ts'];
+
 export default defineConfig({
   test: {
     // Most tests wait for PostgreSQL or a process, so two cores carry more workers than the one they would get.
@@ -103,6 +106,7 @@ export default defineConfig({
             'test/**/browser/**',
             'test/versions/**',
             ...SLOW,
+            ...ONLY_HERE,
           ],
           globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
           ...PATIENT,
