@@ -435,6 +435,30 @@ test('a key of a large one would hold everybody, and is refused until it is allo
   await world.settle(keyed, { maxWriteBlockMs: 0, allow: ['rewrite=tables.events.constraints[0]'] });
 });
 
+test('an index of a large one is of the partitions that the same file leaves, renames, brings back and adds', async () => {
+  const rest = `      - name: events_rest
+        values: default
+        partition_by: { hash: [id] }
+        partitions: [{ name: events_rest_0, values: "with (modulus 1, remainder 0)" }]
+`;
+  await world.settle(events(`${YEARS}${rest}`));
+  await fill();
+  await world.settle(events(YEARS));
+  const more = events(
+    `${PLUS_2027.replace(/ {6}- \{ name: events_2025.*\n/, '').replace('name: events_2026', 'name: events_now')}${rest}`,
+  );
+  await world.settle(more.replace('indexes: [', 'indexes: [{ columns: [at] }, '), { maxWriteBlockMs: 0 });
+  const found = await world.sql(
+    `select i.indrelid::regclass::text as of, i.indisvalid as valid from pg_index i where pg_get_indexdef(i.indexrelid) like '%(at)' order by 1`,
+  );
+  expect(found).toEqual(
+    ['events', 'events_2027', 'events_now', 'events_rest', 'events_rest_0'].map((of) => ({
+      of,
+      valid: true,
+    })),
+  );
+});
+
 test('an index of a large one is built partition by partition, and goes on after an interruption', async () => {
   await world.settle(events(YEARS));
   await fill();

@@ -76,7 +76,9 @@ async function attempt<T>(
   work: (db: Queryable) => Promise<readonly T[] | void>,
 ): Promise<readonly T[]> {
   return owner.transaction(async (db) => {
-    if (!(await tryTransactionLock(db, 'timedPartitions'))) return [];
+    // Nor while somebody migrates: an index is built for the partitions that are there.
+    for (const lock of ['timedPartitions', 'migrate', 'migrateBackground'] as const)
+      if (!(await tryTransactionLock(db, lock))) return [];
     await db.query(
       raw(
         `set local lock_timeout = ${LOCK_TIMEOUT_MS}; set local timezone = 'UTC'; set local datestyle = 'ISO'`,

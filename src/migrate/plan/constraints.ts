@@ -252,7 +252,7 @@ export function isPartitioned(live: LiveTable | null): live is LiveTable & {
 function addPartitionedIndex(
   steps: StepList,
   { table, index }: Pick<ChangeOf<'add-index'>, 'table' | 'index'>,
-  live: LiveTable & { readonly partitioning: LivePartitioning },
+  live: LiveTable,
   label: string,
 ): void {
   const unique = index.unique ? 'unique ' : '';
@@ -269,13 +269,13 @@ function addPartitionedIndex(
   const alone = (name: string, of: { readonly schema: string; readonly name: string }): string =>
     `create ${unique}index ${quoteIdent(name)} on only ${nameOf(of)} ${body}`;
   steps.add({ ...base, sql: alone(label, table), summary: `${summary}: begun`, lock: 'Share', hazards });
-  const { partitions } = live.partitioning;
-  const leaves = partitions.filter(({ by }) => by === null).length;
+  const partitions = steps.partitionsOf(live);
+  const leaves = partitions.filter(({ isLeaf }) => isLeaf).length;
   const labels = new Map<string | null, string>([[null, label]]);
   for (const part of partitions) {
     const own = indexLabel(part.name, index.columns, index.unique, index.model.where, body);
     labels.set(part.name, own);
-    if (part.by !== null)
+    if (!part.isLeaf)
       steps.add({
         ...base,
         sql: alone(own, part),

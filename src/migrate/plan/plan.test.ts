@@ -504,7 +504,7 @@ describe('order', () => {
     summary,
   });
   const ordered = (...drafts: [Lane, Stage, string][]): string[] => {
-    const steps = new StepList(NO_FACTS, SETTINGS, new Map());
+    const steps = new StepList(NO_FACTS, SETTINGS, new Map(), []);
     for (const one of drafts) steps.add(draft(...one));
     return steps.ordered().map(({ summary }) => summary);
   };

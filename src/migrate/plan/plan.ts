@@ -63,7 +63,7 @@ export function planSteps(
   settings: PlanSettings,
   fillings: LongFillings = new Map(),
 ): Step[] {
-  const steps = new StepList(facts, settings, newKeys(changes, settings));
+  const steps = new StepList(facts, settings, newKeys(changes, settings), changes);
   const isDeferred = (change: Change): boolean => online.deferred.has(change);
   const dropped = functionsOfViews(changes);
   const isDropped = (change: Change): boolean => change.kind === 'drop-function' && dropped.has(change.live);

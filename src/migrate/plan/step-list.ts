@@ -4,6 +4,7 @@ import type { Change } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
+import { type PartitionAfter, partitionsAfter } from './partitions-after.ts';
 import { LANES, STAGES, type Lane, type Step } from './step.ts';
 
 export type PlanSettings = {
@@ -81,14 +82,26 @@ export class StepList {
   readonly facts: TableFacts;
   readonly #settings: PlanSettings;
   readonly #newKeys: ReadonlyMap<string, KeyLane>;
+  readonly #changes: readonly Change[];
   readonly #steps: Step[] = [];
   #deferred = false;
 
-  /** `newKeys`: keys of this plan that are made by themselves, by `columnsKey`. */
-  constructor(facts: TableFacts, settings: PlanSettings, newKeys: ReadonlyMap<string, KeyLane>) {
+  /** `newKeys`: keys of this plan that are made by themselves, by `columnsKey`. `changes`: all of this plan. */
+  constructor(
+    facts: TableFacts,
+    settings: PlanSettings,
+    newKeys: ReadonlyMap<string, KeyLane>,
+    changes: readonly Change[],
+  ) {
     this.facts = facts;
     this.#settings = settings;
     this.#newKeys = newKeys;
+    this.#changes = changes;
+  }
+
+  /** What a partitioned table has once its partitions are what the file says; parents before their parts. */
+  partitionsOf(live: LiveTable): readonly PartitionAfter[] {
+    return partitionsAfter(live, this.#changes);
   }
 
   /** Where this plan makes a key that something may refer to. */
