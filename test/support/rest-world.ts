@@ -247,6 +247,8 @@ function configOf(catalog: Catalog, options: RestWorldOptions): Config {
       indexes: [],
       onNewUser: undefined,
       triggers: [],
+      unlogged: false,
+      with: undefined,
       partitionBy: undefined,
       partitions: undefined,
       rls: 'absent',

@@ -210,6 +210,8 @@ tables:
       - { name: line, type: integer, primary_key: true }
   opening_hours:
     comment: When somebody answers the telephone
+    unlogged: true             # a crash empties it
+    with: { fillfactor: 70, autovacuum_enabled: false }
     rls: false                 # open on purpose
     fields:
       - { name: day, type: date, primary_key: true }

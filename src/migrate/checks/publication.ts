@@ -24,7 +24,7 @@ function refusalsOf(
 ): [string, string][] {
   const refusals: [string, string][] = [];
   const isFull = model.realtime?.old === 'full';
-  if (live?.unlogged === true) {
+  if (model.unlogged ?? live?.unlogged === true) {
     refusals.push([
       `the table ${name} is unlogged: the write-ahead log has nothing of its changes`,
       `Run alter table ${name} set logged first, or remove realtime.`,

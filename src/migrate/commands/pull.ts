@@ -205,6 +205,8 @@ function toTable(table: LiveTable, live: Live, isDeclared: (fn: string) => boole
     ...triggersKey(table.triggers, table.name, isDeclared, strip, notes),
     ...grantsKey(table),
     ...realtimeKey(table, notes),
+    ...(table.unlogged ? { unlogged: true } : {}),
+    ...(Object.keys(table.with).length > 0 ? { with: table.with } : {}),
     ...partitioningKeys(table, notes),
   };
 }

@@ -8,10 +8,8 @@ import { readLeftAttributes } from './adoption/left-attributes.ts';
 export async function readLeft(session: Queryable, schemas: readonly string[]): Promise<string[]> {
   const rows = await session.query<{ line: string }>(sql`
     with schema as (select oid, nspname as name from pg_namespace where nspname = any (${[...schemas]}))
-    select case c.relkind when 'f' then 'foreign table ' else 'table ' end || s.name || '.' || c.relname
-        || case c.relkind when 'r' then ': it is unlogged, and a plain table in the file'
-          else ': its rows are elsewhere' end as line
-      from pg_class c join schema s on s.oid = c.relnamespace where (c.relkind = 'f' or c.relkind = 'r' and c.relpersistence = 'u') and (c.relkind = 'f' or not c.relispartition)
+    select 'foreign table ' || s.name || '.' || c.relname || ': its rows are elsewhere' as line
+      from pg_class c join schema s on s.oid = c.relnamespace where c.relkind = 'f'
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
     union all
     select 'sequence ' || s.name || '.' || c.relname || ': it is unlogged, and a plain one in the file'

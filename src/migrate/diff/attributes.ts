@@ -1,4 +1,4 @@
-// Comments and collations: what the file says is compared, and what it said before is taken back. Others stay as found.
+// Comments, collations, storage parameters and whether a table is logged: what the file says is compared, and what it said before is taken back. Others stay as found.
 import type { DesiredColumn } from '../schema/desired.ts';
 import type { LiveColumn } from '../schema/live/live-schema.ts';
 import type { OwnedTable } from '../schema/managed.ts';
@@ -29,6 +29,17 @@ export function diffComments({ table, live, owned, changes }: TableDiff): void {
   }
 }
 
+export function diffStorage({ table, live, owned, changes }: TableDiff): void {
+  const { with: wanted = {}, unlogged = false } = table.model;
+  const isOurs = (attribute: string): boolean => owned.attributes?.includes(attribute) === true;
+  const set = Object.fromEntries(Object.entries(wanted).filter(([name, value]) => live.with[name] !== value));
+  const reset = Object.keys(live.with).filter((name) => !(name in wanted) && isOurs(`with ${name}`));
+  if (Object.keys(set).length > 0 || reset.length > 0)
+    changes.push({ kind: 'set-storage', table, live, set, reset });
+  if (unlogged !== live.unlogged && (unlogged || isOurs('unlogged')))
+    changes.push({ kind: 'set-logged', table, live, logged: !unlogged });
+}
+
 export function collationDiffers(
   { name, collateSql, collation }: DesiredColumn,
   live: LiveColumn,
@@ -45,6 +56,8 @@ export function attributesOf({ model, columns }: TableDiff['table']): readonly s
     ...(model.realtime === undefined ? [] : ['published']),
     ...(model.realtime?.old === 'full' ? ['identity'] : []),
     ...(model.partitioning === undefined ? [] : ['partitioned']),
+    ...(model.unlogged ? ['unlogged'] : []),
+    ...Object.keys(model.with ?? {}).map((name) => `with ${name}`),
     ...columns.flatMap(({ name, collateSql, model: column }) => [
       ...(column.comment === undefined ? [] : [`comment ${name}`]),
       ...(collateSql === '' ? [] : [`collate ${name}`]),

@@ -117,6 +117,13 @@ export type Change =
       readonly commented: DesiredColumn | null;
       readonly comment: string | null;
     })
+  | (OnTable & {
+      readonly kind: 'set-storage';
+      readonly set: Readonly<Record<string, string>>;
+      /** Parameters that have their default again. */
+      readonly reset: readonly string[];
+    })
+  | (OnTable & { readonly kind: 'set-logged'; readonly logged: boolean })
   | (OnTable & { readonly kind: 'retire-column'; readonly liveColumn: LiveColumn })
   | (OnColumn & {
       /** A backfill that an earlier run began. */

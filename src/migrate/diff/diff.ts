@@ -6,7 +6,7 @@ import { perHost, type PerHost } from '../schema/rights/hosts.ts';
 import { keyOf } from '../schema/model.ts';
 import { usersOf } from '../schema/sequences.ts';
 import { NO_OWNED_TABLE, ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
-import { attributesOf, diffComments } from './attributes.ts';
+import { attributesOf, diffComments, diffStorage } from './attributes.ts';
 import { diffColumns } from './columns.ts';
 import {
   diffChecks,
@@ -224,6 +224,7 @@ function diffTable(context: TableDiff, tables: Live['tables']): void {
   diffReferences(context);
   diffOnUpdate(context);
   diffComments(context);
+  diffStorage(context);
   diffTriggers(context);
   const { table, live, changes } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });

@@ -9,7 +9,7 @@ import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-dat
 import type { Desired, DesiredFunction, DesiredTable, DesiredType, TypeForm } from '../schema/desired.ts';
 import { createExtensionSql } from '../schema/sql/extension-sql.ts';
 import { createCheckedSql, createFunctionSql } from '../schema/sql/function-sql.ts';
-import { indexBodySql } from '../schema/sql/index-sql.ts';
+import { indexBodySql, optionsSql } from '../schema/sql/index-sql.ts';
 import type { Live, LiveFunction, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { recordMade } from '../schema/live/live-statements.ts';
 import { readLiveInside } from '../schema/live/read-live.ts';
@@ -45,7 +45,7 @@ import { markOverloads, type OverloadMarks, refuseTwins } from './shadow-overloa
 import { PRINT_STATEMENTS_AGAIN, readMade } from './shadow-statements.ts';
 import { type Piece, type ShadowStatement, toProblem, withoutConsequences } from './shadow-errors.ts';
 
-/** What the shadow needs of a table. A declared table is one. */
+/** What the shadow needs of a table. */
 export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
   readonly keys: readonly Key[];
   readonly columns: ReadonlyArray<{
@@ -65,6 +65,8 @@ export type ShadowTable = Pick<DesiredTable, 'schema' | 'name' | 'at'> & {
   readonly onUpdate: DesiredTable['onUpdate'];
   readonly triggers: DesiredTable['triggers'];
   readonly partitioning: DesiredTable['partitioning'];
+  /** Storage parameters, which only the server knows. */
+  readonly options: DesiredTable['model']['with'];
 };
 
 export type Shadow = Omit<Desired, 'tables'> & { readonly tables: readonly ShadowTable[] };
@@ -243,11 +245,13 @@ function buildStatements(
       (column) =>
         `${quoteIdent(column.name)} ${typeOf(column)}${atOnce && !column.callsOwn ? generatedSql(column) : ''}`,
     );
-    const { partitioning } = table;
+    const { partitioning, options } = table;
     add(
       `create table ${nameOf(table)} (${columns.join(', ')})${partitionBySql(partitioning)}`,
       partitioning?.at ?? table.at,
     );
+    if (options !== undefined)
+      add(`alter table ${nameOf(table)} set (${optionsSql(options)})`, `${table.at}.with`);
     for (const one of partitioning?.partitions ?? []) add(createPartitionSql(table, one), one.values);
   }
   addKeys(shadow, add);
@@ -680,7 +684,10 @@ export async function normaliseInShadow(
   schemas: readonly string[],
   live: ReadonlyMap<string, LiveTable>,
 ): Promise<Desired> {
-  const tables = desired.tables.map((table) => inLiveOrder(table, live.get(keyOf(table))));
+  const tables = desired.tables.map((table) => ({
+    ...inLiveOrder(table, live.get(keyOf(table))),
+    options: table.model.with,
+  }));
   const result = await readThroughShadow(session, { ...desired, tables }, schemas);
   refuseTwins(desired.functions, result.marks);
   return {

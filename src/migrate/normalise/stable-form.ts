@@ -129,6 +129,7 @@ function respelled<Text>(
     onUpdate: null,
     triggers: [],
     partitioning: null,
+    options: undefined,
     at: '',
   };
 }

@@ -4,6 +4,7 @@ import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { AddColumnChange } from '../diff/change.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import { definitionOf, typeOf } from '../schema/sql/column-sql.ts';
+import { optionsSql } from '../schema/sql/index-sql.ts';
 import { sequenceLabel, transientLabel } from '../schema/label.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
 import { partitionBySql } from '../schema/partitions.ts';
@@ -67,8 +68,9 @@ function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void
   const definition = (column: DesiredColumn): string =>
     `${quoteIdent(column.name)} ${definitionOf(column)}${column.notNull ? ' not null' : ''}`;
   const columns = table.columns.filter((column) => !column.callsOwn).map(definition);
+  const { with: options } = table.model;
   steps.add({
-    sql: `create table ${nameOf(table)} (${columns.join(', ')})${partitionBySql(table.partitioning)}`,
+    sql: `create ${table.model.unlogged ? 'unlogged ' : ''}table ${nameOf(table)} (${columns.join(', ')})${partitionBySql(table.partitioning)}${options === undefined ? '' : ` with (${optionsSql(options)})`}`,
     stage: 'columns',
     identity: table.at,
     summary: `table ${table.name} (${table.columns.length} columns)`,

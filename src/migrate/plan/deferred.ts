@@ -139,6 +139,8 @@ function mustDefer(change: Change, names: Names): boolean {
     case 'create-schema':
     case 'grant-schema':
     case 'retire-table':
+    case 'set-storage':
+    case 'set-logged':
     case 'add-partition':
     case 'make-partitions':
     case 'retire-partition':

@@ -21,6 +21,7 @@ import { REMOVALS } from './removal.ts';
 import { ROW_TRIGGERS } from './row-triggers.ts';
 import { SEQUENCES } from './objects/sequences.ts';
 import { STATEMENTS } from './objects/statements.ts';
+import { TABLE_ATTRIBUTES } from './table-attributes.ts';
 import { TRIGGERS } from './triggers.ts';
 import { type LongFillings, MATERIALIZED } from './materialized.ts';
 import { createView, dropViews, VIEWS } from './views.ts';
@@ -53,6 +54,7 @@ const PLANNERS: Planners = {
   ...MATERIALIZED,
   ...PUBLICATIONS,
   ...PARTITIONS,
+  ...TABLE_ATTRIBUTES,
   ...REMOVALS,
 };
 

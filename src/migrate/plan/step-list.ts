@@ -1,10 +1,10 @@
 // Collects the steps of a plan, fills in what a draft leaves out, and knows the sizes that decide which form a step takes.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
+import { type PartitionAfter, partitionsAfter } from '../diff/partitions.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
-import { type PartitionAfter, partitionsAfter } from './partitions-after.ts';
 import { LANES, STAGES, type Lane, type Step } from './step.ts';
 
 export type PlanSettings = {

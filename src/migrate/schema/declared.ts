@@ -208,6 +208,8 @@ function toTable(table: Table, typeName: TypeName): TableModel {
       ? {}
       : { triggers: table.triggers.map((trigger, n) => toTrigger(trigger, `${at}.triggers[${n}]`)) }),
     ...(table.realtime === undefined ? {} : { realtime: { old: table.realtime.old } }),
+    ...(table.unlogged ? { unlogged: true } : {}),
+    ...(table.with === undefined ? {} : { with: table.with }),
     ...toPartitioning(table, at),
     at,
   };

@@ -63,7 +63,8 @@ export type OwnedTable = {
   readonly asFound?: readonly string[] | undefined;
   /**
    * What the file set and what is taken back with it: `comment`, `comment title`, `collate title`; `published` and
-   * `identity`, of a table that tells of its changes; `partitioned`, which is never taken back.
+   * `identity`, of a table that tells of its changes; `unlogged` and `with fillfactor`; `partitioned`,
+   * which is never taken back.
    */
   readonly attributes?: readonly string[] | undefined;
   /** Columns whose backfill had not ended when the last run did, with the value each row gets. */

@@ -122,6 +122,10 @@ export type TableModel = {
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;
   readonly triggers?: readonly TriggerModel[];
+  /** A crash empties it. */
+  readonly unlogged?: true;
+  /** Storage parameters. */
+  readonly with?: Readonly<Record<string, string>>;
   /** Absent: it holds its rows itself, or is partitioned by somebody else. */
   readonly partitioning?: PartitioningModel;
   /** It tells of its changes; which of them, and to whom, is no business of the database. */

@@ -34,7 +34,7 @@ const CATALOG = `
     from c join pg_policy p on p.polrelid = c.oid
   union all select 'trigger ' || name || ' ' || regexp_replace(pg_get_triggerdef(t.oid), 'TRIGGER \\S+ ', '') || t.tgenabled::text from c join pg_trigger t on t.tgrelid = c.oid and not t.tgisinternal
   union all select 'view ' || name || ' ' || pg_get_viewdef(c.oid) || coalesce(replace(array_to_string(array_remove(c.reloptions, 'security_invoker=false'), ','), '=on', '=true'), '') from c where relkind = 'v'
-  union all select 'relation ' || name || ' ' || relrowsecurity || coalesce(obj_description(c.oid, 'pg_class'), '') from c
+  union all select 'relation ' || name || ' ' || relrowsecurity || case when relkind = 'r' then relpersistence::text || coalesce(reloptions::text, '') else '' end || coalesce(obj_description(c.oid, 'pg_class'), '') from c
   union all select 'partitions ' || name || coalesce(pg_get_partkeydef(oid), '') || coalesce(pg_get_expr(relpartbound, oid), '') from c where relkind in ('r', 'p')
   union all select 'function ' || regexp_replace(pg_get_functiondef(p.oid), '\\s+(\\$(function|procedure)\\$\\s*)$', '\\1') from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any ($1) and p.prokind in ('f', 'p')
     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype in ('e', 'i'))

@@ -97,6 +97,25 @@ test.each([
   expect(mistakes(said).join('\n')).toContain(message);
 });
 
+test.each([
+  [
+    `${listed('default')}\n    unlogged: true`,
+    {},
+    'error unlogged: unlogged is of what holds rows, and a partitioned table holds none',
+  ],
+  [`${listed('default')}\n    with: { fillfactor: 70 }`, {}, 'error with: with is of what holds rows'],
+  [
+    'unlogged: true',
+    {
+      more: '  notes: { rls: [], fields: [{ name: id, type: bigint, primary_key: true, foreign_key: { references: events.id } }] }',
+    },
+    'notes is logged, and what it refers to here is not',
+  ],
+  ['with: { "fill factor": 70 }', {}, 'is not the name of an option'],
+])('%s %j is a mistake', (said, more, message) => {
+  expect(mistakes(said, more).join('\n')).toContain(message);
+});
+
 test('days know no hours', () => {
   const said = kept('every: 1 hour', 'range: [day]');
   expect(mistakes(said).join('\n')).toContain('error partitions.every: day holds days, and knows no hours');

@@ -1,4 +1,5 @@
-// Partitions: of columns that exist, with names of their own, and keys that PostgreSQL can keep unique over all of them.
+// How a table is stored. Partitions: of columns that exist, with names of their own, and keys that PostgreSQL can keep unique
+// over all of them. Tables that a crash empties.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type {
   KeptPartitions,
@@ -37,6 +38,14 @@ export function checkPartitions(context: CheckContext, path: KeyPath, table: Raw
       );
     return;
   }
+  for (const key of ['unlogged', 'with'] as const)
+    if (context.isWritten([...path, key]))
+      context.conflict(
+        [...path, key],
+        `${key} is of what holds rows, and a partitioned table holds none itself`,
+        'Leave it out; a partition can be altered by hand.',
+        'key',
+      );
   checkKey(context, [...path, 'partition_by'], table, partitionBy);
   checkUnique(context, path, table, partitionBy);
   if (partitions === undefined) {
@@ -170,6 +179,33 @@ function checkKept(
       hint: 'Choose a shorter name.',
       part: 'key',
     });
+}
+
+/** PostgreSQL lets no row that stays refer to rows that a crash takes away. */
+export function checkUnlogged(context: CheckContext): void {
+  const { tables } = context.file;
+  const begins = Object.entries(tables)
+    .filter(([, { unlogged }]) => unlogged)
+    .flatMap(([name, { schema }]) => [name, `${schema}.${name}`].flatMap((one) => [`${one}.`, `${one}(`]));
+  if (begins.length === 0) return;
+  const isUnlogged = (reference: string): boolean => begins.some((begin) => reference.startsWith(begin));
+  for (const [name, table] of Object.entries(tables)) {
+    if (table.unlogged) continue;
+    const check = (reference: string | undefined, path: KeyPath): void => {
+      if (reference === undefined || !isUnlogged(reference)) return;
+      context.conflict(
+        path,
+        `${name} is logged, and what it refers to here is not: a crash would leave rows that refer to nothing`,
+        'Take unlogged away there, add it here, or leave the foreign key out.',
+      );
+    };
+    table.fields.forEach(({ foreignKey }, n) =>
+      check(foreignKey?.references, ['tables', name, 'fields', n, 'foreign_key', 'references']),
+    );
+    table.constraints.forEach(({ references }, n) =>
+      check(references, ['tables', name, 'constraints', n, 'references']),
+    );
+  }
 }
 
 /** A partition is a table: no other has its name. */

@@ -11,7 +11,7 @@ import { checkConstraints } from './constraints.ts';
 import { checkIndexes, checkIndexNames } from './indexes.ts';
 import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
 import { checkName, checkRenames, checkSchema } from '../name.ts';
-import { checkPartitionNames, checkPartitions } from './partitions.ts';
+import { checkPartitionNames, checkPartitions, checkUnlogged } from './partitions.ts';
 import { checkPolicies } from './policies.ts';
 import { checkPolicyRings } from './policy-rings.ts';
 import { checkGrants } from './grants.ts';
@@ -65,6 +65,7 @@ export function checkTables(context: CheckContext): void {
   );
   checkIndexNames(context);
   checkPartitionNames(context);
+  checkUnlogged(context);
   checkTypeCycles(context, tables);
   checkPolicyRings(context, tables);
 }

@@ -171,6 +171,8 @@ const table = z
       .optional(),
     comment,
     realtime: tableRealtime,
+    unlogged: flag('Not in the write-ahead log: faster to write, empty after a crash, not on replicas'),
+    with: options('Storage parameters', { fillfactor: 70 }),
     partition_by: partitionKey.optional(),
     partitions: partitions
       .meta({

@@ -22,9 +22,9 @@ export async function readLeftOfDatabase(session: Queryable): Promise<string[]> 
 }
 
 const OF_TABLES: Sql = sql`
-  select 'table ' || full_name || ': its storage parameters (' || array_to_string(reloptions, ', ') || ')' as line
-    from relation where reloptions is not null
-  union all select 'table ' || full_name || ': its policies bind the owner too' from relation where relforcerowsecurity
+  select 'table ' || full_name || ': its policies bind the owner too' as line from relation where relforcerowsecurity
+  union all select 'table ' || full_name || ': storage parameters of its TOAST table (' || array_to_string(t.reloptions, ', ') || ')'
+    from relation r join pg_class t on t.oid = r.reltoastrelid where t.reloptions is not null
   union all select 'table ' || full_name || ': it inherits from ' || string_agg(i.inhparent::regclass::text, ', ')
     from relation r join pg_inherits i on i.inhrelid = r.oid group by full_name
   union all select 'table ' || full_name || ': it is a table of the type ' || reloftype::regtype::text from relation where reloftype <> 0

@@ -19,7 +19,7 @@ export const ONLY_MATERIALIZED = raw(`c.relkind = 'm'
 // `everything`: what the owner has by default, which the service role must have, too.
 export function relationsQuery(which: Sql): Sql {
   return sql`with relation as materialized (
-    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relreplident, c.relpersistence, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
+    select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.relforcerowsecurity, c.reltuples, c.relreplident, c.relpersistence, c.reloptions, c.relowner, c.relacl, coalesce(c.relacl::text, '') as access
     from pg_class c join pg_namespace n on n.oid = c.relnamespace where ${which} and ${ONLY_TABLES}
   ), spelled as materialized (
     select a.access, a.relowner,
@@ -37,6 +37,7 @@ export function relationsQuery(which: Sql): Sql {
     from (select distinct on (access, relowner) access, relowner, relacl from relation) a
   ) select r.oid::text as oid, r.nspname as schema, r.relname as name, r.relrowsecurity as "rowSecurity",
     r.relforcerowsecurity as "rowSecurityForced", r.relpersistence = 'u' as unlogged,
+    (select coalesce(jsonb_object_agg(o.option_name, o.option_value), '{}') from pg_options_to_table(r.reloptions) o) as with,
     case r.relreplident when 'f' then 'full' when 'i' then 'index' when 'n' then 'nothing' else 'default' end as "replicaIdentity", obj_description(r.oid, 'pg_class') as comment,
     size.rows as "estimatedRows", size.bytes, s.grants, s."grantedTo", s.everything, s."grantedToOthers"
   from relation r join spelled s on s.access = r.access and s.relowner = r.relowner

@@ -94,6 +94,8 @@ export type LiveTable = {
   readonly replicaIdentity: ReplicaIdentity;
   /** A crash empties it, and the write-ahead log has nothing of it. */
   readonly unlogged: boolean;
+  /** Storage parameters, as they were set. */
+  readonly with: Readonly<Record<string, string>>;
   readonly estimatedRows: number;
   readonly bytes: number;
   readonly comment: string | null;

@@ -60,7 +60,7 @@ export function partSql(part: IndexPart): string {
   ].join('');
 }
 
-function optionsSql(options: Readonly<Record<string, string>>): string {
+export function optionsSql(options: Readonly<Record<string, string>>): string {
   return Object.entries(options)
     .map(([name, value]) => `${quoteIdent(name)} = ${quoteLiteral(value)}`)
     .join(', ');
