@@ -156,7 +156,7 @@ async function chooseSaver({
       async save(session, snapshot, write) {
         const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`];
         await pipeTool(tool, args, address, async ({ stdout }) => await write(DATABASE, stdout));
-        return await countRows(session, { withPartitioned: false });
+        return await countRows(session, { wholly: false });
       },
     };
   const schema = await readSchema(owner, config);
@@ -194,14 +194,14 @@ async function takeSnapshot(
   return row;
 }
 
-/** Of all tables that are dumped with their rows. A partitioned one has those of its partitions, each of which is a table, too. */
+/** `wholly`: also of tables that are not logged, and of partitioned ones, whose rows are those of their partitions. */
 export async function countRows(
   session: Queryable,
-  { withPartitioned }: { readonly withPartitioned: boolean },
+  { wholly }: { readonly wholly: boolean },
 ): Promise<Record<string, number>> {
   const tables = await session.query<{ schema: string; name: string }>(
     raw(`select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relkind in ('r'${withPartitioned ? ", 'p'" : ''}) and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relpersistence = 'p'
+      where c.relkind in ('r'${wholly ? ", 'p'" : ''}) and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relpersistence in ('p'${wholly ? ", 'u'" : ''})
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
       order by 1, 2`),
   );

@@ -154,7 +154,7 @@ export async function settle(
 ): Promise<Settled> {
   await owner.session(async (session) => {
     // A backup of rows has those of a partitioned table as a whole, a dump those of each partition.
-    const counts = await countRows(session, { withPartitioned: true });
+    const counts = await countRows(session, { wholly: true });
     const wrong = Object.entries(manifest.rows).filter(([table, rows]) => counts[table] !== rows);
     const [first] = wrong;
     if (first)

@@ -43,6 +43,10 @@ tables:
     partition_by: { range: [at] }
     partitions: { every: 1 month }
     rls: false
+  seen:
+    unlogged: true
+    fields: [{ name: id, type: bigint, primary_key: true }]
+    rls: false
   places:
     fields:
       - { name: id, type: bigint, primary_key: true }
@@ -125,7 +129,8 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     const admin = new pg.Client(database.url);
     await admin.connect();
     await admin.query(`set role svc_owner; select svc_meta.make_partitions('readings', 'month', 1, 3, '2024-05-01');
-      insert into readings values ('2024-05-10 12:00+00'), (now()); insert into places select generate_series(1, 20)`);
+      insert into readings values ('2024-05-10 12:00+00'), (now()); insert into places select generate_series(1, 20);
+      insert into seen values (1)`);
     await admin.end();
   });
   afterAll(async () => {
@@ -191,9 +196,9 @@ describe.each(ENGINES)('saved by %s', (engine) => {
       await marks.connect();
       const { rows: spread } = await marks.query(
         `select (select count(*)::int from readings_2024_05) as old, (select count(*)::int from readings) as all,
-           (select count(*)::int from places) as places`,
+           (select count(*)::int from places) as places, (select count(*)::int from seen) as seen`,
       );
-      expect(spread).toEqual([{ old: 1, all: 2, places: 20 }]);
+      expect(spread).toEqual([{ old: 1, all: 2, places: 20, seen: 1 }]);
       const { rows } = await marks.query<{ days: number }>(
         `select extract(day from sweep_from - restored_at)::int as days from svc_meta.restore`,
       );
