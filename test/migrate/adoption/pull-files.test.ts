@@ -14,7 +14,7 @@ import { configOf } from '../config-of.ts';
 const SHOP = `
   create type mood as enum ('sad', 'happy');
   create table "Orders" (id integer primary key, mood mood);
-  create table orders (id serial primary key, parent integer references "Orders" (id), body text) with (fillfactor = 70);
+  create table orders (id serial primary key, parent integer references "Orders" (id), body text) with (toast.autovacuum_enabled = false);
   create table "a/b" (note text);
   alter table "Orders" enable row level security;
   create function twice(n integer) returns integer language sql immutable as 'select n * 2';
@@ -54,7 +54,9 @@ test('a file for each table says what the one file says', async () => {
   expect(await read('svc.yaml')).toMatch(
     /include:\n +- tables\/\*\.yaml\n +- types\.yaml\n +- views\.yaml\n +- rpc\.yaml\n/,
   );
-  expect(await read('svc.yaml')).toContain('storage parameters (fillfactor=70)');
+  expect(await read('svc.yaml')).toContain(
+    'storage parameters of its TOAST table (autovacuum_enabled=false)',
+  );
   expect(await read('tables/Orders.yaml')).toMatch(/^tables:\n {2}Orders:\n {4}fields:\n {6}- \{ name: id, /);
   expect(await svc('validate')).toMatchObject({ code: 0 });
   expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });
@@ -86,12 +88,14 @@ test('a report says what was taken, what stays and what to decide; --strict ends
   await sql('grant select on orders to public');
   const strict = await svc('migrate', 'pull', '--out', 'svc.yaml', '--report', 'ADOPTION.md', '--strict');
   expect(strict.code).toBe(2);
-  expect(strict.output).toContain('table public.orders: its storage parameters (fillfactor=70)');
+  expect(strict.output).toContain(
+    'table public.orders: storage parameters of its TOAST table (autovacuum_enabled=false)',
+  );
   const report = await read('ADOPTION.md');
   expect(report).toMatch(
     /## Taken\n[^#]*- tables: 3\n[^#]*- views: 1\n[^#]*- functions: 1\n[^#]*- fields: 6\n/,
   );
-  expect(report).toMatch(/## Kept as found\n[^#]*- table public\.orders: its storage parameters/);
+  expect(report).toMatch(/## Kept as found\n[^#]*- table public\.orders: storage parameters/);
   expect(
     report
       .slice(report.indexOf('## To decide'))
@@ -104,7 +108,7 @@ test('a report says what was taken, what stays and what to decide; --strict ends
     '- table public.orders: no policies, and open to public',
     '- view public.open_orders: it reads with the rights of its owner, past policies',
   ]);
-  await sql('alter table orders reset (fillfactor)');
+  await sql('alter table orders reset (toast.autovacuum_enabled)');
   expect(await svc('migrate', 'pull', '--strict')).toMatchObject({ code: 0 });
 });
 

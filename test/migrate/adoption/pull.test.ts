@@ -185,7 +185,6 @@ test('what a file cannot say is listed, each thing once and with its reason', as
     "publication elsewhere: what it tells other servers of is not the file's",
     'table public.archived: it inherits from plain',
     'table public.notes: its policies bind the owner too',
-    'table public.notes: its storage parameters (fillfactor=70)',
   ]);
   // A function of another schema is called by its whole name, also when the file declares it.
   expect(output).toContain('call: audit.record');
