@@ -336,6 +336,16 @@ describe('by time', () => {
     await world.settle(events(KEPT));
   });
 
+  test('one that has left its table is not made again, also once it is dropped', async () => {
+    await world.settle(events(KEPT));
+    await keep(events(KEPT));
+    const left = await partitions();
+    await world.sql('drop table events_2024_11');
+    expect(await keep(events(KEPT))).toEqual([]);
+    expect(await partitions()).toEqual(left);
+    expect(await world.sql(`select to_regclass('events_2024_11') as found`)).toEqual([{ found: null }]);
+  });
+
   test('those that come are no change of the schema: the next start has nothing to compare', async () => {
     const file = events(`partition_by: { range: [at] }\n    partitions: { every: 1 day, ahead: 2 }`);
     await world.settle(file);

@@ -7,7 +7,7 @@ import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts'
 import { raw, sql } from '../../postgres/sql.ts';
 import { timedTables, type TimedTable } from '../schema/declared.ts';
 import { keyOf, nameOf } from '../schema/model.ts';
-import { makePartitionsSql, retirePartitionSql, spanText } from '../schema/partitions.ts';
+import { makeMorePartitionsSql, retirePartitionSql, spanText } from '../schema/partitions.ts';
 import { recordRetiredPartition } from '../state/managed-objects.ts';
 
 const EVERY_MS = 10 * 60_000;
@@ -54,7 +54,7 @@ export async function keepPartitions(
 ): Promise<void> {
   for (const table of tables) {
     try {
-      await attempt(owner, async (db) => db.query(raw(makePartitionsSql(table, table.kept))));
+      await attempt(owner, async (db) => db.query(raw(makeMorePartitionsSql(table, table.kept))));
       for (const old of await attempt(owner, async (db) => readOld(db, table)))
         await attempt(owner, async (db) => {
           await db.query(raw(retirePartitionSql(table, { ...old, parent: null })));

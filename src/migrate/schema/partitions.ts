@@ -163,9 +163,20 @@ export function retirePartitionSql(table: Named, { parent, ...partition }: Named
   return `select svc_meta.retire_partition(${regclass(of)}, ${regclass(partition)})`;
 }
 
-/** Those from now on that are not there yet; the number of what it made. */
-export function makePartitionsSql(table: Named, { every, ahead, from }: KeptModel): string {
-  const first = from === null ? 'null' : quoteLiteral(from);
+/** Those that are not there yet; the number of what it made. */
+export function makePartitionsSql(table: Named, kept: KeptModel): string {
+  return makeFrom(table, kept, kept.from === null ? 'null' : quoteLiteral(kept.from));
+}
+
+/** The same later on: what is old has left the table, and is not made again. */
+export function makeMorePartitionsSql(table: Named, kept: KeptModel): string {
+  const { from, keep } = kept;
+  if (from === null || keep === null) return makePartitionsSql(table, kept);
+  const oldest = `now() - ${quoteLiteral(spanText(keep))}::interval`;
+  return makeFrom(table, kept, `greatest(${quoteLiteral(from)}::timestamptz, ${oldest})`);
+}
+
+function makeFrom(table: Named, { every, ahead }: KeptModel, first: string): string {
   return `select svc_meta.make_partitions(${regclass(table)}, ${quoteLiteral(every.unit)}, ${every.count}, ${ahead}, ${first})`;
 }
 
