@@ -25,6 +25,7 @@ import { functionsOf, isServed, type RawSqlFunction } from './schema/functions.t
 import type { SvcFile } from './schema/schema.ts';
 import type { Unread } from './unread.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
+import { isListed } from './schema/tables/partitions.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
 import type { RawField, RawTable } from './schema/tables/tables.ts';
 import type { RawView } from './schema/tables/views.ts';
@@ -203,13 +204,9 @@ export function movedTable(table: Table, lines: number): Table {
     constraints: table.constraints.map(moved),
     indexes: table.indexes.map(moved),
     triggers: table.triggers.map(moved),
-    partitions: isList(table.partitions) ? table.partitions.map(moved) : table.partitions,
+    partitions: isListed<Partition>(table.partitions) ? table.partitions.map(moved) : table.partitions,
     rls: typeof table.rls === 'string' ? table.rls : table.rls.map(moved),
   };
-}
-
-function isList(partitions: Table['partitions']): partitions is readonly Partition[] {
-  return Array.isArray(partitions);
 }
 
 function toView(name: string, view: RawView, files: ReadonlyMap<string, string>, at: At): View {

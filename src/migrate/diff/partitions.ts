@@ -1,4 +1,5 @@
 // Partitions that the file lists. Those that svc makes by time are no business of a migration once their table is there.
+import { isListed } from '../../config/schema/tables/partitions.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
 import { keyOf } from '../schema/model.ts';
@@ -63,7 +64,7 @@ export function diffPartitions(
 }
 
 export function listsPartitions({ model }: DesiredTable): boolean {
-  return Array.isArray(model.partitioning?.partitions);
+  return isListed(model.partitioning?.partitions);
 }
 
 function isOf({ schema }: DesiredTable): (partition: LivePartition) => boolean {

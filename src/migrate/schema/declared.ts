@@ -15,6 +15,7 @@ import type {
   View,
   ViewTrigger,
 } from '../../config/config.ts';
+import { isListed } from '../../config/schema/tables/partitions.ts';
 import type { Position } from '../../config/mistakes/mistake.ts';
 import { toGrants } from './rights/grants.ts';
 import {
@@ -107,7 +108,7 @@ function addPlaces(places: Map<string, Position>, table: Table): void {
   table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
   table.constraints.forEach((one, n) => places.set(`${at}.constraints[${n}]`, one.position));
   table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
-  if (table.partitions && isListed(table.partitions))
+  if (table.partitions && isListed<Partition>(table.partitions))
     table.partitions.forEach((one, n) => places.set(`${at}.partitions[${n}]`, one.position));
   if (typeof table.rls === 'string') return;
   table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
@@ -222,7 +223,7 @@ function toPartitioning(
   if (partitionBy === undefined) return {};
   const of = (listed: Partitions): PartitioningModel['partitions'] => {
     if (listed === undefined) return null;
-    return isListed(listed)
+    return isListed<Partition>(listed)
       ? listed.map((one, n) => toPartition(one, `${at}.partitions[${n}]`))
       : toKept(listed);
   };
@@ -230,10 +231,6 @@ function toPartitioning(
 }
 
 type Partitions = Table['partitions'];
-
-function isListed(partitions: NonNullable<Partitions>): partitions is readonly Partition[] {
-  return Array.isArray(partitions);
-}
 
 function toPartition(partition: Omit<Partition, 'position'>, at: string): PartitionModel {
   const { name, values, partitionBy: by, partitions = [] } = partition;
@@ -257,7 +254,9 @@ function toPartition(partition: Omit<Partition, 'position'>, at: string): Partit
 /** Tables whose partitions svc looks after. */
 export function timedTables(config: Pick<Declared, 'tables'>): TimedTable[] {
   return config.tables.flatMap(({ schema, name, partitions }) =>
-    partitions === undefined || isListed(partitions) ? [] : [{ schema, name, kept: toKept(partitions) }],
+    partitions === undefined || isListed<Partition>(partitions)
+      ? []
+      : [{ schema, name, kept: toKept(partitions) }],
   );
 }
 

@@ -1,10 +1,10 @@
 // Partitions of a table: what the file says of them, what it means in SQL, and what the database has.
+import { isListed } from '../../config/schema/tables/partitions.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { expression, type Expression } from './expression.ts';
 import {
   type KeptModel,
   nameOf,
-  type PartitioningModel,
   type PartitionKeyModel,
   type PartitionModel,
   type Span,
@@ -63,11 +63,7 @@ export type PartitioningForm = {
 /** How svc looks after the partitions of a table; null: they are listed, or somebody else's. */
 export function keptOf({ partitioning }: Pick<TableModel, 'partitioning'>): KeptModel | null {
   const partitions = partitioning?.partitions ?? null;
-  return isListed(partitions) ? null : partitions;
-}
-
-function isListed(partitions: PartitioningModel['partitions']): partitions is readonly PartitionModel[] {
-  return Array.isArray(partitions);
+  return isListed<PartitionModel>(partitions) ? null : partitions;
 }
 
 export function partitioningOf(table: TableModel): DesiredPartitioning | null {
@@ -91,7 +87,7 @@ export function partitioningOf(table: TableModel): DesiredPartitioning | null {
   return {
     sql: sqlOf(partitioning.key),
     normal: '',
-    partitions: isListed(partitions) ? flat(partitions, null) : [],
+    partitions: isListed<PartitionModel>(partitions) ? flat(partitions, null) : [],
     at: `${at}.partition_by`,
   };
 }
@@ -117,7 +113,7 @@ export function listedPartitions({
   const all = (list: readonly PartitionModel[]): PartitionModel[] =>
     list.flatMap((one) => [one, ...all(one.partitions ?? [])]);
   const partitions = partitioning?.partitions ?? null;
-  return isListed(partitions) ? all(partitions) : [];
+  return isListed<PartitionModel>(partitions) ? all(partitions) : [];
 }
 
 /** Every text of it that goes to the server as it is, with its place. */

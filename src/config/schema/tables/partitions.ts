@@ -108,6 +108,13 @@ export const partitions = z.union([
   kept,
 ]);
 
+/** A list of partitions, not how svc looks after them. */
+export function isListed<T>(
+  partitions: readonly T[] | object | null | undefined,
+): partitions is readonly T[] {
+  return Array.isArray(partitions);
+}
+
 export type RawPartitionKey = z.infer<typeof partitionKey>;
 export type RawPartition = z.infer<typeof partition>;
 export type RawLeaf = z.infer<typeof leaf>;
