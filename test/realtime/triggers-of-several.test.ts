@@ -117,3 +117,26 @@ test('an instance that ends takes no trigger with it', async () => {
   await admin.query('insert into notes values (-1)');
   for (const { socket } of all.slice(0, 2)) await expect.poll(() => ids(socket)).toContain(-1);
 });
+
+test('an instance that reads the write-ahead log leaves the triggers to those that need them', async () => {
+  const [first] = await everywhere();
+  await first?.join();
+  const { config } = world.options;
+  const other = await startBackend({
+    ...world.options,
+    port: 0,
+    config: { ...config, realtime: { ...config.realtime, source: 'wal' } },
+  });
+  try {
+    const socket = await RawSocket.open(other.url, world.keys.publishable);
+    sockets.push(socket);
+    await socket.join('all', { postgres_changes: [{ event: 'INSERT', schema: 'public' }] });
+    await admin.query('insert into notes values (-2)');
+    for (const one of [socket, first?.socket]) await expect.poll(() => one && ids(one)).toContain(-2);
+    const { rows } = await admin.query(`select from pg_trigger where tgname = '~svc_realtime'`);
+    expect(rows).not.toHaveLength(0);
+    expect(first?.socket.of('phx_error')).toEqual([]);
+  } finally {
+    await other.stop();
+  }
+});

@@ -3,10 +3,12 @@ import type { Config } from '../../config/config.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import type { ChangeSource, SourceOptions, SourceState } from './change-source.ts';
 import { TriggerSource } from './trigger-source.ts';
-import { stopRecording } from './triggers.ts';
+import { isReadLately, stopRecording } from './triggers.ts';
 import { WalSource } from './wal-source.ts';
 
 const CLEAN_EVERY_MS = 60_000;
+/** A reader shows itself each five seconds. */
+const READS_NO_MORE_MS = 30_000;
 
 export type ChosenSourceOptions = SourceOptions & {
   readonly settings: ConnectionSettings;
@@ -99,10 +101,15 @@ export class ChosenSource implements ChangeSource {
     mine.start();
   }
 
-  /** Triggers that an earlier way left. */
+  /** Triggers that an earlier way left, unless another instance reads by them. */
   async #clean(): Promise<void> {
-    const isReading = this.#options.which() === 'none' || this.state === 'live';
-    if (!isReading && this.#options.which() !== 'wal') return;
-    await stopRecording(this.#options.context, 'all').catch(() => false);
+    const { context, which } = this.#options;
+    const needsNone = which() === 'none' || which() === 'wal' || this.state === 'live';
+    if (!needsNone) return;
+    try {
+      if (!(await isReadLately(context, READS_NO_MORE_MS))) await stopRecording(context, 'all');
+    } catch {
+      // Tried again.
+    }
   }
 }

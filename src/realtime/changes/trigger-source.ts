@@ -6,13 +6,15 @@ import type { Relation } from '../../postgres/replication/pgoutput.ts';
 import { notReady } from '../problem.ts';
 import { wait, type ChangeSource, type SourceOptions, type SourceState } from './change-source.ts';
 import { readRecord } from './record-text.ts';
-import { mayReadLog, recordMembers, stopRecording, type Recorded } from './triggers.ts';
+import { isReadLately, mayReadLog, recordMembers, stopRecording, type Recorded } from './triggers.ts';
 
 const POLL_MS = 50;
 const PAUSE_MS = { first: 250, most: 2_000 };
 /** New members, a sign of life, old rows. */
 const LOOK_EVERY_MS = 5_000;
 const KEEP_MS = 60_000;
+/** Triggers go on for ten minutes without a reader; a little less, so that it is certain. */
+const KEEPS_WITHOUT_READER_MS = 9 * 60_000;
 /** Whoever did not look for so long may find rows gone. */
 const MOST_BETWEEN_MS = 45_000;
 const ROWS_AT_ONCE = 500;
@@ -175,11 +177,9 @@ export class TriggerSource implements ChangeSource {
   async #begin(): Promise<void> {
     const { context } = this.#options;
     // Without a reader triggers kept nothing, not even of transactions that are still under way.
-    const [reader] = await context.owner.query(
-      sql`select from realtime.change_reader where seen_at > clock_timestamp() - interval '9 minutes'`,
-    );
+    const isKept = await isReadLately(context, KEEPS_WITHOUT_READER_MS);
     await this.#lookAfter();
-    if (!reader) await stopRecording(context, 'all');
+    if (!isKept) await stopRecording(context, 'all');
     await this.#record();
   }
 

@@ -96,6 +96,14 @@ export async function stopRecording({ owner }: FeatureContext, which: 'strangers
   return left === 0;
 }
 
+/** Whether some instance has read by triggers lately. */
+export async function isReadLately({ owner }: FeatureContext, withinMs: number): Promise<boolean> {
+  const readers = await owner.query(sql`
+    select from realtime.change_reader
+    where seen_at > clock_timestamp() - make_interval(secs => ${withinMs}::float8 / 1000)`);
+  return readers.length > 0;
+}
+
 /** Whether the write-ahead log could be read, as far as that can be known without trying. */
 export async function mayReadLog({ owner }: FeatureContext): Promise<boolean> {
   const [row] = await owner.query<{ may: boolean }>(sql`
