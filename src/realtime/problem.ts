@@ -31,6 +31,8 @@ type JoinCode =
   | 'TooManyBindings'
   | 'UnableToReplayMessages'
   | 'InitializingProjectConnection'
+  | 'PostgresChangesSubscribeTimeout'
+  | 'RealtimeDisabledForConfiguration'
   | 'UnableToConnectToProject'
   | 'UnknownError';
 
@@ -55,6 +57,10 @@ export const unreadable = (why: string): JoinRefused =>
   new JoinRefused('UnknownError', `The message is ${why}`);
 export const cannotReplay = (text: string): JoinRefused => new JoinRefused('UnableToReplayMessages', text);
 export const notReady = (text: string): JoinRefused => new JoinRefused('InitializingProjectConnection', text);
+export const waitedInVain = (text: string): JoinRefused =>
+  new JoinRefused('PostgresChangesSubscribeTimeout', text);
+export const cannotSubscribe = (text: string): JoinRefused =>
+  new JoinRefused('RealtimeDisabledForConfiguration', text);
 
 /** The database does not answer, or has no room: the client asks again by itself. */
 export const databaseRefusal = (text: string): JoinRefused =>

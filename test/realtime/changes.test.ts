@@ -4,6 +4,7 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { rounds } from '../support/rounds.ts';
+import { RawSocket } from './raw-socket.ts';
 
 const SUBSCRIPTIONS = rounds(10, 100, 'SVC_TEST_SUBSCRIPTIONS');
 
@@ -38,6 +39,18 @@ tables:
       - { name: large, type: text }
   quiet:
     realtime: { events: [insert], deletes: none }
+    rls:
+      - { operations: [select], using: "true" }
+    fields:
+      - { name: id, type: integer, primary_key: true }
+  plain:
+    realtime: true
+    rls: false
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: kind, type: text }
+  silent:
+    realtime: { deletes: none }
     rls:
       - { operations: [select], using: "true" }
     fields:
@@ -184,9 +197,12 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
     await admin.query(`insert into open values (1, 'k', 'NaN', 9007199254740993, '2026-01-02 03:04:05.678901+02',
     '{"a":[1,null]}', '{a,"b c"}', '\\x00ff', true, null), (2, null, 1.50, 1, null, 'null', null, null, false, null)`);
     await expect.poll(() => one.changes.length).toBe(2);
-    expect(one.changes[0]?.new).toMatchObject({
+    expect(one.changes[0]?.new).toEqual({
       id: 1,
       kind: 'k',
+      amount: 'NaN',
+      // The library makes a number of it, which has not as many digits.
+      big: 9_007_199_254_740_992,
       at: '2026-01-02T01:04:05.678901+00:00',
       data: { a: [1, null] },
       tags: ['a', 'b c'],
@@ -195,6 +211,60 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
       large: null,
     });
     expect(one.changes[1]?.new).toMatchObject({ amount: 1.5, data: null, done: false });
+  });
+
+  test('a frame has the table, its columns with their types, and the time of the commit', async () => {
+    const socket = await RawSocket.open(world.url, world.keys.publishable);
+    try {
+      await socket.join('plain', { postgres_changes: [{ event: '*', schema: 'public', table: 'plain' }] });
+      const before = Date.now();
+      await admin.query(`insert into plain values (1, 'a'); update plain set kind = 'b'; delete from plain`);
+      await expect.poll(() => socket.of('postgres_changes').length).toBe(3);
+      const data = socket.of('postgres_changes').map(({ payload }) => payload['data']);
+      const common = {
+        schema: 'public',
+        table: 'plain',
+        commit_timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        columns: [
+          { name: 'id', type: 'int4' },
+          { name: 'kind', type: 'text' },
+        ],
+        errors: null,
+      };
+      expect(data).toEqual([
+        { ...common, type: 'INSERT', record: { id: 1, kind: 'a' } },
+        { ...common, type: 'UPDATE', record: { id: 1, kind: 'b' }, old_record: { id: 1 } },
+        { ...common, type: 'DELETE', old_record: { id: 1 } },
+      ]);
+      const [{ commit_timestamp: at }] = data as [{ commit_timestamp: string }];
+      expect(Date.parse(at)).toBeGreaterThanOrEqual(before - 1);
+      expect(Date.parse(at)).toBeLessThanOrEqual(Date.now() + 1);
+    } finally {
+      socket.close();
+    }
+  });
+
+  test('without row-level security a deletion has the whole old row, where the file asks for that', async () => {
+    await admin.query(`delete from open; insert into open (id, kind) values (50, 'gone')`);
+    const one = await listen(await clientOf(), { table: 'open', event: 'DELETE', filter: 'kind=eq.gone' });
+    expect(one.told).toEqual(['Subscribed to PostgreSQL']);
+    await admin.query('delete from open where id = 50');
+    await expect.poll(() => one.changes.length).toBe(1);
+    expect(one.changes[0]?.old).toMatchObject({ id: 50, kind: 'gone', amount: null });
+  });
+
+  test('with `deletes: none` nobody hears of a deletion', async () => {
+    const one = await listen(await clientOf(), { table: 'silent' });
+    await admin.query('insert into silent values (1); delete from silent; insert into silent values (2)');
+    await expect.poll(() => one.changes.length).toBe(1);
+    await admin.query('delete from silent');
+    await admin.query('insert into silent values (3)');
+    await expect
+      .poll(() => events(one))
+      .toEqual([
+        ['INSERT', 2],
+        ['INSERT', 3],
+      ]);
   });
 
   test('a large value that an update does not touch is there', async () => {
@@ -257,6 +327,76 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
   ])('a binding that cannot deliver says why: %o', async (binding, message) => {
     const one = await listen(await clientOf(ann), binding);
     await expect.poll(() => one.told.join()).toMatch(message);
+  });
+
+  test('a filter that no deletion can pass is named, and the rest is heard', async () => {
+    const one = await listen(await clientOf(), { table: 'plain', filter: 'kind=eq.a' });
+    await expect
+      .poll(() => one.told)
+      .toEqual([
+        'Subscribed to PostgreSQL',
+        'DELETE events carry the primary key only; set `realtime.old: full` to filter them by kind',
+      ]);
+    await admin.query(`insert into plain values (2, 'a'), (3, 'b'); delete from plain`);
+    await admin.query(`insert into plain values (4, 'a')`);
+    await expect
+      .poll(() => events(one))
+      .toEqual([
+        ['INSERT', 2],
+        ['INSERT', 4],
+      ]);
+  });
+
+  test('a whole schema is subscribed to where one of its tables can be heard', async () => {
+    const one = await listen(await clientOf(), { schema: 'public' });
+    await expect.poll(() => one.told).toEqual(['Subscribed to PostgreSQL']);
+  });
+
+  describe('a client that wants to wait', () => {
+    async function waiting(...filters: Filter[]): Promise<{ told: string[]; changes: Change[] }> {
+      const client = await clientOf();
+      const heard: { told: string[]; changes: Change[] } = { told: [], changes: [] };
+      const channel = client.channel(`wait-${topics++}`, {
+        config: { postgres_changes_options: { wait: true, timeout: 3_000 } },
+      });
+      for (const filter of filters) {
+        channel.on(
+          'postgres_changes',
+          { event: '*', schema: 'public', ...filter } as never,
+          (change: Change) => heard.changes.push(change),
+        );
+      }
+      channel.subscribe((status: string, error) => {
+        heard.told.push(error ? `${status} ${error.message}` : status);
+      });
+      await expect.poll(() => heard.told.length).toBeGreaterThan(0);
+      return heard;
+    }
+
+    test('is subscribed once changes are heard', async () => {
+      const { told, changes } = await waiting({ table: 'plain', event: 'INSERT' });
+      await admin.query('delete from plain; insert into plain values (1)');
+      expect(told).toEqual(['SUBSCRIBED']);
+      await expect.poll(() => changes.length).toBe(1);
+    });
+
+    test.each([
+      [
+        [{ table: 'untold' }],
+        /^CHANNEL_ERROR RealtimeDisabledForConfiguration: Unable to subscribe .*`realtime: true`/,
+      ],
+      [
+        [{ table: 'plain' }, { table: 'open', filter: 'none=eq.1' }],
+        /^CHANNEL_ERROR RealtimeDisabledForConfiguration: .*public\.open has no column none/,
+      ],
+      [
+        [{ table: 'open', filter: 'kind~a' }],
+        /^CHANNEL_ERROR RealtimeDisabledForConfiguration: Error parsing/,
+      ],
+    ])('is refused what cannot be heard: %o', async (filters, message) => {
+      const { told } = await waiting(...filters);
+      expect(told[0]).toMatch(message);
+    });
   });
 
   test('the role that no policy is for is told so', async () => {
@@ -379,17 +519,25 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
     await admin.query(`begin; select realtime.send('{"n":0}', 'x', 'room:1'); rollback`);
     await admin.query(`select realtime.send('{"n":1}', 'x', 'room:1')`);
     await admin.query(`select realtime.send_binary('\\x0102', 'raw', 'room:1')`);
-    await admin.query(
-      `select realtime.broadcast_changes('room:1', 'INSERT', 'INSERT', 'open', 'public', o, null) from open o limit 1`,
-    );
-    await expect.poll(() => heard.map(({ event }) => event)).toEqual(['x', 'raw', 'INSERT']);
+    await admin.query(`
+      create function tell_room() returns trigger language plpgsql security definer set search_path = '' as $$
+      begin
+        perform realtime.broadcast_changes('room:1', tg_op, tg_op, tg_table_name, tg_table_schema, new, old);
+        return null;
+      end $$;
+      create trigger tell_room after insert or update or delete on untold for each row execute function tell_room();
+      insert into untold values (7); update untold set id = 8; delete from untold;
+      drop function tell_room() cascade`);
+    await expect
+      .poll(() => heard.map(({ event }) => event))
+      .toEqual(['x', 'raw', 'INSERT', 'UPDATE', 'DELETE']);
     expect(heard[0]).toMatchObject({ payload: { n: 1 }, meta: { id: expect.any(String) } });
-    expect(heard[2]?.payload).toMatchObject({
-      operation: 'INSERT',
-      table: 'open',
-      record: { id: expect.any(Number) },
-      old_record: null,
-    });
+    const row = { table: 'untold', schema: 'public' };
+    expect(heard.slice(2).map(({ payload }) => payload)).toMatchObject([
+      { ...row, operation: 'INSERT', record: { id: 7 }, old_record: null },
+      { ...row, operation: 'UPDATE', record: { id: 8 }, old_record: { id: 7 } },
+      { ...row, operation: 'DELETE', record: null, old_record: { id: 8 } },
+    ]);
   });
 
   test('a stream that is lost is told of once it is back, and the client is complete again', async () => {

@@ -83,6 +83,14 @@ test('without a free sender it waits and says so, and is live once one is free',
     .poll(() => JSON.stringify(lines()))
     .toMatch(/all WAL senders .* in use. Raise max_wal_senders/);
   expect(await ready(backend)).toEqual([200, 'connecting']);
+  const socket = await RawSocket.open(backend.url, keys.publishable);
+  const wait = { ...ASKED, postgres_changes_options: { wait: true, timeout: 300 } };
+  const answer = await socket.reply(socket.push('realtime:wait', 'phx_join', { config: wait }));
+  expect(answer).toMatchObject({
+    status: 'error',
+    response: { reason: 'PostgresChangesSubscribeTimeout: Changes of tables cannot be read yet' },
+  });
+  socket.close();
   const first = backends.shift();
   if (first) await stop(first);
   await expect.poll(async () => await ready(backend)).toEqual([200, 'live']);

@@ -19,6 +19,8 @@ export type ChangesRequest = {
   readonly channel: string;
   readonly bindings: readonly ChangeBinding[];
   readonly caller: Caller;
+  /** Instead of `tell`, whatever keeps a binding from hearing anything is a refusal, after so many milliseconds at the latest. */
+  readonly waitMs: number | undefined;
   /** Payload of one `postgres_changes` message, JSON text; in the order of commits. */
   readonly deliver: (payload: string) => void;
   /** Text of a `system` message. */
@@ -46,7 +48,7 @@ export type StoredMessage = {
 export type Changes = {
   /**
    * Resolves when changes are coming, or when they never will, which `tell` then says. Throws `JoinRefused` when the
-   * database cannot be read yet.
+   * database cannot be read yet, and with `waitMs` when they never will.
    */
   subscribe(request: ChangesRequest): Promise<ChangesSubscription>;
   /** `triggers`: live without the write-ahead log. `degraded`: the server does not let changes be read. `off`: the file does not want it. */

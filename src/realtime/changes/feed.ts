@@ -4,16 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
-import { toWire, type DatabaseRole } from '../../postgres/pool/caller-pool.ts';
-import { join, sql } from '../../postgres/sql.ts';
+import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
 import { RowVisibility } from '../access/row-visibility.ts';
-import { notReady, SYSTEM } from '../problem.ts';
+import { cannotSubscribe, notReady, SYSTEM, waitedInVain } from '../problem.ts';
 import { AskedConditions, type Judged } from './asked-conditions.ts';
 import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
-import { toSql } from './condition-test.ts';
 import { FilterError } from './filter.ts';
-import { PublishedTables, tableIdent, type EventKind, type PublishedTable } from './published-tables.ts';
+import { findingsOf } from './findings.ts';
+import { PublishedTables, type EventKind, type PublishedTable } from './published-tables.ts';
 import { dataText, type RenderedRow } from './render.ts';
 import { readJson, readMissing, textsOf, type AskedCondition, type RowTexts } from './row-values.ts';
 import { Subscription, type Binding } from './subscription.ts';
@@ -112,33 +110,39 @@ export class FeedOfChanges implements Changes {
   }
 
   async subscribe(request: ChangesRequest): Promise<ChangesSubscription> {
+    const nothing = (why: string): ChangesSubscription => {
+      if (request.waitMs !== undefined) throw cannotSubscribe(why);
+      request.tell('error', why);
+      return NOTHING;
+    };
     let subscription: Subscription;
     try {
       subscription = new Subscription(request);
     } catch (error) {
       if (!(error instanceof FilterError)) throw error;
-      request.tell('error', `Error parsing \`filter\` params: ${error.message}`);
-      return NOTHING;
+      return nothing(`Error parsing \`filter\` params: ${error.message}`);
     }
-    if (!this.#isOn) {
-      request.tell('error', cannot('realtime.source is `none` in svc.yaml'));
-      return NOTHING;
-    }
-    await this.#untilLive();
+    if (!this.#isOn) return nothing(cannot('realtime.source is `none` in svc.yaml'));
+    await this.#untilLive(request.waitMs);
     if (this.#source.state === 'impossible') {
-      request.tell('error', cannot('this server does not let changes be read; its log says why'));
-      return NOTHING;
+      return nothing(cannot('this server does not let changes be read; its log says why'));
     }
     await this.#tables.refresh();
     subscription.after = await this.#source.position();
     // Heard from here on, while it is looked at whether that makes sense.
     this.#subscriptions.add(subscription);
-    const faults = await this.#faultsOf(subscription).catch((error: unknown) => {
+    try {
+      const { faults, hints } = await findingsOf(subscription, this.#tables, this.#context);
+      if (request.waitMs !== undefined && faults.length > 0) {
+        throw cannotSubscribe(faults.map(cannot).join(' '));
+      }
+      if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
+      for (const hint of hints) request.tell('ok', hint);
+      for (const fault of faults) request.tell('error', cannot(fault));
+    } catch (error) {
       this.#subscriptions.delete(subscription);
       throw error;
-    });
-    if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
-    for (const fault of faults) request.tell('error', cannot(fault));
+    }
     return {
       changeCaller: (caller: Caller) => Promise.resolve(subscription.actFor(caller)),
       close: () => {
@@ -148,79 +152,15 @@ export class FeedOfChanges implements Changes {
     };
   }
 
-  async #untilLive(): Promise<void> {
-    const deadline = performance.now() + JOIN_WAITS_MS;
+  /** `waitMs`: how long the client wants to wait; undefined: it did not say. */
+  async #untilLive(waitMs: number | undefined): Promise<void> {
+    const deadline = performance.now() + (waitMs ?? JOIN_WAITS_MS);
     while (this.#source.state === 'connecting') {
-      if (performance.now() > deadline) throw notReady('Changes of tables cannot be read yet');
+      if (performance.now() > deadline) {
+        const why = 'Changes of tables cannot be read yet';
+        throw waitMs === undefined ? notReady(why) : waitedInVain(why);
+      }
       await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
-
-  /** Why bindings will hear nothing, one text for each that does not. */
-  async #faultsOf(subscription: Subscription): Promise<string[]> {
-    const faults: string[] = [];
-    // One after the other: a single join must not take all connections.
-    for (const binding of subscription.bindings) {
-      const fault = await this.#faultOf(binding, subscription.caller);
-      if (fault !== undefined) faults.push(fault);
-    }
-    return faults;
-  }
-
-  async #faultOf(binding: Binding, caller: Caller): Promise<string | undefined> {
-    const { asked } = binding;
-    const tables = [...this.#tables.all].filter((table) => binding.isFor(table));
-    const name =
-      asked.table === undefined ? `schema ${binding.schema}` : `table ${binding.schema}.${asked.table}`;
-    if (tables.length === 0) {
-      return asked.table === undefined
-        ? `no table of the ${name} tells of its changes. Set \`realtime: true\` on one in svc.yaml`
-        : `the ${name} does not tell of its changes. Set \`realtime: true\` on it in svc.yaml`;
-    }
-    for (const table of tables) {
-      const selectable = table.selectable[caller.role];
-      const unknown = binding.conditions.find(
-        ({ column }) => !table.columns.some((one) => one.name === column),
-      );
-      if (unknown) return `the ${name} has no column ${unknown.column}`;
-      const hidden = binding.conditions.find(({ column }) => !selectable.has(column));
-      if (hidden) return `the role ${caller.role} may not select the column ${hidden.column} of the ${name}`;
-      const missing = [...(binding.columns ?? [])].find((one) => !selectable.has(one));
-      if (missing !== undefined) return `the ${name} has no column ${missing} that ${caller.role} may select`;
-      if (selectable.size === 0) return `the role ${caller.role} may not select from the ${name}`;
-      if (table.hasRowSecurity && !table.seenBy.has(caller.role)) {
-        return `row-level security is on, and no select policy of the ${name} is for the role ${caller.role}: nothing would be delivered`;
-      }
-      const fault = await this.#faultOfValues(binding, table, caller);
-      if (fault !== undefined) {
-        binding.isBroken = true;
-        return fault;
-      }
-      const beyondKey = binding.conditions.find(({ column }) => !table.key.includes(column));
-      if (binding.event === 'delete' && beyondKey && !table.hasWholeOld) {
-        return `DELETE events carry the primary key only; set \`realtime.old: full\` to filter them by ${beyondKey.column}`;
-      }
-    }
-    return undefined;
-  }
-
-  /** PostgreSQL reads the values of the filter, and knows which operators a type has. */
-  async #faultOfValues(binding: Binding, table: PublishedTable, caller: Caller): Promise<string | undefined> {
-    if (binding.conditions.length === 0) return undefined;
-    const types = new Map(table.columns.map(({ name, sqlType }) => [name, sqlType]));
-    const holds = binding.conditions.map((condition) =>
-      toSql(condition, 't', types.get(condition.column) ?? 'text'),
-    );
-    try {
-      await this.#context.callers.run(
-        caller,
-        [toWire(sql`select from ${tableIdent(table)} t where ${join(holds, ' and ')} limit 0`)],
-        { readOnly: true },
-      );
-      return undefined;
-    } catch (error) {
-      if (!isDatabaseError(error)) throw error;
-      return error.message;
     }
   }
 

@@ -193,7 +193,7 @@ export class Channel implements Member {
   }
 
   async #enter(ref: string | null): Promise<void> {
-    const { changes, broadcast, presence } = this.#request;
+    const { changes, broadcast, presence, waitForChangesMs } = this.#request;
     const caller = this.#caller;
     const bindings = changes.map((binding) => ({ ...binding, id: this.#host.nextBindingId() }));
     if (bindings.length > 0) {
@@ -201,6 +201,7 @@ export class Channel implements Member {
         channel: this.name.topic,
         bindings,
         caller,
+        waitMs: waitForChangesMs,
         deliver: (payload) =>
           this.#whenAnswered(() => {
             this.#services.tally.deliveries.add('change');

@@ -29,6 +29,8 @@ export type JoinRequest = {
     readonly enabled: boolean;
   };
   readonly changes: readonly RequestedBinding[];
+  /** How long to wait until they come, in milliseconds; the join is refused if they do not. Undefined: nobody asked for that. */
+  readonly waitForChangesMs: number | undefined;
   readonly private: boolean;
   readonly token: string | undefined;
 };
@@ -43,6 +45,8 @@ export type Replay = {
 };
 
 export const MOST_REPLAYED = 25;
+/** As the library documents them. */
+const WAIT_MS = { usual: 15_000, most: 20_000 };
 
 export function readJoin(payload: Readonly<Record<string, unknown>>): JoinRequest {
   const config = objectAt(payload, 'config');
@@ -57,6 +61,7 @@ export function readJoin(payload: Readonly<Record<string, unknown>>): JoinReques
     },
     presence: { key: text(presence['key']) ?? '', enabled: flag(presence['enabled']) },
     changes: readBindings(config['postgres_changes']),
+    waitForChangesMs: readWait(objectAt(config, 'postgres_changes_options')),
     private: flag(config['private']),
     token: text(payload['access_token']) ?? text(payload['user_token']),
   };
@@ -72,6 +77,11 @@ function readBindings(value: unknown): RequestedBinding[] {
     filter: text(echo['filter']),
     select: readNames(echo['select']),
   }));
+}
+
+function readWait(options: Readonly<Record<string, unknown>>): number | undefined {
+  if (!flag(options['wait'])) return undefined;
+  return Math.min(integer(options['timeout']) ?? WAIT_MS.usual, WAIT_MS.most);
 }
 
 function readNames(value: unknown): readonly string[] | undefined {

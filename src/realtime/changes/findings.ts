@@ -1,0 +1,118 @@
+// What a client should know of its bindings before it waits for changes that never come.
+import type { FeatureContext } from '../../http/feature.ts';
+import type { Caller } from '../../identity/caller.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { toWire } from '../../postgres/pool/caller-pool.ts';
+import { join, sql } from '../../postgres/sql.ts';
+import { toSql } from './condition-test.ts';
+import { tableIdent, type PublishedTable, type PublishedTables } from './published-tables.ts';
+import type { Binding, Subscription } from './subscription.ts';
+
+export type Findings = {
+  /** Why bindings will hear nothing, one text for each that does not. */
+  readonly faults: readonly string[];
+  /** What others will not hear. */
+  readonly hints: readonly string[];
+};
+
+/** Of a value that a filter cannot have, the binding is marked as broken. */
+export async function findingsOf(
+  { bindings, caller }: Subscription,
+  tables: PublishedTables,
+  context: FeatureContext,
+): Promise<Findings> {
+  const faults: string[] = [];
+  const hints = new Set<string>();
+  // One after the other: a single join must not take all connections.
+  for (const binding of bindings) {
+    const its = [...tables.all].filter((table) => binding.isFor(table));
+    const fault = await faultOf(binding, its, caller, context);
+    const hint = unheardDeletes(binding, its);
+    if (fault !== undefined) faults.push(fault);
+    else if (hint !== undefined && binding.event === 'delete') faults.push(hint);
+    else if (hint !== undefined) hints.add(hint);
+  }
+  return { faults, hints: [...hints] };
+}
+
+/** Of all tables of a schema one that can be heard is enough. */
+async function faultOf(
+  binding: Binding,
+  tables: readonly PublishedTable[],
+  caller: Caller,
+  context: FeatureContext,
+): Promise<string | undefined> {
+  const { asked, schema } = binding;
+  if (tables.length === 0) {
+    return asked.table === undefined
+      ? `no table of the schema ${schema} tells of its changes. Set \`realtime: true\` on one in svc.yaml`
+      : `the table ${schema}.${asked.table} does not tell of its changes. Set \`realtime: true\` on it in svc.yaml`;
+  }
+  let first: string | undefined;
+  let isHeard = false;
+  for (const table of tables) {
+    const fault = faultOfRights(binding, table, caller);
+    first ??= fault;
+    if (fault !== undefined) continue;
+    const ofValues = await faultOfValues(binding, table, caller, context);
+    if (ofValues !== undefined) {
+      binding.isBroken = true;
+      return ofValues;
+    }
+    isHeard = true;
+  }
+  return isHeard ? undefined : first;
+}
+
+function faultOfRights(binding: Binding, table: PublishedTable, { role }: Caller): string | undefined {
+  const name = `table ${table.schema}.${table.name}`;
+  const selectable = table.selectable[role];
+  const unknown = binding.conditions.find(({ column }) => !table.columns.some((one) => one.name === column));
+  if (unknown) return `the ${name} has no column ${unknown.column}`;
+  const hidden = binding.conditions.find(({ column }) => !selectable.has(column));
+  if (hidden) return `the role ${role} may not select the column ${hidden.column} of the ${name}`;
+  const missing = [...(binding.columns ?? [])].find((one) => !selectable.has(one));
+  if (missing !== undefined) return `the ${name} has no column ${missing} that ${role} may select`;
+  if (selectable.size === 0) return `the role ${role} may not select from the ${name}`;
+  if (table.hasRowSecurity && !table.seenBy.has(role)) {
+    return `row-level security is on, and no select policy of the ${name} is for the role ${role}: nothing would be delivered`;
+  }
+  return undefined;
+}
+
+/** PostgreSQL reads the values of the filter, and knows which operators a type has. */
+async function faultOfValues(
+  binding: Binding,
+  table: PublishedTable,
+  caller: Caller,
+  { callers }: FeatureContext,
+): Promise<string | undefined> {
+  if (binding.conditions.length === 0) return undefined;
+  const types = new Map(table.columns.map(({ name, sqlType }) => [name, sqlType]));
+  const holds = binding.conditions.map((condition) =>
+    toSql(condition, 't', types.get(condition.column) ?? 'text'),
+  );
+  try {
+    await callers.run(
+      caller,
+      [toWire(sql`select from ${tableIdent(table)} t where ${join(holds, ' and ')} limit 0`)],
+      { readOnly: true },
+    );
+    return undefined;
+  } catch (error) {
+    if (!isDatabaseError(error)) throw error;
+    return error.message;
+  }
+}
+
+/** Why a filter that finds a row does not find its end. */
+function unheardDeletes(binding: Binding, tables: readonly PublishedTable[]): string | undefined {
+  if (!binding.wants('delete')) return undefined;
+  for (const table of tables) {
+    if (!table.events.has('delete') || table.hasWholeOld) continue;
+    const beyondKey = binding.conditions.find(({ column }) => !table.key.includes(column));
+    if (!beyondKey) continue;
+    return `DELETE events carry the primary key only; set \`realtime.old: full\` to filter them by ${beyondKey.column}`;
+  }
+  return undefined;
+}
