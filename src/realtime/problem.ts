@@ -72,6 +72,8 @@ const mayNotReadText = (topic: string): string =>
 /** Texts of `system` messages. */
 export const SYSTEM = {
   subscribed: 'Subscribed to PostgreSQL',
+  cannot: (why: string): string =>
+    `Unable to subscribe to changes with given parameters. ${why[0]?.toUpperCase()}${why.slice(1)}`,
   replicationReady: 'Replication connection established',
   replicationLate: 'Replication connection was not established in time',
   tooManyMessages: 'Too many messages per second',

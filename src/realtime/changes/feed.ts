@@ -1,20 +1,17 @@
-// From the source of changes to the channels of this instance: batch → what somebody wants → values → who may see it →
-// payloads. One batch after the other and each in the order of the log, so that clients see commits in their order.
+// From the source of changes to the channels of this instance: what somebody wants → batch → recipients → sent. One batch
+// after the other and each in the order of the log, so that clients see commits in their order. What cannot be kept up with
+// is given up, and told.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
-import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
-import { RowVisibility } from '../access/row-visibility.ts';
 import { cannotSubscribe, notReady, SYSTEM, waitedInVain } from '../problem.ts';
-import { AskedConditions, type Judged } from './asked-conditions.ts';
 import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
 import { FilterError } from './filter.ts';
 import { findingsOf } from './findings.ts';
-import { PublishedTables, type EventKind, type PublishedTable } from './published-tables.ts';
-import { dataText, type RenderedRow } from './render.ts';
-import { readJson, readMissing, textsOf, type AskedCondition, type RowTexts } from './row-values.ts';
-import { Subscription, type Binding } from './subscription.ts';
+import { PublishedTables, type PublishedTable } from './published-tables.ts';
+import { Recipients, type Item } from './recipients.ts';
+import { Subscription } from './subscription.ts';
 import type { GapReason, Tally } from '../tally.ts';
 import { untilVisible } from './transaction-visibility.ts';
 import type { ChangeSource, SourceChange } from './change-source.ts';
@@ -38,16 +35,12 @@ const LOOK_EVERY_MS = 1_000;
 const TOLD_OVER_MS = 2_000;
 const TOLD_PER_SECOND = 500;
 
-/** A change, and what is to be sent when its turn has come. */
-type Item = SourceChange & { readonly kind: EventKind; readonly sends: Array<() => void> };
-
 export class FeedOfChanges implements Changes {
   readonly #context: FeatureContext;
   readonly #tally: Tally;
   readonly #source: ChangeSource;
   readonly #tables: PublishedTables;
-  readonly #visibility: RowVisibility;
-  readonly #conditions: AskedConditions;
+  readonly #recipients: Recipients;
   readonly #subscriptions = new Set<Subscription>();
   #waiting: SourceChange[] = [];
   #waitingBytes = 0;
@@ -66,8 +59,7 @@ export class FeedOfChanges implements Changes {
     this.#context = context;
     this.#tally = tally;
     this.#tables = new PublishedTables(context);
-    this.#visibility = new RowVisibility(context, tally);
-    this.#conditions = new AskedConditions(context);
+    this.#recipients = new Recipients(context, tally, (subscription) => this.#lose(subscription));
     this.#source = new ChosenSource({
       context,
       which: () => context.snapshot().config.realtime.source,
@@ -122,10 +114,10 @@ export class FeedOfChanges implements Changes {
       if (!(error instanceof FilterError)) throw error;
       return nothing(`Error parsing \`filter\` params: ${error.message}`);
     }
-    if (!this.#isOn) return nothing(cannot('realtime.source is `none` in svc.yaml'));
+    if (!this.#isOn) return nothing(SYSTEM.cannot('realtime.source is `none` in svc.yaml'));
     await this.#untilLive(request.waitMs);
     if (this.#source.state === 'impossible') {
-      return nothing(cannot('this server does not let changes be read; its log says why'));
+      return nothing(SYSTEM.cannot('this server does not let changes be read; its log says why'));
     }
     await this.#tables.refresh();
     subscription.after = await this.#source.position();
@@ -134,11 +126,11 @@ export class FeedOfChanges implements Changes {
     try {
       const { faults, hints } = await findingsOf(subscription, this.#tables, this.#context);
       if (request.waitMs !== undefined && faults.length > 0) {
-        throw cannotSubscribe(faults.map(cannot).join(' '));
+        throw cannotSubscribe(faults.map(SYSTEM.cannot).join(' '));
       }
       if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
       for (const hint of hints) request.tell('ok', hint);
-      for (const fault of faults) request.tell('error', cannot(fault));
+      for (const fault of faults) request.tell('error', SYSTEM.cannot(fault));
     } catch (error) {
       this.#subscriptions.delete(subscription);
       throw error;
@@ -256,170 +248,17 @@ export class FeedOfChanges implements Changes {
       if (others) others.push(item);
       else byTable.set(table, [item]);
     }
-    await Promise.all([...byTable].map(async ([table, some]) => await this.#prepare(table, some)));
+    await Promise.all(
+      [...byTable].map(
+        async ([table, some]) => await this.#recipients.prepare(table, some, this.#subscriptions),
+      ),
+    );
     const now = Date.now();
     for (const { sends, transaction } of items) {
       if (sends.length === 0) continue;
       this.#tally.observe('change', now - transaction.committedAt);
       for (const send of sends) send();
     }
-  }
-
-  /** Finds out for changes of one table who gets what. */
-  async #prepare(table: PublishedTable, items: readonly Item[]): Promise<void> {
-    const { owner } = this.#context;
-    const subscribers = [...this.#subscriptions]
-      .map((subscription) => ({
-        subscription,
-        bindings: subscription.bindings.filter(
-          (binding) =>
-            !binding.isBroken && binding.isFor(table) && binding.mayAsk(table, subscription.caller.role),
-        ),
-      }))
-      .filter(({ bindings }) => bindings.length > 0);
-    if (subscribers.length === 0) return;
-    this.#tally.changes.add(`${table.schema}.${table.name}`, items.length);
-    const texts = await this.#textsOf(table, items);
-    const judged = await this.#judge(table, texts, subscribers);
-    const { change: largest } = this.#context.snapshot().config.realtime.limits;
-    // By change and subscriber, the bindings that match.
-    const matches = items.map(({ kind, transaction }, n) => {
-      const row = (kind === 'delete' ? texts[n]?.old : texts[n]?.new) ?? NO_ROW;
-      return subscribers.flatMap(({ subscription, bindings }) => {
-        if (transaction.lsn < subscription.after || subscription.isClosed) return [];
-        const counts = countingColumns(table, kind, subscription.caller);
-        const matching = bindings.filter(
-          (binding) =>
-            !binding.isBroken &&
-            binding.wants(kind) &&
-            binding.holdsLocally(table, row, counts) &&
-            binding
-              .conditionsToAsk(table)
-              .every((one) => !counts(one.condition.column) || judged.holds(one, n)),
-        );
-        return matching.length > 0 ? [{ subscription, bindings: matching }] : [];
-      });
-    });
-    const visible = await this.#visibleTo(table, items, texts, matches);
-    const receivers = matches.map((found, n) => found.filter(({ subscription }) => visible(subscription, n)));
-    // Most rows of a table with policies are nobody's business here: their values are not asked for.
-    const sent = items.flatMap((item, n) => {
-      const text = texts[n];
-      const found = receivers[n] ?? [];
-      return text && found.length > 0 ? [{ item, text, found }] : [];
-    });
-    if (sent.length === 0) return;
-    const json = await readJson(
-      owner,
-      table,
-      sent.map(({ text }) => text),
-    );
-    sent.forEach(({ item: { kind, transaction, change, sends }, found }, n) => {
-      const row: RenderedRow = {
-        kind,
-        table,
-        committedAt: transaction.committedAt,
-        new: json[n]?.new,
-        old: json[n]?.old,
-        isTooLarge: change.bytes > largest,
-      };
-      const rendered = new Map<string, string>();
-      for (const { subscription, bindings } of found) {
-        for (const [columns, ids] of idsByColumns(bindings)) {
-          const { role } = subscription.caller;
-          const key = `${role} ${columns ? [...columns].join() : '*'}`;
-          const data = rendered.get(key) ?? dataText(row, role, columns);
-          rendered.set(key, data);
-          const payload = `{"ids":${JSON.stringify(ids)},"data":${data}}`;
-          sends.push(() => {
-            if (!subscription.isClosed) subscription.request.deliver(payload);
-          });
-        }
-      }
-    });
-  }
-
-  async #judge(
-    table: PublishedTable,
-    texts: readonly RowTexts[],
-    subscribers: readonly Subscriber[],
-  ): Promise<Judged> {
-    const asked = new Map<DatabaseRole, Set<AskedCondition>>();
-    for (const { subscription, bindings } of subscribers) {
-      const { role } = subscription.caller;
-      for (const condition of bindings.flatMap((binding) => binding.conditionsToAsk(table))) {
-        const some = asked.get(role);
-        if (some) some.add(condition);
-        else asked.set(role, new Set([condition]));
-      }
-    }
-    const judged = await this.#conditions.judge(table, texts, asked);
-    if (judged.broken.size + judged.unknown.size === 0) return judged;
-    for (const { subscription, bindings } of subscribers) {
-      for (const binding of bindings) {
-        const conditions = binding.conditionsToAsk(table);
-        const why = conditions.map((one) => judged.broken.get(one)).find((text) => text !== undefined);
-        if (why !== undefined) {
-          binding.isBroken = true;
-          subscription.request.tell('error', cannot(why));
-        } else if (conditions.some((one) => judged.unknown.has(one))) this.#lose(subscription);
-      }
-    }
-    return judged;
-  }
-
-  async #textsOf(table: PublishedTable, items: readonly Item[]): Promise<RowTexts[]> {
-    const texts = items.map(({ relation, change }) => textsOf(relation, change, table));
-    const incomplete = texts.flatMap(({ new: row, missing }, at) =>
-      row && missing.length > 0 && table.key.length > 0 ? [{ at, new: row, missing }] : [],
-    );
-    const whole = incomplete.length > 0 ? await readMissing(this.#context.owner, table, incomplete) : [];
-    const found = new Map(incomplete.map(({ at }, n) => [at, whole[n]]));
-    return texts.map((text, at) => {
-      const row = found.get(at) ?? text.new;
-      const kind = items[at]?.kind;
-      // The log leaves out the old row where the key stays the same.
-      const old = text.old ?? (kind === 'update' && row ? onlyKey(table, row) : undefined);
-      return { new: row, old };
-    });
-  }
-
-  async #visibleTo(
-    table: PublishedTable,
-    items: readonly Item[],
-    texts: readonly RowTexts[],
-    matches: ReadonlyArray<ReadonlyArray<{ readonly subscription: Subscription }>>,
-  ): Promise<(subscription: Subscription, n: number) => boolean> {
-    const groups = new Map<string, { caller: Caller; numbers: Set<number> }>();
-    matches.forEach((found, n) => {
-      if (items[n]?.kind === 'delete') return;
-      for (const { subscription } of found) {
-        if (!this.#isAsked(table, subscription.caller)) continue;
-        const group = groups.get(subscription.group) ?? { caller: subscription.caller, numbers: new Set() };
-        groups.set(subscription.group, group);
-        group.numbers.add(n);
-      }
-    });
-    const seen = new Map<string, ReadonlySet<number>>();
-    await Promise.all(
-      [...groups].map(async ([key, { caller, numbers }]) => {
-        const asked = [...numbers];
-        const rows = asked.map((n) => texts[n]?.new ?? NO_ROW);
-        const found = await this.#visibility.ask(caller, table, rows);
-        seen.set(key, new Set(asked.filter((_, at) => found.has(at))));
-      }),
-    );
-    return ({ caller, group }, n) => {
-      if (table.selectable[caller.role].size === 0) return false;
-      if (items[n]?.kind === 'delete' || !this.#isAsked(table, caller)) return true;
-      return seen.get(group)?.has(n) === true;
-    };
-  }
-
-  /** Without its key no row can be looked for: the client is told so instead. */
-  #isAsked(table: PublishedTable, { role }: Caller): boolean {
-    const mayFind = table.key.length > 0 && table.key.every((name) => table.selectable[role].has(name));
-    return table.hasRowSecurity && role !== 'service_role' && mayFind;
   }
 
   #look(): void {
@@ -471,51 +310,7 @@ export class FeedOfChanges implements Changes {
   }
 }
 
-type Subscriber = { readonly subscription: Subscription; readonly bindings: readonly Binding[] };
-
-/**
- * Which conditions count. Nobody can be asked who could see a row that is gone, so a filter must not tell of it what its
- * key does not.
- */
-function countingColumns(
-  table: PublishedTable,
-  kind: EventKind,
-  { role }: Caller,
-): (column: string) => boolean {
-  if (kind !== 'delete' || !table.hasRowSecurity || !table.hasWholeOld || role === 'service_role') {
-    return () => true;
-  }
-  return (column) => table.key.includes(column);
-}
-
 const NOTHING: ChangesSubscription = { changeCaller: () => Promise.resolve(), close() {} };
-const NO_ROW: ReadonlyMap<string, string | null> = new Map();
-
-function cannot(why: string): string {
-  return `Unable to subscribe to changes with given parameters. ${why[0]?.toUpperCase()}${why.slice(1)}`;
-}
-
-function onlyKey(
-  { key }: PublishedTable,
-  row: ReadonlyMap<string, string | null>,
-): ReadonlyMap<string, string | null> {
-  return new Map(key.map((name) => [name, row.get(name) ?? null]));
-}
-
-/** Bindings that want the same columns share a message. */
-function idsByColumns(
-  bindings: readonly Binding[],
-): ReadonlyArray<readonly [columns: ReadonlySet<string> | undefined, ids: number[]]> {
-  const found = new Map<string, [ReadonlySet<string> | undefined, number[]]>();
-  for (const { columns, asked } of bindings) {
-    const key = columns ? JSON.stringify([...columns]) : '*';
-    const entry = found.get(key);
-    if (entry) entry[1].push(asked.id);
-    else found.set(key, [columns, [asked.id]]);
-  }
-  return [...found.values()];
-}
-
 function storedMessage({ relation, change }: SourceChange): StoredMessage | undefined {
   const value = (name: string): string | undefined => {
     const at = relation.columns.findIndex((column) => column.name === name);
