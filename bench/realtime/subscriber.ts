@@ -10,8 +10,8 @@ export class Subscriber {
   readonly #beat: NodeJS.Timeout;
   /** `id` of each new row, in the order in which they came. */
   readonly ids: number[] = [];
-  /** By `performance.now()`. */
-  heardAt = 0;
+  /** When each of them came, by `performance.now()`. */
+  readonly times: number[] = [];
 
   private constructor(ws: WebSocket) {
     this.#ws = ws;
@@ -20,8 +20,17 @@ export class Subscriber {
       const id = /"record":\{"id":(\d+)/.exec(data.toString())?.[1];
       if (id === undefined) return;
       this.ids.push(Number(id));
-      this.heardAt = performance.now();
+      this.times.push(performance.now());
     });
+  }
+
+  get heardAt(): number {
+    return this.times.at(-1) ?? 0;
+  }
+
+  forget(): void {
+    this.ids.length = 0;
+    this.times.length = 0;
   }
 
   /** `token`: of a user; without one as anybody. */

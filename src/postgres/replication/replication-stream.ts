@@ -104,7 +104,7 @@ export class ReplicationStream {
     if (!this.#isPaused) return;
     this.#isPaused = false;
     this.#heardAt = performance.now();
-    if (!this.#isGathering) this.#stream.resume();
+    if (!this.#isGathering) this.#readOn();
   }
 
   /** Reads on after a moment, unless paused meanwhile. */
@@ -114,8 +114,16 @@ export class ReplicationStream {
     this.#stream.pause();
     setTimeout(() => {
       this.#isGathering = false;
-      if (!this.#isPaused) this.#stream.resume();
+      if (!this.#isPaused) this.#readOn();
     }, GATHER.pauseMs);
+  }
+
+  #readOn(): void {
+    // All that has come meanwhile, as one chunk: a stream that flows again hands out one of many small ones, after which
+    // it would be paused for the next.
+    this.#stream.read();
+    // Whoever read it may have had enough.
+    if (!this.#isPaused && !this.#isGathering) this.#stream.resume();
   }
 
   get isPaused(): boolean {
