@@ -1,4 +1,6 @@
 // Opening a connection: what every connection of the product has in common.
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type pg from 'pg';
 import { describeTarget, type DatabaseAddress } from './address/database-address.ts';
 import { writeOptions } from './address/session-options.ts';
@@ -15,7 +17,7 @@ import {
   type SessionParameters,
 } from './link/session-parameters.ts';
 import { internalsOf } from './pg-internals.ts';
-import { plainStream, reusingSocket } from './wire/byte-stream.ts';
+import { plainStream, reusingSocket, type ByteStream } from './wire/byte-stream.ts';
 import { Wire } from './wire/wire.ts';
 
 export type ConnectionSettings = Deadlines & {
@@ -56,12 +58,29 @@ export async function openSession(settings: ConnectionSettings, options: OpenOpt
   });
 }
 
-/** A session for the stream of changes, which no pooler understands. */
+/** A session for the stream of changes, which no pooler understands. `take` ends what `pg` reads of it. */
 export async function openReplicationSession(
   settings: ConnectionSettings,
   { signal }: Pick<OpenOptions, 'signal'>,
-): Promise<Chosen> {
-  return await choose(settings, { signal, replication: true });
+): Promise<{ readonly client: pg.Client; readonly take: () => ByteStream }> {
+  const { socket, take } = takenSocket();
+  const { client, stream } = await choose(settings, { signal, replication: true, socket });
+  return { client, take: () => take(stream) };
+}
+
+/** A socket that `pg` opens and authenticates, and whose bytes are read by somebody else from then on. */
+function takenSocket(): {
+  readonly socket: () => Socket;
+  readonly take: (stream: Duplex) => ByteStream;
+} {
+  let unencrypted: ReturnType<typeof reusingSocket> | undefined;
+  return {
+    socket: () => (unencrypted = reusingSocket()).socket,
+    take: (stream) => {
+      stream.removeAllListeners('data');
+      return unencrypted?.socket === stream ? unencrypted : plainStream(stream);
+    },
+  };
 }
 
 /** The server ends a stream whose reader is frozen within that time, and its slot with it. */
@@ -113,12 +132,10 @@ export async function openWire(
   settings: ConnectionSettings,
   onNotice?: (message: string) => void,
 ): Promise<OpenWire> {
-  let unencrypted: ReturnType<typeof reusingSocket> | undefined;
-  const session = await openSession(settings, { socket: () => (unencrypted = reusingSocket()).socket });
+  const { socket, take } = takenSocket();
+  const session = await openSession(settings, { socket });
   const { client, stream, place, isStandIn, state } = session;
-  stream.removeAllListeners('data');
-  const bytes = unencrypted?.socket === stream ? unencrypted : plainStream(stream);
-  const wire = new Wire(bytes, onNotice, state);
+  const wire = new Wire(take(stream), onNotice, state);
   // Said to `pg` before the wire could hear it: a write that was sent now would end without a word.
   const lost = session.lost();
   if (lost) wire.destroy(lost);

@@ -73,7 +73,7 @@ export class RawSocket {
       const ref = this.push(`realtime:${name}`, 'phx_join', { config, access_token: token });
       const answer = await this.reply(ref);
       if (String(answer.response['reason']).startsWith('InitializingProjectConnection')) continue;
-      expect(answer).toMatchObject({ status: 'ok' });
+      expect(answer, JSON.stringify(answer.response)).toMatchObject({ status: 'ok' });
       return ref;
     }
   }

@@ -1,6 +1,7 @@
 import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Message } from './pgoutput.ts';
+import { plainStream } from '../wire/byte-stream.ts';
 import { ReplicationStream } from './replication-stream.ts';
 
 let server: Duplex;
@@ -13,7 +14,7 @@ beforeEach(() => {
   heard.length = 0;
   enoughAt = undefined;
   server = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
-  stream = new ReplicationStream(server, 'slot', 'publication', {
+  stream = new ReplicationStream(plainStream(server), 'slot', 'publication', {
     onMessage: (message: Message) => {
       if (message.kind !== 'commit') return;
       heard.push(message.lsn);

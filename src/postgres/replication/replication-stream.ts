@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { cutOff, GOODBYE_MS, openReplicationSession, type ConnectionSettings } from '../connection.ts';
 import { PgServerError } from './server-error.ts';
+import type { ByteStream } from '../wire/byte-stream.ts';
 import { FrameReader } from '../wire/frames.ts';
 import { readMessage, type Message } from './pgoutput.ts';
 
@@ -34,7 +35,7 @@ export async function openReplication(
   { settings, publication, signal }: ReplicationOptions,
   handlers: ReplicationHandlers,
 ): Promise<ReplicationStream> {
-  const { client, stream } = await openReplicationSession(settings, { signal });
+  const { client, take } = await openReplicationSession(settings, { signal });
   try {
     const slot = `svc_rt_${randomBytes(8).toString('hex')}`;
     // Waits for every transaction that is writing now. The command words must be in capitals.
@@ -45,8 +46,7 @@ export async function openReplication(
       .finally(() => signal?.removeEventListener('abort', cancel));
     signal?.throwIfAborted();
     // From here on the bytes are ours: `pg` does not know copying in both directions.
-    stream.removeAllListeners('data');
-    return new ReplicationStream(stream, slot, publication, handlers);
+    return new ReplicationStream(take(), slot, publication, handlers);
   } catch (error) {
     cutOff(client);
     throw error;
@@ -64,19 +64,20 @@ export class ReplicationStream {
   #isGathering = false;
   #isOver = false;
 
-  constructor(stream: Duplex, slot: string, publication: string, handlers: ReplicationHandlers) {
+  constructor(bytes: ByteStream, slot: string, publication: string, handlers: ReplicationHandlers) {
+    const { socket: stream } = bytes;
     this.#stream = stream;
     this.#handlers = handlers;
     const reader = new FrameReader(
       (type, bytes, start, end) => this.#read(type, bytes, start, end),
       () => true,
     );
-    stream.on('data', (bytes: Buffer) => {
+    bytes.read((chunk, length, isReused) => {
       const now = performance.now();
-      if (now - this.#heardAt < GATHER.soonMs && bytes.length < GATHER.fullBytes) this.#gather();
+      if (now - this.#heardAt < GATHER.soonMs && length < GATHER.fullBytes) this.#gather();
       this.#heardAt = now;
       try {
-        reader.push(bytes, bytes.length, false);
+        reader.push(chunk, length, isReused);
       } catch (error) {
         this.#lost(error instanceof Error ? error : new Error(String(error)));
       }
@@ -119,8 +120,8 @@ export class ReplicationStream {
   }
 
   #readOn(): void {
-    // All that has come meanwhile, as one chunk: a stream that flows again hands out one of many small ones, after which
-    // it would be paused for the next.
+    // All that has come meanwhile, as one chunk: where Node keeps it, as with TLS, a stream that flows again hands out one
+    // of many small ones, after which it would be paused for the next.
     this.#stream.read();
     // Whoever read it may have had enough.
     if (!this.#isPaused && !this.#isGathering) this.#stream.resume();
