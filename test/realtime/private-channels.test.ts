@@ -6,6 +6,9 @@ import { SCHEMA_CHANNEL } from '../../src/migrate/state/applied-state.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket } from './raw-socket.ts';
 
+/** While somebody has this lock, changes of the table `held` wait, and all that comes after them. */
+const HOLD = 4_711;
+
 const YAML = `
 version: 1
 project: { name: rooms }
@@ -17,6 +20,12 @@ tables:
       - { name: room, type: text, primary_key: true }
       - { name: user_id, type: uuid, primary_key: true }
       - { name: writes, type: boolean, required: true, default: true }
+  held:
+    realtime: true
+    rls:
+      - { operations: [select], to: authenticated, using: pg_advisory_xact_lock_shared(${HOLD}) is not null }
+    fields:
+      - { name: id, type: integer, primary_key: true }
 `;
 
 /** As the migration engine makes them of realtime.rls. */
@@ -195,6 +204,61 @@ test('stored messages are replayed, oldest first, and do not come again', async 
     { event: 'stored', payload: { n: 2 }, meta: { replayed: true } },
     { event: 'stored', payload: { n: 3 }, meta: { replayed: true } },
   ]);
+});
+
+test('without a limit the newest 25 are replayed, oldest first, to clients of the library as well', async () => {
+  const since = Date.now() - 1_000;
+  for (let n = 1; n <= 30; n++) {
+    await admin.query(`select realtime.send(jsonb_build_object('n', $1::int), 'many', 'room:red')`, [n]);
+  }
+  // As a statement that is decoded after them, it tells that none of them is still to come.
+  const marked = await open();
+  await marked.join('room:blue', { private: true }, ben.token);
+  await admin.query(`select realtime.send('{}', 'mark', 'room:blue')`);
+  await marked.frame(({ payload }) => payload['event'] === 'mark');
+  const newest = Array.from({ length: 25 }, (_, at) => at + 6);
+
+  const socket = await open();
+  await socket.join('room:red', { private: true, broadcast: { replay: { since } } }, ann.token);
+  await socket.settle();
+  const raw = socket.of('broadcast').map(({ payload }) => (payload['payload'] as { n: number }).n);
+  expect(raw).toEqual(newest);
+
+  const client = clientOf(ann);
+  await client.realtime.setAuth();
+  const heard: Array<{ payload: { n: number }; meta?: { replayed?: boolean } }> = [];
+  const channel = client
+    .channel('room:red', { config: { private: true, broadcast: { replay: { since } } } })
+    .on('broadcast', { event: 'many' }, (message) => heard.push(message as never));
+  expect(await subscribed(channel)).toBe('SUBSCRIBED');
+  await expect.poll(() => heard.map(({ payload }) => payload.n)).toEqual(newest);
+  expect(new Set(heard.map(({ meta }) => meta?.replayed))).toEqual(new Set([true]));
+});
+
+test('a stored message that is replayed before it comes by itself is delivered once', async () => {
+  const since = Date.now() - 1_000;
+  const holder = new pg.Client({ connectionString: world.databaseUrl });
+  await holder.connect();
+  await holder.query(`select pg_advisory_lock(${HOLD})`);
+  try {
+    const watcher = await open();
+    const changes = [{ event: 'INSERT', schema: 'public', table: 'held' }];
+    await watcher.join('held', { postgres_changes: changes }, ben.token);
+    await admin.query('insert into held values (1)');
+    const waiting = `select from pg_locks l join pg_database d on d.oid = l.database
+      where datname = current_database() and locktype = 'advisory' and not granted`;
+    await expect.poll(async () => (await admin.query(waiting)).rowCount).toBe(1);
+    await admin.query(`select realtime.send('{}', 'once', 'room:blue')`);
+    const socket = await open();
+    await socket.join('room:blue', { private: true, broadcast: { replay: { since, limit: 1 } } }, ben.token);
+    await socket.frame(({ payload }) => payload['event'] === 'once');
+    await holder.query(`select pg_advisory_unlock(${HOLD})`);
+    await admin.query(`select realtime.send('{}', 'after', 'room:blue')`);
+    await socket.frame(({ payload }) => payload['event'] === 'after');
+    expect(socket.of('broadcast').map(({ payload }) => payload['event'])).toEqual(['once', 'after']);
+  } finally {
+    await holder.end();
+  }
 });
 
 test('replay of a public channel, or since nothing, is refused', async () => {
