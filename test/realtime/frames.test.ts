@@ -276,6 +276,52 @@ test('who tracks without having asked for presence gets the state first, then wh
   expect(order).toEqual(['phx_reply', 'phx_reply', 'presence_state', 'presence_diff']);
 });
 
+test('who tracks again is there once, with what came last, and the difference names the entry before', async () => {
+  const [member, watcher] = await Promise.all([open(), open()]);
+  await watcher.join('again', { presence: { enabled: true } });
+  const joinRef = await member.join('again', { presence: { key: 'ann', enabled: true } });
+  for (const a of [1, 2]) {
+    const track = { event: 'track', payload: { a } };
+    await member.reply(member.push('realtime:again', 'presence', track, joinRef));
+  }
+  await expect.poll(() => watcher.of('presence_diff').length).toBe(2);
+  const [first, second] = watcher.of('presence_diff').map(({ payload }) => payload);
+  const before = { a: 1, phx_ref: expect.stringMatching(/./) as string };
+  expect(first).toEqual({ joins: { ann: { metas: [before] } }, leaves: {} });
+  const { phx_ref: ref } = (first as { joins: { ann: { metas: [{ phx_ref: string }] } } }).joins.ann.metas[0];
+  expect(second).toEqual({
+    joins: {
+      ann: { metas: [{ a: 2, phx_ref: expect.not.stringMatching(`^${ref}$`) as string, phx_ref_prev: ref }] },
+    },
+    leaves: { ann: { metas: [{ a: 1, phx_ref: ref }] } },
+  });
+  const late = await open();
+  await late.join('again', { presence: { enabled: true } });
+  const { payload } = await late.frame(({ event }) => event === 'presence_state');
+  expect(payload).toMatchObject({ ann: { metas: [{ a: 2 }] } });
+  expect((payload['ann'] as { metas: unknown[] }).metas).toHaveLength(1);
+});
+
+test('a client that dies without a word leaves presence', async () => {
+  const [member, watcher] = await Promise.all([open(), open()]);
+  await watcher.join('dying', { presence: { enabled: true } });
+  const joinRef = await member.join('dying', { presence: { key: 'ann', enabled: true } });
+  await member.reply(
+    member.push('realtime:dying', 'presence', { event: 'track', payload: { a: 1 } }, joinRef),
+  );
+  await expect.poll(() => watcher.of('presence_diff').length).toBe(1);
+  member.ws.terminate();
+  await expect.poll(() => watcher.of('presence_diff').length).toBe(2);
+  expect(watcher.of('presence_diff')[1]?.payload).toMatchObject({
+    joins: {},
+    leaves: { ann: { metas: [{ a: 1 }] } },
+  });
+  const late = await open();
+  await late.join('dying', { presence: { enabled: true } });
+  const { payload } = await late.frame(({ event }) => event === 'presence_state');
+  expect(payload).toEqual({});
+});
+
 test('who asks is told when messages of statements will come', async () => {
   const socket = await open();
   await socket.join('ready', { broadcast: { replication_ready: true } });
