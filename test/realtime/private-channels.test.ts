@@ -211,7 +211,7 @@ test('without a limit the newest 25 are replayed, oldest first, to clients of th
   for (let n = 1; n <= 30; n++) {
     await admin.query(`select realtime.send(jsonb_build_object('n', $1::int), 'many', 'room:red')`, [n]);
   }
-  // As a statement that is decoded after them, it tells that none of them is still to come.
+  // What is decoded after them tells that none of them is still to come by itself.
   const marked = await open();
   await marked.join('room:blue', { private: true }, ben.token);
   await admin.query(`select realtime.send('{}', 'mark', 'room:blue')`);
@@ -272,18 +272,27 @@ test('replay of a public channel, or since nothing, is refused', async () => {
 });
 
 test('finding out leaves nothing behind', async () => {
-  const socket = await open();
-  for (let n = 0; n < 20; n++) {
-    socket.push(`realtime:room:none-${n}`, 'phx_join', {
-      config: { private: true },
-      access_token: ann.token,
-    });
+  const kept = async (): Promise<unknown> =>
+    (await admin.query('select count(*)::int as n from realtime.messages')).rows[0];
+  const before = await kept();
+  // A socket each: the fourth refusal of one would wait.
+  const answers = Array.from({ length: 20 }, async (_, n) => {
+    const socket = await open();
+    const join = { config: { private: true }, access_token: ann.token };
+    return await socket.reply(socket.push(`realtime:room:none-${n}`, 'phx_join', join));
+  });
+  expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set(['error']));
+  // Who may, and who may not send.
+  for (const [{ token }, status] of [
+    [ann, 'ok'],
+    [ben, 'error'],
+  ] as const) {
+    const socket = await open();
+    const joinRef = await socket.join('room:red', PRIVATE, token);
+    const sent = socket.push('realtime:room:red', 'broadcast', { event: 'x', payload: {} }, joinRef);
+    expect(await socket.reply(sent)).toMatchObject({ status });
   }
-  await expect.poll(() => socket.of('phx_reply').length).toBeGreaterThanOrEqual(3);
-  const { rows } = await admin.query(
-    `select count(*)::int as n from realtime.messages where event = 'probe'`,
-  );
-  expect(rows).toEqual([{ n: 0 }]);
+  expect(await kept()).toEqual(before);
 });
 
 test('callers cannot write rows by which rights are found out', async () => {
@@ -303,4 +312,49 @@ test('send of a caller without a policy warns, and the statement succeeds', asyn
     `begin; set local role authenticated; select realtime.send('{}', 'x', 'room:red'); commit`,
   );
   expect(notices.join()).toContain('the broadcast was not sent');
+});
+
+test('a trigger that sends for a caller without a policy costs his statement nothing, and nobody hears it', async () => {
+  await admin.query(`
+    create table posts (id integer primary key);
+    grant insert, select on posts to authenticated;
+    create function tell_red() returns trigger language plpgsql as $$
+    begin
+      perform realtime.send(jsonb_build_object('n', new.id), 'posted', 'room:red');
+      return new;
+    end $$;
+    create trigger tell_red after insert on posts for each row execute function tell_red()`);
+  const reader = await open();
+  await reader.join('room:red', { private: true }, ben.token);
+  const notices: string[] = [];
+  const caller = new pg.Client({ connectionString: world.databaseUrl });
+  caller.on('notice', ({ severity, message }) => notices.push(`${severity}: ${message}`));
+  await caller.connect();
+  const insertAs = async ({ id }: typeof ann, row: number): Promise<void> => {
+    await caller.query('begin; set local role authenticated');
+    await caller.query(`select set_config('request.jwt.claims', $1, true)`, [
+      JSON.stringify({ role: 'authenticated', sub: id }),
+    ]);
+    await caller.query('insert into posts values ($1)', [row]);
+    await caller.query('commit');
+  };
+  try {
+    // He reads the room and does not write to it.
+    await insertAs(ben, 1);
+    expect(notices).toEqual([
+      expect.stringMatching(/^WARNING: the broadcast was not sent: .*row-level security/),
+    ]);
+    await insertAs(ann, 2);
+    expect(notices).toHaveLength(1);
+  } finally {
+    await caller.end();
+  }
+  expect((await admin.query('select id from posts order by id')).rows).toEqual([{ id: 1 }, { id: 2 }]);
+  await expect
+    .poll(() => reader.of('broadcast').map(({ payload }) => payload))
+    .toMatchObject([{ event: 'posted', payload: { n: 2 } }]);
+  const { rows } = await admin.query(
+    `select payload->'n' as n from realtime.messages where event = 'posted'`,
+  );
+  expect(rows).toEqual([{ n: 2 }]);
 });
