@@ -28,7 +28,7 @@ tables:
 const ROWS = 50;
 const MARK = 1_000;
 
-type Data = { type: string; record: Record<string, unknown> };
+type Data = { type: string; record: Record<string, unknown>; columns: unknown[] };
 
 function configOf(text: string): Config {
   const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables: {} });
@@ -119,5 +119,22 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
       await expect.poll(() => heard().map(({ record }) => record)).toEqual([{ id: rows[0]?.id, amount: 1 }]);
       socket.close();
     }
+  });
+
+  test('a column that another file adds is in the next change, for channels that are open', async () => {
+    socket = await RawSocket.open(world.url, world.keys.publishable);
+    const joinRef = await socket.join('grown', {
+      postgres_changes: [{ event: 'UPDATE', schema: 'public', table: 'entries' }],
+    });
+    await admin.query(`update entries set amount = 2 where id = ${MARK}`);
+    await expect.poll(() => heard().map(({ record }) => record)).toEqual([{ id: MARK, amount: 2 }]);
+    const now = file(source, 'bigint').replace('name: note,', 'name: more,');
+    await world.backend.reload(configOf(now));
+    await admin.query(`update entries set more = 'x' where id = ${MARK}`);
+    await expect.poll(() => heard().length).toBe(2);
+    expect(heard()[1]?.record).toEqual({ id: MARK, amount: 2, more: 'x' });
+    expect(heard()[1]?.columns).toContainEqual({ name: 'more', type: 'text' });
+    expect(socket.frames.filter(({ event }) => event === 'phx_error' || event === 'phx_close')).toEqual([]);
+    expect(socket.of('phx_reply').map(({ ref }) => ref)).toEqual([joinRef]);
   });
 });

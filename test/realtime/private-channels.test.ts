@@ -6,6 +6,9 @@ import { SCHEMA_CHANNEL } from '../../src/migrate/state/applied-state.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket } from './raw-socket.ts';
 
+/** While somebody has this lock, changes of the table `held` wait, and all that comes after them. */
+const HOLD = 4_711;
+
 const YAML = `
 version: 1
 project: { name: rooms }
@@ -17,6 +20,12 @@ tables:
       - { name: room, type: text, primary_key: true }
       - { name: user_id, type: uuid, primary_key: true }
       - { name: writes, type: boolean, required: true, default: true }
+  held:
+    realtime: true
+    rls:
+      - { operations: [select], to: authenticated, using: pg_advisory_xact_lock_shared(${HOLD}) is not null }
+    fields:
+      - { name: id, type: integer, primary_key: true }
 `;
 
 /** As the migration engine makes them of realtime.rls. */
@@ -197,6 +206,61 @@ test('stored messages are replayed, oldest first, and do not come again', async 
   ]);
 });
 
+test('without a limit the newest 25 are replayed, oldest first, to clients of the library as well', async () => {
+  const since = Date.now() - 1_000;
+  for (let n = 1; n <= 30; n++) {
+    await admin.query(`select realtime.send(jsonb_build_object('n', $1::int), 'many', 'room:red')`, [n]);
+  }
+  // What is decoded after them tells that none of them is still to come by itself.
+  const marked = await open();
+  await marked.join('room:blue', { private: true }, ben.token);
+  await admin.query(`select realtime.send('{}', 'mark', 'room:blue')`);
+  await marked.frame(({ payload }) => payload['event'] === 'mark');
+  const newest = Array.from({ length: 25 }, (_, at) => at + 6);
+
+  const socket = await open();
+  await socket.join('room:red', { private: true, broadcast: { replay: { since } } }, ann.token);
+  await socket.settle();
+  const raw = socket.of('broadcast').map(({ payload }) => (payload['payload'] as { n: number }).n);
+  expect(raw).toEqual(newest);
+
+  const client = clientOf(ann);
+  await client.realtime.setAuth();
+  const heard: Array<{ payload: { n: number }; meta?: { replayed?: boolean } }> = [];
+  const channel = client
+    .channel('room:red', { config: { private: true, broadcast: { replay: { since } } } })
+    .on('broadcast', { event: 'many' }, (message) => heard.push(message as never));
+  expect(await subscribed(channel)).toBe('SUBSCRIBED');
+  await expect.poll(() => heard.map(({ payload }) => payload.n)).toEqual(newest);
+  expect(new Set(heard.map(({ meta }) => meta?.replayed))).toEqual(new Set([true]));
+});
+
+test('a stored message that is replayed before it comes by itself is delivered once', async () => {
+  const since = Date.now() - 1_000;
+  const holder = new pg.Client({ connectionString: world.databaseUrl });
+  await holder.connect();
+  await holder.query(`select pg_advisory_lock(${HOLD})`);
+  try {
+    const watcher = await open();
+    const changes = [{ event: 'INSERT', schema: 'public', table: 'held' }];
+    await watcher.join('held', { postgres_changes: changes }, ben.token);
+    await admin.query('insert into held values (1)');
+    const waiting = `select from pg_locks l join pg_database d on d.oid = l.database
+      where datname = current_database() and locktype = 'advisory' and not granted`;
+    await expect.poll(async () => (await admin.query(waiting)).rowCount).toBe(1);
+    await admin.query(`select realtime.send('{}', 'once', 'room:blue')`);
+    const socket = await open();
+    await socket.join('room:blue', { private: true, broadcast: { replay: { since, limit: 1 } } }, ben.token);
+    await socket.frame(({ payload }) => payload['event'] === 'once');
+    await holder.query(`select pg_advisory_unlock(${HOLD})`);
+    await admin.query(`select realtime.send('{}', 'after', 'room:blue')`);
+    await socket.frame(({ payload }) => payload['event'] === 'after');
+    expect(socket.of('broadcast').map(({ payload }) => payload['event'])).toEqual(['once', 'after']);
+  } finally {
+    await holder.end();
+  }
+});
+
 test('replay of a public channel, or since nothing, is refused', async () => {
   const socket = await open();
   const join = async (config: object): Promise<unknown> => {
@@ -208,18 +272,27 @@ test('replay of a public channel, or since nothing, is refused', async () => {
 });
 
 test('finding out leaves nothing behind', async () => {
-  const socket = await open();
-  for (let n = 0; n < 20; n++) {
-    socket.push(`realtime:room:none-${n}`, 'phx_join', {
-      config: { private: true },
-      access_token: ann.token,
-    });
+  const kept = async (): Promise<unknown> =>
+    (await admin.query('select count(*)::int as n from realtime.messages')).rows[0];
+  const before = await kept();
+  // A socket each: the fourth refusal of one would wait.
+  const answers = Array.from({ length: 20 }, async (_, n) => {
+    const socket = await open();
+    const join = { config: { private: true }, access_token: ann.token };
+    return await socket.reply(socket.push(`realtime:room:none-${n}`, 'phx_join', join));
+  });
+  expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set(['error']));
+  // Who may, and who may not send.
+  for (const [{ token }, status] of [
+    [ann, 'ok'],
+    [ben, 'error'],
+  ] as const) {
+    const socket = await open();
+    const joinRef = await socket.join('room:red', PRIVATE, token);
+    const sent = socket.push('realtime:room:red', 'broadcast', { event: 'x', payload: {} }, joinRef);
+    expect(await socket.reply(sent)).toMatchObject({ status });
   }
-  await expect.poll(() => socket.of('phx_reply').length).toBeGreaterThanOrEqual(3);
-  const { rows } = await admin.query(
-    `select count(*)::int as n from realtime.messages where event = 'probe'`,
-  );
-  expect(rows).toEqual([{ n: 0 }]);
+  expect(await kept()).toEqual(before);
 });
 
 test('callers cannot write rows by which rights are found out', async () => {
@@ -239,4 +312,49 @@ test('send of a caller without a policy warns, and the statement succeeds', asyn
     `begin; set local role authenticated; select realtime.send('{}', 'x', 'room:red'); commit`,
   );
   expect(notices.join()).toContain('the broadcast was not sent');
+});
+
+test('a trigger that sends for a caller without a policy costs his statement nothing, and nobody hears it', async () => {
+  await admin.query(`
+    create table posts (id integer primary key);
+    grant insert, select on posts to authenticated;
+    create function tell_red() returns trigger language plpgsql as $$
+    begin
+      perform realtime.send(jsonb_build_object('n', new.id), 'posted', 'room:red');
+      return new;
+    end $$;
+    create trigger tell_red after insert on posts for each row execute function tell_red()`);
+  const reader = await open();
+  await reader.join('room:red', { private: true }, ben.token);
+  const notices: string[] = [];
+  const caller = new pg.Client({ connectionString: world.databaseUrl });
+  caller.on('notice', ({ severity, message }) => notices.push(`${severity}: ${message}`));
+  await caller.connect();
+  const insertAs = async ({ id }: typeof ann, row: number): Promise<void> => {
+    await caller.query('begin; set local role authenticated');
+    await caller.query(`select set_config('request.jwt.claims', $1, true)`, [
+      JSON.stringify({ role: 'authenticated', sub: id }),
+    ]);
+    await caller.query('insert into posts values ($1)', [row]);
+    await caller.query('commit');
+  };
+  try {
+    // He reads the room and does not write to it.
+    await insertAs(ben, 1);
+    expect(notices).toEqual([
+      expect.stringMatching(/^WARNING: the broadcast was not sent: .*row-level security/),
+    ]);
+    await insertAs(ann, 2);
+    expect(notices).toHaveLength(1);
+  } finally {
+    await caller.end();
+  }
+  expect((await admin.query('select id from posts order by id')).rows).toEqual([{ id: 1 }, { id: 2 }]);
+  await expect
+    .poll(() => reader.of('broadcast').map(({ payload }) => payload))
+    .toMatchObject([{ event: 'posted', payload: { n: 2 } }]);
+  const { rows } = await admin.query(
+    `select payload->'n' as n from realtime.messages where event = 'posted'`,
+  );
+  expect(rows).toEqual([{ n: 2 }]);
 });

@@ -2,6 +2,7 @@
 import { createClient, type RealtimeChannel, type SupabaseClient } from '@supabase/supabase-js';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../../src/lib/free-port.ts';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
 import { RawSocket } from './raw-socket.ts';
@@ -160,6 +161,69 @@ test('presence is one for all: who is elsewhere, who comes later, who leaves', a
   await expect.poll(() => Object.keys(late.presenceState())).toEqual(['ann']);
   await ann.untrack();
   await expect.poll(() => Object.keys(watching.presenceState())).toEqual([]);
+});
+
+test('who leaves at another instance is told of once: by a word, by dying, and with that instance', async () => {
+  const third = await startBackend({ ...world.options, port: 0 });
+  const watcher = await raw(world.url);
+  await watcher.join('leaving', { presence: { enabled: true } });
+  const told = (): string[] =>
+    watcher
+      .of('presence_diff')
+      .flatMap(({ payload: { joins, leaves } }) => [
+        ...Object.keys(joins as object).map((key) => `${key} comes`),
+        ...Object.keys(leaves as object).map((key) => `${key} leaves`),
+      ]);
+  const comes = async (key: string, url: string): Promise<[RawSocket, string]> => {
+    const socket = await raw(url);
+    const joinRef = await socket.join('leaving', { presence: { key } });
+    socket.push('realtime:leaving', 'presence', { event: 'track', payload: {} }, joinRef);
+    await expect.poll(() => told().at(-1)).toBe(`${key} comes`);
+    return [socket, joinRef];
+  };
+  const [ann, joinRef] = await comes('ann', third.url);
+  const [ben] = await comes('ben', third.url);
+  await comes('cal', third.url);
+  ann.push('realtime:leaving', 'presence', { event: 'untrack' }, joinRef);
+  await ann.reply(ann.push('realtime:leaving', 'phx_leave', {}, joinRef));
+  ann.close();
+  await expect.poll(() => told().at(-1)).toBe('ann leaves');
+  ben.close();
+  await expect.poll(() => told().at(-1)).toBe('ben leaves');
+  await third.stop();
+  await comes('dan', other.url);
+  expect(told()).toEqual([
+    ...['ann', 'ben', 'cal'].map((key) => `${key} comes`),
+    ...['ann', 'ben', 'cal'].map((key) => `${key} leaves`),
+    'dan comes',
+  ]);
+});
+
+test('who is present at an instance that restarts is there once in the end, and never twice', async () => {
+  const port = await freePort();
+  let third = await startBackend({ ...world.options, port });
+  const counts: number[] = [];
+  const watching = at(world.url).channel('restarting');
+  watching.on('presence', { event: 'sync' }, () => counts.push(watching.presenceState()['ann']?.length ?? 0));
+  await subscribed(watching);
+  const ann = at(third.url).channel('restarting', { config: { presence: { key: 'ann' } } });
+  ann.on('presence', { event: 'sync' }, () => {});
+  let tracked = 0;
+  ann.subscribe((status: string) => {
+    if (status === 'SUBSCRIBED') void ann.track({ n: ++tracked });
+  });
+  const seen = (channel: RealtimeChannel): unknown => channel.presenceState()['ann'];
+  try {
+    await expect.poll(() => seen(watching)).toMatchObject([{ n: 1 }]);
+    await third.stop();
+    third = await startBackend({ ...world.options, port });
+    for (const channel of [watching, ann]) {
+      await expect.poll(() => seen(channel)).toMatchObject([{ n: 2 }]);
+    }
+    expect(counts).toEqual([0, 1, 0, 1]);
+  } finally {
+    await third.stop();
+  }
 });
 
 test('changes come to clients of both', async () => {

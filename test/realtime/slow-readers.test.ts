@@ -40,18 +40,36 @@ async function open(): Promise<RawSocket> {
 test('a reader that stops loses broadcasts, is told, and gets what comes after it has caught up', async () => {
   const [sender, slow, quick] = [await open(), await open(), await open()];
   const joinRef = await sender.join('stream', { broadcast: { ack: true } });
-  await Promise.all([slow.join('stream'), quick.join('stream')]);
-  slow.ws.pause();
+  await Promise.all([slow.join('stream', { presence: { enabled: true } }), quick.join('stream')]);
   const payload = { text: 'x'.repeat(200_000) };
-  for (let n = 0; n < 300; n++) {
-    await sender.reply(sender.push('realtime:stream', 'broadcast', { event: 'n', payload }, joinRef));
+  const warnings = (): unknown[] =>
+    slow.of('system').filter((frame) => /too slow/.test(String(frame.payload['message'])));
+  const present = (): unknown[] =>
+    slow
+      .of('presence_state')
+      .map((frame) => Object.values(frame.payload).map((one) => (one as { metas: object[] }).metas[0]));
+  // Each time it is told once, and once it has caught up it learns who has come meanwhile.
+  for (const [at, count] of [300, 150].entries()) {
+    const before = [slow, quick].map((socket) => socket.of('broadcast').length);
+    slow.ws.pause();
+    // Three at once are too few to make the quick one slow.
+    for (let n = 0; n < count; n += 3) {
+      const refs = [1, 2, 3].map(() =>
+        sender.push('realtime:stream', 'broadcast', { event: 'n', payload }, joinRef),
+      );
+      await sender.reply(refs[2]!);
+    }
+    await expect.poll(() => quick.of('broadcast').length - before[1]!).toBe(count);
+    const track = { event: 'track', payload: { at } };
+    await sender.reply(sender.push('realtime:stream', 'presence', track, joinRef));
+    slow.ws.resume();
+    await expect.poll(present).toHaveLength(at + 2);
+    await slow.settle();
+    expect(slow.of('broadcast').length - before[0]!).toBeLessThan(count);
+    expect(warnings()).toHaveLength(at + 1);
   }
-  await expect.poll(() => quick.of('broadcast').length).toBe(300);
-  slow.ws.resume();
-  await slow.frame((frame) => frame.event === 'system' && /too slow/.test(String(frame.payload['message'])));
-  await slow.settle();
-  const had = slow.of('broadcast').length;
-  expect(had).toBeLessThan(300);
+  expect(present()).toMatchObject([[], [{ at: 0 }], [{ at: 1 }]]);
+  expect(slow.of('presence_diff')).toEqual([]);
   sender.push('realtime:stream', 'broadcast', { event: 'last', payload: {} }, joinRef);
   await slow.frame((frame) => frame.payload['event'] === 'last');
 });
@@ -63,7 +81,10 @@ test('changes come however slow the reader is, until too much waits: then its co
   sockets[1]!.close();
   const slow = await open();
   const asked = { postgres_changes: [{ event: 'INSERT', schema: 'public', table: 'rows' }] };
-  for (const socket of [slow, quick]) await socket.join('rows', asked);
+  const present = { presence: { enabled: true, key: 'slow' } };
+  await quick.join('rows', { ...asked, ...present });
+  const slowRef = await slow.join('rows', { ...asked, ...present });
+  await slow.reply(slow.push('realtime:rows', 'presence', { event: 'track', payload: {} }, slowRef));
   const joinRef = await sender.join('rows', { broadcast: { ack: true } });
   const rows = (socket: RawSocket): unknown[] =>
     socket
@@ -88,9 +109,13 @@ test('changes come however slow the reader is, until too much waits: then its co
   slow.ws.resume();
   await expect.poll(() => rows(slow)).toEqual([0]);
   slow.ws.pause();
+  // It can be told why only while the closing is waited for.
+  const ending = quick
+    .frame(({ event, payload }) => event === 'presence_diff' && 'slow' in (payload['leaves'] as object))
+    .then(() => slow.ws.resume());
   for (let from = 1; from < 28; from += 3) await insert(from, from + 2);
-  slow.ws.resume();
-  await expect.poll(() => slow.closed).toBeDefined();
+  await ending;
+  await expect.poll(() => slow.closed).toEqual({ code: 1013, reason: 'The connection is too slow' });
   expect(rows(slow).length).toBeLessThan(28);
   expect(rows(quick)).toEqual(Array.from({ length: 28 }, (_, id) => id));
   sockets[1] = await open();
