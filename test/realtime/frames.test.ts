@@ -345,19 +345,19 @@ test('with the 101st channel a socket is full, until one is left', async () => {
   for (let at = 0; at < 100; at++) socket.push(`realtime:many-${at}`, 'phx_join', { config: {} });
   await expect.poll(() => socket.of('phx_reply').length).toBe(100);
   expect(socket.of('phx_reply').every(({ payload }) => payload['status'] === 'ok')).toBe(true);
-  const more = async (): Promise<unknown> => {
-    for (;;) {
-      const answer = await socket.reply(socket.push('realtime:one-more', 'phx_join', { config: {} }));
-      // So many at once are as many as a socket may join in a moment.
-      if (!String(answer.response['reason']).startsWith('ClientJoinRateLimitReached')) return answer;
-    }
-  };
-  expect(await more()).toEqual({
+  const full = await socket.reply(socket.push('realtime:one-more', 'phx_join', { config: {} }));
+  expect(full).toEqual({
     status: 'error',
     response: { reason: 'ChannelRateLimitReached: Too many channels' },
   });
   await socket.reply(socket.push('realtime:many-0', 'phx_leave'));
-  expect(await more()).toMatchObject({ status: 'ok' });
+  for (;;) {
+    const answer = await socket.reply(socket.push('realtime:one-more', 'phx_join', { config: {} }));
+    // So many at once are as many as a socket may join in a moment.
+    if (String(answer.response['reason']).startsWith('ClientJoinRateLimitReached')) continue;
+    expect(answer).toMatchObject({ status: 'ok' });
+    break;
+  }
 });
 
 test('a flood is told and closes its channel; others go on', async () => {

@@ -4,6 +4,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBackend, type Backend } from '../../src/server/backend.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
+import { RawSocket } from './raw-socket.ts';
 
 const YAML = `
 version: 1
@@ -115,6 +116,14 @@ test('sockets, channels, members, messages, changes and refusals are counted', a
     name.startsWith('svc_realtime_closed_sockets_total'),
   );
   expect(closed.reduce((sum, [, value]) => sum + value, 0)).toBe(1);
+});
+
+test('a socket counts by the reason for which svc has closed it, also where the client never hears of that', async () => {
+  const deaf = await RawSocket.open(world.url, world.keys.publishable);
+  deaf.ws.pause();
+  deaf.ws.send('no message');
+  await expect.poll(() => series('closed_sockets_total{code="1003"}')).toEqual([1]);
+  deaf.close();
 });
 
 test('a stream that is lost is a gap', async () => {

@@ -175,3 +175,17 @@ test('a server that starts again: clients of the library come back by themselves
     await stopped;
   }
 });
+
+test('a channel that waits for its refusal takes the place of no other', async () => {
+  world = await startBackendWorld(file('limits: { channels: 3 }'));
+  const socket = await open();
+  for (const name of ['one', 'two']) await socket.join(name);
+  const refused = (n: number): string =>
+    socket.push(`realtime:${n}${'x'.repeat(300)}`, 'phx_join', { config: {} });
+  // Only the first refusals are prompt.
+  for (const n of [1, 2, 3]) await socket.reply(refused(n));
+  const waits = refused(4);
+  await socket.settle();
+  await socket.join('three');
+  expect(socket.of('phx_reply').map(({ ref }) => ref)).not.toContain(waits);
+});

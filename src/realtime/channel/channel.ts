@@ -83,6 +83,7 @@ export class Channel implements Member {
   readonly #presenceKey: string;
   /** Of stored broadcasts that it has had. */
   readonly #replayed = new Set<string>();
+  #isRefused = false;
   #isWorking = false;
   readonly #waiting: ClientMessage[] = [];
   /** What comes before the join is answered. */
@@ -117,6 +118,11 @@ export class Channel implements Member {
 
   get isJoined(): boolean {
     return this.#state === 'joined';
+  }
+
+  /** It is told so after a while. */
+  get isRefused(): boolean {
+    return this.#isRefused;
   }
 
   get hasChanges(): boolean {
@@ -262,6 +268,7 @@ export class Channel implements Member {
 
   async #refuse(ref: string | null, error: unknown): Promise<void> {
     if (this.#state === 'closed') return;
+    this.#isRefused = true;
     const { reason, code } = this.#services.refusalOf(error);
     this.#services.tally.joins.add(code);
     // Clients ask again for ever.

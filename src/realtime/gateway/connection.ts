@@ -58,6 +58,7 @@ export class Connection implements Host {
   readonly #joins = new Rate();
   #refusals = 0;
   #bindings = 0;
+  #closedWith: number | undefined;
   /** By `performance.now()`. */
   heardAt = performance.now();
 
@@ -105,8 +106,14 @@ export class Connection implements Host {
     if (this.#channels.get(channel.topic) === channel) this.#channels.delete(channel.topic);
   }
 
-  /** Ends all channels; the other side learns the code. */
+  /** Why this side has closed it; undefined while it has not. */
+  get closedWith(): number | undefined {
+    return this.#closedWith;
+  }
+
+  /** Ends all channels; the other side learns the code, if it reads what comes before it in time. */
   close(code: number, reason: string): void {
+    this.#closedWith ??= code;
     this.ended();
     this.#ws.close(code, reason);
     setTimeout(() => this.#ws.terminate(), CLOSE_WITHIN_MS).unref();
@@ -167,7 +174,8 @@ export class Connection implements Host {
     const isTooFast =
       !this.#joins.take(JOINS_PER_SECOND, limits.channels) ||
       !this.#services.joins.take(limits.joins, limits.joins);
-    const isFull = this.#channels.size >= limits.channels;
+    const open = [...this.#channels.values()].filter((channel) => !channel.isRefused);
+    const isFull = open.length >= limits.channels;
     if (this.#channels.size >= limits.channels + MOST_WAITING_REFUSALS) {
       this.close(CLOSE.overload, 'Too many joins');
       return;
@@ -176,8 +184,8 @@ export class Connection implements Host {
     this.#channels.set(message.topic, channel);
     void channel.join(message.ref, () => {
       if (bytes > LARGEST_JOIN) throw joinTooLarge(LARGEST_JOIN);
-      if (isTooFast) throw tooManyJoins();
       if (isFull) throw tooManyChannels();
+      if (isTooFast) throw tooManyJoins();
     });
   }
 

@@ -112,8 +112,9 @@ export class Gateway {
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       const connection = new Connection(this.#services, ws, socket, admission);
       this.#connections.add(connection);
-      ws.on('close', (code) => {
+      ws.on('close', (seen) => {
         const { tally } = this.#services;
+        const code = connection.closedWith ?? seen;
         tally.closed.add(KNOWN_CODES.has(code) ? String(code) : 'other');
         tally.skipped += connection.writer.skipped;
         this.#connections.delete(connection);
