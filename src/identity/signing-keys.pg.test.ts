@@ -49,3 +49,18 @@ test('a change during a reading is seen by whoever asks after it', async () => {
   await Promise.all([early, late]);
   expect(here.signing.kid).toBe(kid);
 });
+
+test('a key that another instance has just made is found at once; for made-up ones nobody looks again so soon', async () => {
+  const keyring = await Keyring.open(owner, { current: 'x'.repeat(40), previous: [] }, 'refuse');
+  const box = keyring.box('signing keys');
+  const [here, elsewhere] = [new SigningKeys(owner, box), new SigningKeys(owner, box)];
+  await Promise.all([here.load(), elsewhere.load()]);
+  const kid = await elsewhere.rotate('now');
+  const found = await Promise.all([here.findKey(kid), here.findKey(kid)]);
+  expect(found.map((key) => key !== undefined)).toEqual([true, true]);
+  const unseen = await elsewhere.rotate('now');
+  expect(await here.findKey('made up')).toBeUndefined();
+  expect(await here.findKey(unseen)).toBeUndefined();
+  await here.reload();
+  expect(await here.findKey(unseen)).toBeDefined();
+});

@@ -60,6 +60,9 @@ export class SigningKeys implements KeySource {
   #loadedAt = 0;
   #reading: Promise<void> | undefined;
   #nextReading: Promise<void> | undefined;
+  /** Begun for a `kid` that is not known. */
+  #searching: Promise<void> | undefined;
+  #searchedAt = -RELOAD_INTERVAL_MS;
 
   /** `onChange` is called when a key came or went: whoever remembers verified tokens forgets them. */
   constructor(db: OwnerDatabase, box: SecretBox, onChange: () => void = () => {}) {
@@ -112,9 +115,20 @@ export class SigningKeys implements KeySource {
     if (kid === undefined) return this.#keys.withoutKid;
     const known = this.#keys.verifying.get(kid);
     if (known) return known;
-    if (age < RELOAD_INTERVAL_MS) return undefined;
-    await this.reload();
+    await this.#search();
     return this.#keys.verifying.get(kid);
+  }
+
+  /** Another instance may have made a key of which this one has not heard yet. Not for each token that is made up. */
+  async #search(): Promise<void> {
+    if (!this.#searching) {
+      if (performance.now() - this.#searchedAt < RELOAD_INTERVAL_MS) return;
+      this.#searchedAt = performance.now();
+      this.#searching = this.reload().finally(() => {
+        this.#searching = undefined;
+      });
+    }
+    await this.#searching;
   }
 
   get signing(): SigningKey {
