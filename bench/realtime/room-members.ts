@@ -1,0 +1,106 @@
+// Sockets at several servers that join rooms in turn, in a process of their own. Started by rooms.ts with addresses, a key,
+// how many sockets for each, and how many rooms. Says `{}` once all have joined; answers `{ perSecond, seconds }` with what
+// was heard of what the first member of each room said in that time.
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+import { until } from '../backend.ts';
+
+/** `ms`: median, 99th percentile and most, from being sent until being heard. `own`: heard by the sender. */
+export type Told = {
+  readonly sent: number;
+  readonly wanted: number;
+  readonly heard: number;
+  readonly twice: number;
+  readonly misplaced: number;
+  readonly own: number;
+  readonly ms: readonly number[];
+};
+
+type Member = { readonly ws: WebSocket; last: number };
+
+const AT_ONCE = 100;
+const QUIET_MS = 1_000;
+const BEAT_EVERY_MS = 20_000;
+const TEXT = 'x'.repeat(230);
+
+const [urls = '', key = '', count = '0', roomCount = '1'] = process.argv.slice(2);
+const rooms: Member[][] = Array.from({ length: Number(roomCount) }, () => []);
+const speakers = new Set<Member>();
+let heard = 0;
+let twice = 0;
+let misplaced = 0;
+let own = 0;
+let heardAt = 0;
+let late: number[] = [];
+
+const places = urls.split(',').flatMap((url, server) =>
+  // Rooms begin at another instance each.
+  Array.from({ length: Number(count) }, (_, n) => ({ url, room: (n + server) % rooms.length })),
+);
+while (places.length > 0) await Promise.all(places.splice(0, AT_ONCE).map(join));
+rooms.forEach((members, n) => {
+  const speaker = members[n % members.length];
+  if (speaker) speakers.add(speaker);
+});
+setInterval(() => {
+  for (const { ws } of rooms.flat()) ws.send('[null,"2","phoenix","heartbeat",{}]');
+}, BEAT_EVERY_MS);
+process.on('message', (asked: { perSecond: number; seconds: number }) => void talk(asked));
+process.send?.({});
+
+async function join({ url, room }: { url: string; room: number }): Promise<void> {
+  const ws = new WebSocket(`${url.replace('http', 'ws')}/realtime/v1/websocket?apikey=${key}&vsn=2.0.0`, {
+    perMessageDeflate: false,
+  });
+  await once(ws, 'open');
+  ws.send(JSON.stringify(['1', '1', `realtime:room ${room}`, 'phx_join', { config: {} }]));
+  await once(ws, 'message');
+  const member: Member = { ws, last: 0 };
+  ws.on('message', (data: Buffer) => {
+    const found = /"n":(\d+),"at":([\d.]+)/.exec(data.toString());
+    if (!found) return;
+    const n = Number(found[1]);
+    if (speakers.has(member)) own += 1;
+    else heard += 1;
+    if (n === member.last) twice += 1;
+    else if (n < member.last) misplaced += 1;
+    member.last = n;
+    heardAt = performance.now();
+    late.push(heardAt - Number(found[2]));
+  });
+  rooms[room]?.push(member);
+}
+
+let number = 0;
+
+async function talk({ perSecond, seconds }: { perSecond: number; seconds: number }): Promise<void> {
+  heard = twice = misplaced = own = 0;
+  late = [];
+  const startedAt = performance.now();
+  const all = [...speakers];
+  let sent = 0;
+  let wanted = 0;
+  while (sent < perSecond * seconds) {
+    const due = startedAt + (sent * 1000) / perSecond;
+    const early = due - performance.now();
+    if (early > 1) await new Promise((resolve) => setTimeout(resolve, early));
+    const at = sent % all.length;
+    number += 1;
+    const payload = {
+      type: 'broadcast',
+      event: 'x',
+      payload: { n: number, at: performance.now(), text: TEXT },
+    };
+    all[at]?.ws.send(JSON.stringify(['1', null, `realtime:room ${at}`, 'broadcast', payload]));
+    wanted += (rooms[at]?.length ?? 1) - 1;
+    sent += 1;
+  }
+  heardAt = Math.max(heardAt, performance.now());
+  // Until all has come, or nothing more does.
+  await until(() => heard >= wanted || performance.now() - heardAt > QUIET_MS);
+  const sorted = late.toSorted((a, b) => a - b);
+  const at = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  const told: Told = { sent, wanted, heard, twice, misplaced, own, ms: [at(0.5), at(0.99), at(1)] };
+  process.send?.(told);
+}
