@@ -46,6 +46,7 @@ const SQLSTATE = {
   syntax_error_or_access_rule_violation: '42',
   insufficient_privilege: '42501',
   undefined_column: '42703',
+  cannot_coerce: '42846',
   undefined_function: '42883',
   undefined_object: '42704',
   undefined_table: '42P01',

@@ -55,10 +55,23 @@ tables:
       - { operations: [select], using: "true" }
     fields:
       - { name: id, type: integer, primary_key: true }
+  guarded:
+    realtime: true
+    rls: [{ operations: [select], using: may_see(kind) }]
+    fields:
+      - { name: id, type: integer, primary_key: true }
+      - { name: kind, type: text }
   untold:
     rls: false
     fields:
       - { name: id, type: integer, primary_key: true }
+rpc:
+  may_see:
+    language: sql
+    volatility: stable
+    args: [{ name: kind, type: text }]
+    returns: { type: boolean }
+    body: select true
 `;
 
 type Change = {
@@ -350,6 +363,54 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
   test('a whole schema is subscribed to where one of its tables can be heard', async () => {
     const one = await listen(await clientOf(), { schema: 'public' });
     await expect.poll(() => one.told).toEqual(['Subscribed to PostgreSQL']);
+  });
+
+  test('who signs in under an open channel hears, and is told so', async () => {
+    const client = await clientOf();
+    const one = await listen(client, { table: 'notes' });
+    const why =
+      /for the role anon: nothing would be delivered. Whoever has signed in awaits `realtime.setAuth\(\)`|may not select/;
+    await expect.poll(() => one.told).toEqual([expect.stringMatching(why)]);
+    await client.realtime.setAuth(ann.token);
+    await expect.poll(() => one.told.slice(1)).toEqual(['Subscribed to PostgreSQL']);
+    await admin.query(`insert into notes values (60, $1, 'x', null)`, [ann.id]);
+    await expect.poll(() => events(one)).toEqual([['INSERT', 60]]);
+  });
+
+  test('policies that cannot be asked for the first caller are asked for the next', async () => {
+    await admin.query('revoke execute on function may_see from public, anon');
+    const client = await clientOf();
+    const filtered = await listen(client, { table: 'guarded', event: 'INSERT', filter: 'kind=eq.a' });
+    const plain = await listen(client, { table: 'guarded', event: 'INSERT' });
+    for (const { told } of [filtered, plain]) {
+      await expect
+        .poll(() => told)
+        .toEqual([expect.stringMatching(/Permission denied for function may_see/)]);
+    }
+    await client.realtime.setAuth(ann.token);
+    for (const { told } of [filtered, plain]) {
+      await expect.poll(() => told).toContain('Subscribed to PostgreSQL');
+    }
+    await admin.query(`insert into guarded values (1, 'a'), (2, 'b')`);
+    await expect
+      .poll(() => events(plain))
+      .toEqual([
+        ['INSERT', 1],
+        ['INSERT', 2],
+      ]);
+    await expect.poll(() => events(filtered)).toEqual([['INSERT', 1]]);
+    await admin.query('delete from guarded');
+  });
+
+  test('nothing is heard of a binding that names a column which the role may not select', async () => {
+    const [one, other] = [
+      await listen(await clientOf(ann), { table: 'notes', event: 'INSERT', select: ['secret'] }),
+      await listen(await clientOf(ann), { table: 'notes', event: 'INSERT' }),
+    ];
+    await expect.poll(() => one.told.join()).toMatch(/no column secret that authenticated may select/);
+    await admin.query(`insert into notes values (70, $1, 'x', 's')`, [ann.id]);
+    await expect.poll(() => events(other)).toEqual([['INSERT', 70]]);
+    expect(events(one)).toEqual([]);
   });
 
   describe('a client that wants to wait', () => {

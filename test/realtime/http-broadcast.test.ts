@@ -84,11 +84,26 @@ test('a private message that policies forbid: 403 alone, left out of many', asyn
   expect(await post('/theirs/events/x?private=true', '{}', asUser())).toMatchObject({ status: 403 });
   expect(await post('/mine/events/x?private=true', '{}')).toMatchObject({ status: 403 });
   const message = (topic: string): object => ({ topic, event: 'x', payload: { topic }, private: true });
-  const messages = [message('theirs'), message('realtime:mine')];
+  const messages = [message('theirs'), message('mine')];
   expect(await post('', JSON.stringify({ messages }), asUser())).toEqual({ status: 202, body: '' });
-  await expect.poll(() => heard(mine)).toEqual([['x', { topic: 'realtime:mine' }]]);
+  await expect.poll(() => heard(mine)).toEqual([['x', { topic: 'mine' }]]);
   await theirs.settle();
   expect(heard(theirs)).toEqual([]);
+});
+
+test('a topic whose name begins with `realtime:` is another one than the name without', async () => {
+  const [inner, outer] = [await hears('room'), await hears('realtime:room')];
+  expect(await post('/realtime:room/events/one', '{}')).toMatchObject({ status: 202 });
+  const messages = [{ topic: 'realtime:room', event: 'two', payload: {} }];
+  expect(await post('', JSON.stringify({ messages }))).toMatchObject({ status: 202 });
+  await expect
+    .poll(() => heard(outer))
+    .toEqual([
+      ['one', {}],
+      ['two', {}],
+    ]);
+  await inner.settle();
+  expect(heard(inner)).toEqual([]);
 });
 
 test('without a key, or with what is none: 401 with a message', async () => {

@@ -8,7 +8,7 @@ import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { cannotSubscribe, notReady, SYSTEM, waitedInVain } from '../problem.ts';
 import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
 import { FilterError } from './filter.ts';
-import { findingsOf } from './findings.ts';
+import { findingsOf, type Findings } from './findings.ts';
 import { PublishedTables, type PublishedTable } from './published-tables.ts';
 import { Recipients, type Item } from './recipients.ts';
 import { Subscription } from './subscription.ts';
@@ -124,19 +124,19 @@ export class FeedOfChanges implements Changes {
     // Heard from here on, while it is looked at whether that makes sense.
     this.#subscriptions.add(subscription);
     try {
-      const { faults, hints } = await findingsOf(subscription, this.#tables, this.#context);
-      if (request.waitMs !== undefined && faults.length > 0) {
-        throw cannotSubscribe(faults.map(SYSTEM.cannot).join(' '));
+      const findings = await findingsOf(subscription, this.#tables, this.#context);
+      if (request.waitMs !== undefined && findings.faults.length > 0) {
+        throw cannotSubscribe(findings.faults.map(SYSTEM.cannot).join(' '));
       }
-      if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
-      for (const hint of hints) request.tell('ok', hint);
-      for (const fault of faults) request.tell('error', SYSTEM.cannot(fault));
+      tell(subscription, findings);
     } catch (error) {
       this.#subscriptions.delete(subscription);
       throw error;
     }
     return {
-      changeCaller: (caller: Caller) => Promise.resolve(subscription.actFor(caller)),
+      changeCaller: async (caller: Caller) => {
+        if (subscription.actFor(caller)) await this.#tellAnew(subscription);
+      },
       close: () => {
         subscription.isClosed = true;
         this.#subscriptions.delete(subscription);
@@ -153,6 +153,16 @@ export class FeedOfChanges implements Changes {
         throw waitMs === undefined ? notReady(why) : waitedInVain(why);
       }
       await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  /** Who has signed in or out hears other things. */
+  async #tellAnew(subscription: Subscription): Promise<void> {
+    try {
+      const findings = await findingsOf(subscription, this.#tables, this.#context);
+      if (!subscription.isClosed) tell(subscription, findings);
+    } catch (error) {
+      this.#context.log.debug({ err: error }, 'what a channel will hear of changes could not be found out');
     }
   }
 
@@ -308,6 +318,17 @@ export class FeedOfChanges implements Changes {
       setTimeout(() => subscription.request.lost(), Math.random() * overMs).unref();
     }
   }
+}
+
+/** Unless it was told the same before. */
+function tell(subscription: Subscription, { faults, hints }: Findings): void {
+  const { request } = subscription;
+  const told = JSON.stringify([faults, hints]);
+  if (told === subscription.told) return;
+  subscription.told = told;
+  if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
+  for (const hint of hints) request.tell('ok', hint);
+  for (const fault of faults) request.tell('error', SYSTEM.cannot(fault));
 }
 
 const NOTHING: ChangesSubscription = { changeCaller: () => Promise.resolve(), close() {} };

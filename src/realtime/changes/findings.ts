@@ -3,7 +3,7 @@ import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
-import { join, sql } from '../../postgres/sql.ts';
+import { join, raw, sql } from '../../postgres/sql.ts';
 import { toSql } from './condition-test.ts';
 import { tableIdent, type PublishedTable, type PublishedTables } from './published-tables.ts';
 import type { Binding, Subscription } from './subscription.ts';
@@ -15,7 +15,7 @@ export type Findings = {
   readonly hints: readonly string[];
 };
 
-/** Of a value that a filter cannot have, the binding is marked as broken. */
+/** A binding whose filter has a value or an operator that its column cannot have is marked as broken. */
 export async function findingsOf(
   { bindings, caller }: Subscription,
   tables: PublishedTables,
@@ -48,23 +48,22 @@ async function faultOf(
       ? `no table of the schema ${schema} tells of its changes. Set \`realtime: true\` on one in svc.yaml`
       : `the table ${schema}.${asked.table} does not tell of its changes. Set \`realtime: true\` on it in svc.yaml`;
   }
+  binding.isBroken = false;
   let first: string | undefined;
   let isHeard = false;
   for (const table of tables) {
-    const fault = faultOfRights(binding, table, caller);
+    const fault =
+      faultOfRights(binding, table, caller) ?? (await faultOfAsking(binding, table, caller, context));
+    if (binding.isBroken) return fault;
     first ??= fault;
-    if (fault !== undefined) continue;
-    const ofValues = await faultOfValues(binding, table, caller, context);
-    if (ofValues !== undefined) {
-      binding.isBroken = true;
-      return ofValues;
-    }
-    isHeard = true;
+    isHeard ||= fault === undefined;
   }
   return isHeard ? undefined : first;
 }
 
-function faultOfRights(binding: Binding, table: PublishedTable, { role }: Caller): string | undefined {
+function faultOfRights(binding: Binding, table: PublishedTable, { role, user }: Caller): string | undefined {
+  // Of a page that subscribes as it loads the library sends no token until the next one.
+  const signedIn = user ? '' : '. Whoever has signed in awaits `realtime.setAuth()` before subscribing';
   const name = `table ${table.schema}.${table.name}`;
   const selectable = table.selectable[role];
   const unknown = binding.conditions.find(({ column }) => !table.columns.some((one) => one.name === column));
@@ -73,21 +72,21 @@ function faultOfRights(binding: Binding, table: PublishedTable, { role }: Caller
   if (hidden) return `the role ${role} may not select the column ${hidden.column} of the ${name}`;
   const missing = [...(binding.columns ?? [])].find((one) => !selectable.has(one));
   if (missing !== undefined) return `the ${name} has no column ${missing} that ${role} may select`;
-  if (selectable.size === 0) return `the role ${role} may not select from the ${name}`;
+  if (selectable.size === 0) return `the role ${role} may not select from the ${name}${signedIn}`;
   if (table.hasRowSecurity && !table.seenBy.has(role)) {
-    return `row-level security is on, and no select policy of the ${name} is for the role ${role}: nothing would be delivered`;
+    return `row-level security is on, and no select policy of the ${name} is for the role ${role}: nothing would be delivered${signedIn}`;
   }
   return undefined;
 }
 
-/** PostgreSQL reads the values of the filter, and knows which operators a type has. */
-async function faultOfValues(
+/** PostgreSQL reads the values of the filter and knows which operators a type has, and whether policies can be asked. */
+async function faultOfAsking(
   binding: Binding,
   table: PublishedTable,
   caller: Caller,
   { callers }: FeatureContext,
 ): Promise<string | undefined> {
-  if (binding.conditions.length === 0) return undefined;
+  if (binding.conditions.length === 0 && !table.hasRowSecurity) return undefined;
   const types = new Map(table.columns.map(({ name, sqlType }) => [name, sqlType]));
   const holds = binding.conditions.map((condition) =>
     toSql(condition, 't', types.get(condition.column) ?? 'text'),
@@ -95,12 +94,20 @@ async function faultOfValues(
   try {
     await callers.run(
       caller,
-      [toWire(sql`select from ${tableIdent(table)} t where ${join(holds, ' and ')} limit 0`)],
+      [
+        toWire(
+          sql`select from ${tableIdent(table)} t where ${holds.length > 0 ? join(holds, ' and ') : raw('true')} limit 0`,
+        ),
+      ],
       { readOnly: true },
     );
     return undefined;
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
+    // Policies that cannot be asked now may be later, for another caller.
+    binding.isBroken =
+      binding.conditions.length > 0 &&
+      isDatabaseError(error, 'data_exception', 'undefined_function', 'cannot_coerce', 'datatype_mismatch');
     return error.message;
   }
 }

@@ -15,6 +15,8 @@ export class Subscription {
   /** Callers who see the same. */
   group: string;
   isClosed = false;
+  /** What its client was told last of what it will hear. */
+  told: string | undefined;
   /** Position in the log: what was committed before is none of its business. */
   after = 0n;
 
@@ -26,9 +28,12 @@ export class Subscription {
     this.bindings = request.bindings.map((asked) => new Binding(asked));
   }
 
-  actFor(caller: Caller): void {
+  /** True when it may see other things now. */
+  actFor(caller: Caller): boolean {
+    const before = this.group;
     this.caller = caller;
     this.group = groupOf(caller);
+    return this.group !== before;
   }
 }
 
@@ -68,9 +73,13 @@ export class Binding {
     return this.event === undefined || this.event === kind;
   }
 
-  /** Whether a filter would tell of columns that the role may not select. */
+  /** Whether the role may select what the filter and the list of columns name: a filter would tell of others. */
   mayAsk(table: PublishedTable, role: DatabaseRole): boolean {
-    return this.conditions.every(({ column }) => table.selectable[role].has(column));
+    const selectable = table.selectable[role];
+    return (
+      this.conditions.every(({ column }) => selectable.has(column)) &&
+      [...(this.columns ?? [])].every((name) => selectable.has(name))
+    );
   }
 
   /** What the texts of the row cannot tell. */

@@ -54,8 +54,8 @@ export function registerBroadcast(app: FastifyInstance, services: Services): voi
     async (request, reply) => {
       const caller = await callerOf(services, request);
       const { topic, event } = request.params;
-      const name = { topic: withoutPrefix(topic), isPrivate: request.query.private === 'true' };
-      if (!isUsable(name.topic) || !isUsable(event)) throw badMessages('topic and event have 1 to 255 bytes');
+      const name = { topic, isPrivate: request.query.private === 'true' };
+      if (!isUsable(topic) || !isUsable(event)) throw badMessages('topic and event have 1 to 255 bytes');
       take(caller);
       const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? 'application/json';
       if (type !== 'application/json' && type !== 'application/octet-stream') throw unsupportedType(type);
@@ -63,7 +63,7 @@ export function registerBroadcast(app: FastifyInstance, services: Services): voi
         type === 'application/json'
           ? { json: payloadText(await readJson(services, request)) }
           : { bytes: await read(services, request) };
-      if (!(await mayWrite(caller, name))) throw mayNotSend(name.topic);
+      if (!(await mayWrite(caller, name))) throw mayNotSend(topic);
       send(name, { event, content });
       return accepted(reply);
     },
@@ -120,14 +120,14 @@ function readMessages(body: unknown): Message[] {
   if (!Array.isArray(messages)) throw badMessages('`messages` is a list');
   return messages.map((message: unknown, at) => {
     const { topic, event, payload, private: isPrivate } = isObject(message) ? message : {};
-    if (typeof topic !== 'string' || !isUsable(withoutPrefix(topic))) {
+    if (typeof topic !== 'string' || !isUsable(topic)) {
       throw badMessages(`messages[${at}].topic is a text of 1 to 255 bytes`);
     }
     if (typeof event !== 'string' || !isUsable(event)) {
       throw badMessages(`messages[${at}].event is a text of 1 to 255 bytes`);
     }
     return {
-      name: { topic: withoutPrefix(topic), isPrivate: isPrivate === true },
+      name: { topic, isPrivate: isPrivate === true },
       broadcast: { event, content: { json: payloadText(payload ?? {}) } },
     };
   });
@@ -135,8 +135,4 @@ function readMessages(body: unknown): Message[] {
 
 function isUsable(name: string): boolean {
   return name !== '' && fitsBinaryHead(`realtime:${name}`);
-}
-
-function withoutPrefix(topic: string): string {
-  return topic.startsWith('realtime:') ? topic.slice('realtime:'.length) : topic;
 }
