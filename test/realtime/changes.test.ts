@@ -55,6 +55,10 @@ tables:
       - { operations: [select], using: "true" }
     fields:
       - { name: id, type: integer, primary_key: true }
+  later:
+    rls: false
+    fields:
+      - { name: id, type: integer, primary_key: true }
   guarded:
     realtime: true
     rls: [{ operations: [select], using: may_see(kind) }]
@@ -480,6 +484,21 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
         ['quiet', 'INSERT'],
         ['open', 'INSERT'],
       ]);
+  });
+
+  test.runIf(source === 'wal')('who waits for a table is told when it begins to tell', async () => {
+    const one = await listen(await clientOf(), { table: 'later', event: 'INSERT' });
+    await expect.poll(() => one.told).toEqual([expect.stringMatching(/does not tell of its changes/)]);
+    try {
+      await admin.query('alter publication svc_realtime add table later; notify svc_schema');
+      await expect.poll(() => one.told.slice(1)).toEqual(['Subscribed to PostgreSQL']);
+      await admin.query('insert into later values (3)');
+      await expect.poll(() => events(one)).toEqual([['INSERT', 3]]);
+    } finally {
+      await admin.query(
+        'alter publication svc_realtime drop table later; delete from later; notify svc_schema',
+      );
+    }
   });
 
   // A trigger comes to it within seconds: what is written before that is not told.

@@ -51,6 +51,7 @@ export class FeedOfChanges implements Changes {
   #dropped: GapReason | undefined;
   #pausedAt: number | undefined;
   #hasToldAway = false;
+  #isTelling = false;
   #isOn = false;
   #watch: NodeJS.Timeout | undefined;
   #stored: (message: StoredMessage) => void = () => {};
@@ -128,7 +129,7 @@ export class FeedOfChanges implements Changes {
       if (request.waitMs !== undefined && findings.faults.length > 0) {
         throw cannotSubscribe(findings.faults.map(SYSTEM.cannot).join(' '));
       }
-      tell(subscription, findings);
+      tell(subscription, findings, this.#tables.version);
     } catch (error) {
       this.#subscriptions.delete(subscription);
       throw error;
@@ -159,8 +160,9 @@ export class FeedOfChanges implements Changes {
   /** Who has signed in or out hears other things. */
   async #tellAnew(subscription: Subscription): Promise<void> {
     try {
+      const { version } = this.#tables;
       const findings = await findingsOf(subscription, this.#tables, this.#context);
-      if (!subscription.isClosed) tell(subscription, findings);
+      if (!subscription.isClosed) tell(subscription, findings, version);
     } catch (error) {
       this.#context.log.debug({ err: error }, 'what a channel will hear of changes could not be found out');
     }
@@ -271,7 +273,26 @@ export class FeedOfChanges implements Changes {
     }
   }
 
+  /** A table that begins to tell, or that other roles may read now, is heard by those who wait for it already. */
+  async #tellOfTables(): Promise<void> {
+    const faulty = [...this.#subscriptions].filter(({ hasFaults }) => hasFaults);
+    if (faulty.length === 0 || this.#isTelling) return;
+    this.#isTelling = true;
+    try {
+      await this.#tables.refresh();
+      const { version } = this.#tables;
+      for (const subscription of faulty) {
+        if (subscription.toldAt !== version) await this.#tellAnew(subscription);
+      }
+    } catch (error) {
+      this.#context.log.debug({ err: error }, 'the tables that tell of their changes could not be read');
+    } finally {
+      this.#isTelling = false;
+    }
+  }
+
   #look(): void {
+    void this.#tellOfTables();
     if (this.#pausedAt !== undefined) {
       if (performance.now() - this.#pausedAt > BEHIND_MS) this.#giveUp('clients were more than 30 s behind');
       else void this.#lookAtLog(this.#pausedAt);
@@ -320,9 +341,11 @@ export class FeedOfChanges implements Changes {
   }
 }
 
-/** Unless it was told the same before. */
-function tell(subscription: Subscription, { faults, hints }: Findings): void {
+/** Unless it was told the same before. `version`: of the tables. */
+function tell(subscription: Subscription, { faults, hints }: Findings, version: number): void {
   const { request } = subscription;
+  subscription.hasFaults = faults.length > 0;
+  subscription.toldAt = version;
   const told = JSON.stringify([faults, hints]);
   if (told === subscription.told) return;
   subscription.told = told;

@@ -17,6 +17,9 @@ export class Subscription {
   isClosed = false;
   /** What its client was told last of what it will hear. */
   told: string | undefined;
+  /** By which version of the tables. */
+  toldAt: number | undefined;
+  hasFaults = false;
   /** Position in the log: what was committed before is none of its business. */
   after = 0n;
 
