@@ -336,6 +336,11 @@ const accessToken = (await client.auth.getSession()).data.session.access_token;\
 const load = () => setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
     expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
   },
+  'await client.realtime.setAuth();': (code) => {
+    const before = `const { log } = console;\nconsole.log = ({ body }) => { log(body); process.exit(0); };
+setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
+    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
+  },
   "supabase.from('orders')": (code) => {
     expect(
       runJs(

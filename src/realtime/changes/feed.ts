@@ -160,9 +160,11 @@ export class FeedOfChanges implements Changes {
   /** Who has signed in or out hears other things. */
   async #tellAnew(subscription: Subscription): Promise<void> {
     try {
+      const { group } = subscription;
       const { version } = this.#tables;
       const findings = await findingsOf(subscription, this.#tables, this.#context);
-      if (!subscription.isClosed) tell(subscription, findings, version);
+      // Another caller may have come meanwhile, for whom it is found out anew.
+      if (!subscription.isClosed && subscription.group === group) tell(subscription, findings, version);
     } catch (error) {
       this.#context.log.debug({ err: error }, 'what a channel will hear of changes could not be found out');
     }
