@@ -189,3 +189,29 @@ test('a channel that waits for its refusal takes the place of no other', async (
   await socket.join('three');
   expect(socket.of('phx_reply').map(({ ref }) => ref)).not.toContain(waits);
 });
+
+test('a database that is busy when a channel is joined says nothing about its tables: the client asks again', async () => {
+  world = await startBackendWorld(`
+version: 1
+project: { name: busy }
+server: { timeouts: { db_query: 1s } }
+tables:
+  notes:
+    realtime: true
+    rls: [{ operations: [select], using: "true" }]
+    fields: [{ name: id, type: integer, primary_key: true }]
+`);
+  const admin = new pg.Client({ connectionString: world.databaseUrl });
+  await admin.connect();
+  const socket = await open();
+  const config = { postgres_changes: [{ event: '*', schema: 'public', table: 'notes' }] };
+  await socket.join('before', config);
+  await admin.query('begin; lock table notes in access exclusive mode');
+  const answer = await socket.reply(socket.push('realtime:notes', 'phx_join', { config }));
+  expect(answer.response['reason']).toMatch(/^UnableToConnectToProject: /);
+  await admin.query('rollback');
+  await admin.end();
+  await socket.join('notes', config);
+  const told = (): unknown[] => socket.of('system').map(({ payload }) => payload['message']);
+  await expect.poll(told).toEqual(['Subscribed to PostgreSQL', 'Subscribed to PostgreSQL']);
+});

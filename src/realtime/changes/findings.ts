@@ -1,7 +1,7 @@
 // What a client should know of its bindings before it waits for changes that never come.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
-import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { join, raw, sql } from '../../postgres/sql.ts';
 import { toSql } from './condition-test.ts';
@@ -103,7 +103,8 @@ async function faultOfAsking(
     );
     return undefined;
   } catch (error) {
-    if (!isDatabaseError(error)) throw error;
+    // A database that is busy says nothing about the binding.
+    if (!isDatabaseError(error) || databaseFailure(error)) throw error;
     // Policies that cannot be asked now may be later, for another caller.
     binding.isBroken =
       binding.conditions.length > 0 &&
