@@ -1,6 +1,6 @@
 // Sockets at several servers that join rooms in turn, in a process of their own. Started by rooms.ts with addresses, a key,
 // how many sockets for each, and how many rooms. Says `{}` once all have joined; answers `{ perSecond, seconds }` with what
-// was heard of what the first member of each room said in that time.
+// was heard of what one member of each room said in that time.
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { until } from '../backend.ts';

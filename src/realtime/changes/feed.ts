@@ -8,10 +8,10 @@ import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { cannotSubscribe, notReady, SYSTEM, waitedInVain } from '../problem.ts';
 import type { Changes, ChangesRequest, ChangesSubscription, StoredMessage } from './changes.ts';
 import { FilterError } from './filter.ts';
-import { findingsOf, type Findings } from './findings.ts';
+import { findingsOf } from './findings.ts';
 import { PublishedTables, type PublishedTable } from './published-tables.ts';
 import { Recipients, type Item } from './recipients.ts';
-import { Subscription } from './subscription.ts';
+import { Subscription, type Findings } from './subscription.ts';
 import type { GapReason, Tally } from '../tally.ts';
 import { untilVisible } from './transaction-visibility.ts';
 import type { ChangeSource, SourceChange } from './change-source.ts';
@@ -277,14 +277,14 @@ export class FeedOfChanges implements Changes {
 
   /** A table that begins to tell, or that other roles may read now, is heard by those who wait for it already. */
   async #tellOfTables(): Promise<void> {
-    const faulty = [...this.#subscriptions].filter(({ hasFaults }) => hasFaults);
+    const faulty = [...this.#subscriptions].filter(({ told }) => told && told.findings.faults.length > 0);
     if (faulty.length === 0 || this.#isTelling) return;
     this.#isTelling = true;
     try {
       await this.#tables.refresh();
       const { version } = this.#tables;
       for (const subscription of faulty) {
-        if (subscription.toldAt !== version) await this.#tellAnew(subscription);
+        if (subscription.told?.version !== version) await this.#tellAnew(subscription);
       }
     } catch (error) {
       this.#context.log.debug({ err: error }, 'the tables that tell of their changes could not be read');
@@ -344,13 +344,11 @@ export class FeedOfChanges implements Changes {
 }
 
 /** Unless it was told the same before. `version`: of the tables. */
-function tell(subscription: Subscription, { faults, hints }: Findings, version: number): void {
-  const { request } = subscription;
-  subscription.hasFaults = faults.length > 0;
-  subscription.toldAt = version;
-  const told = JSON.stringify([faults, hints]);
-  if (told === subscription.told) return;
-  subscription.told = told;
+function tell(subscription: Subscription, findings: Findings, version: number): void {
+  const { request, told } = subscription;
+  subscription.told = { findings, version };
+  if (JSON.stringify(told?.findings) === JSON.stringify(findings)) return;
+  const { faults, hints } = findings;
   if (faults.length < request.bindings.length) request.tell('ok', SYSTEM.subscribed);
   for (const hint of hints) request.tell('ok', hint);
   for (const fault of faults) request.tell('error', SYSTEM.cannot(fault));

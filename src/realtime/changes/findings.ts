@@ -6,14 +6,7 @@ import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { join, raw, sql } from '../../postgres/sql.ts';
 import { toSql } from './condition-test.ts';
 import { tableIdent, type PublishedTable, type PublishedTables } from './published-tables.ts';
-import type { Binding, Subscription } from './subscription.ts';
-
-export type Findings = {
-  /** Why bindings will hear nothing, one text for each that does not. */
-  readonly faults: readonly string[];
-  /** What others will not hear. */
-  readonly hints: readonly string[];
-};
+import type { Binding, Findings, Subscription } from './subscription.ts';
 
 /** A binding whose filter has a value or an operator that its column cannot have is marked as broken. */
 export async function findingsOf(

@@ -8,6 +8,13 @@ import { parseFilter, type Condition } from './filter.ts';
 import type { EventKind, PublishedTable } from './published-tables.ts';
 import type { AskedCondition, TextRow } from './row-values.ts';
 
+export type Findings = {
+  /** Why bindings will hear nothing, one text for each that does not. */
+  readonly faults: readonly string[];
+  /** What others will not hear. */
+  readonly hints: readonly string[];
+};
+
 export class Subscription {
   readonly request: ChangesRequest;
   readonly bindings: readonly Binding[];
@@ -15,11 +22,8 @@ export class Subscription {
   /** Callers who see the same. */
   group: string;
   isClosed = false;
-  /** What its client was told last of what it will hear. */
-  told: string | undefined;
-  /** By which version of the tables. */
-  toldAt: number | undefined;
-  hasFaults = false;
+  /** What its client was told last of what it will hear, by that version of the tables. */
+  told: { readonly findings: Findings; readonly version: number } | undefined;
   /** Position in the log: what was committed before is none of its business. */
   after = 0n;
 
