@@ -1,151 +1,161 @@
-import { defineConfig } from 'vitest/config';
+import { join } from 'node:path';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { measureSlowness } from './test/support/run/machine-speed.ts';
+import { keepTemporaryFilesInMemory } from './test/support/run/temporary-folder.ts';
 
-// A test's needs are in its name: x.test.ts and x.prop.test.ts are pure, x.pg.test.ts needs Postgres;
-// everything under test/ (except the architecture test) needs a world and gets one Postgres per run.
+// The name of a test file states its needs and its cost: see "Tests" in CONTRIBUTING.md.
 
+keepTemporaryFilesInMemory();
+const slowness = Number((process.env['SVC_TEST_SLOWNESS'] ??= String(measureSlowness())));
+
+/** Limits of a project, in milliseconds on an idle machine. */
+function limits(testMs: number): TestProjectInlineConfiguration['test'] {
+  return {
+    testTimeout: testMs * slowness,
+    hookTimeout: 120_000 * slowness,
+    expect: { poll: { timeout: 30_000 * slowness } },
+  };
+}
+
+/** A project of tests that start servers and processes. */
+function worldProject(
+  name: string,
+  test: NonNullable<TestProjectInlineConfiguration['test']>,
+): TestProjectInlineConfiguration {
+  return {
+    test: {
+      ...limits(60_000),
+      name,
+      // Files share the modules of their worker: loading the product for each file would take a third of the time.
+      isolate: false,
+      globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
+      ...test,
+    },
+  };
+}
+
+const NEEDS_MORE = ['**/*.{pg,slow,browser,cluster}.test.ts'];
+const IMAGE = 'test/deploy/image.slow.test.ts';
+const DEPLOY = ['test/deploy/*.slow.test.ts'];
+/** Processes that are killed while they migrate, copy or store. */
+const CRASHES = [
+  'test/migrate/crash{,-waiting}.slow.test.ts',
+  'test/{import,storage/failure}/killed.slow.test.ts',
+  'test/backup/under-load.slow.test.ts',
+];
+/** Published packages and the site, built and installed in empty folders. */
+const PACKAGES = ['test/package/*.slow.test.ts'];
+/** Smoke tests of every API, background job and command. */
+const SMOKE = ['test/versions/**/*.pg.test.ts'];
+/** Tests that depend on the version of the database server. */
+const SERVER_DEPENDENT = [
+  'src/{catalog,migrate,postgres,provision,rest,import,backup}/**/*.pg.test.ts',
+  'src/realtime/{changes,access,stored}/**/*.pg.test.ts',
+  'test/{migrate,rest,import,backup,seed}/**/*.pg.test.ts',
+  'test/realtime/{changes,without-the-log,odd-tables,partitioned,policies-of-the-file,hidden-rows}.pg.test.ts',
+  'test/storage/attack/every-write-path.pg.test.ts',
+  'test/server/hidden-rows.pg.test.ts',
+  ...SMOKE,
+];
+/** Tests of formats over HTTP, of messages and of files. The server's version cannot change them. */
+const SERVER_INDEPENDENT = [
+  'test/rest/{client,csv-round-trip,media-types,openapi}.pg.test.ts',
+  'test/rest/conformance/{client-methods,root}.pg.test.ts',
+  'test/rest/attack/limits.pg.test.ts',
+  'test/import/{mistakes,report,edge-functions,files,file-places,old-keys}.pg.test.ts',
+  'test/migrate/{cli,plan-texts,realtime-cli}.pg.test.ts',
+];
 /**
- * For tests that start servers and processes: a condition that becomes true a little later on a busy machine is not a
- * failure. The few tests that take longer say so themselves.
+ * Tests of the engine's decisions: what it refuses, locks, keeps and continues. Their SQL also runs in the tests of
+ * each kind of object and in the random chains, which always run on PostgreSQL 15.
  */
-const PATIENT = {
-  // Files share their worker's modules: loading the product anew for each file would take a third of the time.
-  isolate: false,
-  testTimeout: 60_000,
-  hookTimeout: 120_000,
-  expect: { poll: { timeout: 30_000 } },
-};
-
-/**
- * Tests that start and kill many processes, move hundreds of megabytes or wait out real clocks: a part of `npm run
- * test:slow`, so that `npm test` stays short. Named on the command line they run like all others.
- */
-const SLOW = [
-  'test/package/clone.test.ts',
-  'test/package/published.test.ts',
-  'test/package/site.test.ts',
-  'test/backup/clone.test.ts',
-  'test/backup/bucket.test.ts',
-  'test/backup/sealed.test.ts',
-  'test/backup/under-load.test.ts',
-  'test/clients/*.test.ts',
-  'test/deploy/*.test.ts',
-  'test/import/killed.test.ts',
-  'test/migrate/crash.test.ts',
-  'test/migrate/crash-waiting.test.ts',
-  'test/migrate/rename-served.test.ts',
-  'test/dashboard/config-from-page.test.ts',
-  'test/functions/deploy.test.ts',
-  'test/functions/dev.test.ts',
-  'test/functions/disasters.test.ts',
-  'test/realtime/failure/*.test.ts',
-  'test/realtime/falling-behind.test.ts',
-  'test/realtime/huge-transaction.test.ts',
-  'test/realtime/refused-by-the-server.test.ts',
-  'test/realtime/slow-readers.test.ts',
-  'test/realtime/switches.test.ts',
-  'test/realtime/synchronous-standby.test.ts',
-  'test/realtime/triggers-of-several.test.ts',
-  'test/server/deployment-order.test.ts',
-  'test/tutorials/from-an-empty-folder.test.ts',
-  'test/server/drain.test.ts',
-  'test/server/serve.test.ts',
-  'test/server/shared-config.test.ts',
-  'test/server/replicas.test.ts',
-  'test/server/behind-a-pooler.test.ts',
-  'test/server/failure/killed.test.ts',
-  'test/server/failure/what-was-seen.test.ts',
-  'test/server/processes/*.test.ts',
-  'test/server/overload/answers.test.ts',
-  'test/storage/failure/elsewhere.test.ts',
-  'test/storage/failure/killed.test.ts',
-  'test/storage/failure/leftovers.test.ts',
-  'test/storage/failure/transfers.test.ts',
-  'src/embedded-postgres/*.pg.test.ts',
-  'src/postgres/pool/failure/*.pg.test.ts',
+const ENGINE = [
+  'test/migrate/{data-steps,fill-batches,first-start,limits,locks,long-steps,policy-rings}.pg.test.ts',
+  'test/migrate/{refusals,rename-rollout,retired,scope,sql-files,undo,unmanaged}.pg.test.ts',
 ];
 
-/** The pages speak of one PostgreSQL: on another their commands would be run a second time. */
-const ONLY_HERE = process.env['SVC_TEST_POSTGRES'] === undefined ? [] : ['test/documentation-blocks.test.ts'];
+/** Projects on other versions, which exist if `scripts/test/versions.ts` has installed these. */
+function otherVersions(): TestProjectInlineConfiguration[] {
+  const folder = (name: string): string | undefined => process.env[`SVC_TEST_${name}`];
+  const [postgres15, postgres16, postgres17] = ['15', '16', '17'].map((major) => folder(`POSTGRES_${major}`));
+  const node = folder('NODE_22');
+  // Their random tests take the short rounds, because the long ones run on 18.
+  const env = (postgres: string): { env: Record<string, string> } => ({
+    env: { SVC_TEST_POSTGRES: postgres, SVC_TEST_LONG: '' },
+  });
+  const smoke = [...SMOKE, 'src/provision/**/*.pg.test.ts'];
+  return [
+    ...(postgres15
+      ? [
+          worldProject('postgres-15', {
+            include: SERVER_DEPENDENT,
+            exclude: [...SERVER_INDEPENDENT, ...ENGINE],
+            ...env(postgres15),
+          }),
+          worldProject('postgres-15-engine', { include: ENGINE, ...env(postgres15) }),
+        ]
+      : []),
+    ...(postgres16 ? [worldProject('postgres-16', { include: smoke, ...env(postgres16) })] : []),
+    ...(postgres17 ? [worldProject('postgres-17', { include: smoke, ...env(postgres17) })] : []),
+    ...(node
+      ? [
+          worldProject('node-22', {
+            include: SMOKE,
+            env: { SVC_TEST_NODE: join(node, 'bin', process.platform === 'win32' ? 'node.exe' : 'node') },
+          }),
+        ]
+      : []),
+  ];
+}
 
 export default defineConfig({
   test: {
-    // Most tests wait for PostgreSQL or a process, so two cores carry more workers than the one they would get.
+    // Most tests wait for PostgreSQL or for a process, so two cores carry more workers than Vitest would start.
     maxWorkers: 4,
+    // Transformed modules are kept between runs: a run of one file spends half of its time on transforms.
+    fsModuleCache: true,
     projects: [
       {
         test: {
+          ...limits(30_000),
           name: 'unit',
-          include: ['src/**/*.test.ts'],
-          exclude: ['src/**/*.pg.test.ts'],
-          // Property tests take their time on a machine that is busy.
-          testTimeout: 30_000,
+          isolate: false,
+          include: ['{src,scripts}/**/*.test.ts', 'test/*/**/*.test.ts'],
+          exclude: NEEDS_MORE,
         },
       },
       {
         test: {
+          // These read all of the source and of the documentation.
+          ...limits(60_000),
           name: 'architecture',
-          include: [
-            'test/architecture.test.ts',
-            'test/documentation.test.ts',
-            'test/documentation-links.test.ts',
-            'test/error-codes.test.ts',
-          ],
-          // They read all of the source, on a machine that has other work.
-          testTimeout: 60_000,
+          include: ['test/*.test.ts'],
+          exclude: NEEDS_MORE,
         },
       },
-      {
-        test: {
-          name: 'world',
-          include: ['src/**/*.pg.test.ts', 'test/**/*.test.ts'],
-          exclude: [
-            'test/architecture.test.ts',
-            'test/documentation.test.ts',
-            'test/documentation-links.test.ts',
-            'test/error-codes.test.ts',
-            'test/**/browser/**',
-            'test/versions/**',
-            ...SLOW,
-            ...ONLY_HERE,
-          ],
-          globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
-          ...PATIENT,
-        },
-      },
-      {
-        test: {
-          name: 'slow',
-          include: SLOW,
-          globalSetup: ['test/support/peers/postgres-cluster.ts', 'test/support/peers/s3-store.ts'],
-          ...PATIENT,
-          // Several processes a test, four tests at a time.
-          testTimeout: 180_000,
-        },
-      },
-      {
-        test: {
-          // What other versions of PostgreSQL and of Node are tried with: `npm run test:slow`.
-          name: 'versions',
-          include: ['test/versions/*.test.ts'],
-          globalSetup: ['test/support/peers/postgres-cluster.ts'],
-          ...PATIENT,
-        },
-      },
-      {
-        test: {
-          name: 'browser',
-          include: ['test/**/browser/*.test.ts'],
-          globalSetup: [
-            'test/support/peers/postgres-cluster.ts',
-            'test/support/dashboard/dashboard-build.ts',
-          ],
-          // After all others: a page that waits for its turn between killed databases shows nothing about itself.
-          sequence: { groupOrder: 1 },
-          maxWorkers: 2,
-          ...PATIENT,
-        },
-      },
+      worldProject('postgres', { include: ['{src,test}/**/*.pg.test.ts'] }),
+      worldProject('slow', {
+        include: ['{src,test,scripts}/**/*.slow.test.ts'],
+        exclude: [...DEPLOY, IMAGE, ...CRASHES, ...PACKAGES],
+        ...limits(180_000),
+      }),
+      worldProject('crashes', { include: CRASHES, ...limits(180_000) }),
+      worldProject('packages', { include: PACKAGES, ...limits(180_000) }),
+      worldProject('deploy', { include: DEPLOY, exclude: [IMAGE], ...limits(180_000) }),
+      worldProject('image', { include: [IMAGE], ...limits(180_000) }),
+      ...otherVersions(),
+      worldProject('browser', {
+        include: ['test/**/*.browser.test.ts'],
+        globalSetup: [
+          'test/support/peers/postgres-cluster.ts',
+          'test/support/dashboard/dashboard-build.ts',
+          'test/support/browser/shared-chromium.ts',
+        ],
+        // Runs after the others, because killed databases would delay the pages.
+        sequence: { groupOrder: 1 },
+        maxWorkers: 2,
+      }),
     ],
-    reporters: ['default', './test/support/closing-line-reporter.ts'],
+    reporters: ['default', './test/support/run/reporter.ts'],
   },
 });

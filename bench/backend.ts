@@ -1,4 +1,4 @@
-// A durable PostgreSQL and svc before it, each in processes of their own, so that their costs can be told apart.
+// Starts a durable PostgreSQL and svc in separate processes, so that their costs can be measured separately.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,10 +20,10 @@ export type Server = {
 };
 
 type ServerOptions = {
-  /** Of its database, which stays when it stops. */
+  /** Name of its database, which is kept when the server stops. */
   readonly name: string;
   readonly config: string;
-  /** Of another svc. */
+  /** Directory of another checkout of svc. */
   readonly checkout?: string | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
 };
@@ -33,7 +33,7 @@ export type Bench = {
   readonly startServer: (options: ServerOptions) => Promise<Server>;
 };
 
-/** A table of which everybody sees their own rows, and hears of them. */
+/** A table in which users see and receive only their own rows. */
 export const OWN_ENTRIES = `version: 1
 project: { name: bench }
 server: { timeouts: { shutdown: 1s } }
@@ -49,9 +49,9 @@ tables:
 `;
 
 const CHECKOUT = fileURLToPath(new URL('../', import.meta.url));
-const STARTS_WITHIN_MS = 60_000;
+const START_TIMEOUT_MS = 60_000;
 
-/** What is left running ends with `work`. */
+/** Stops all remaining processes when `work` ends. */
 export async function withBench(work: (bench: Bench) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
   const postgres = await startEmbeddedPostgres({
@@ -65,7 +65,7 @@ export async function withBench(work: (bench: Bench) => Promise<void>): Promise<
     await work({
       postgres,
       startServer: async ({ name, config, checkout = CHECKOUT, env }) => {
-        const databaseUrl = await databaseNamed(postgres.url, name);
+        const databaseUrl = await createNamedDatabase(postgres.url, name);
         const file = join(folder, `${name}.yaml`);
         writeFileSync(file, config);
         const started = await serve({ checkout, file, databaseUrl, keys, env });
@@ -117,7 +117,7 @@ async function serve({ checkout, file, databaseUrl, keys, env }: Serve): Promise
   const ended = once(child, 'exit');
   await until(
     async () => (await fetch(`${url}/ready`).catch(() => undefined))?.ok === true,
-    STARTS_WITHIN_MS,
+    START_TIMEOUT_MS,
   );
   return {
     url,
@@ -131,7 +131,7 @@ async function serve({ checkout, file, databaseUrl, keys, env }: Serve): Promise
   };
 }
 
-async function databaseNamed(serverUrl: string, name: string): Promise<string> {
+async function createNamedDatabase(serverUrl: string, name: string): Promise<string> {
   const client = new pg.Client({ connectionString: serverUrl });
   await client.connect();
   const { rowCount } = await client.query('select from pg_database where datname = $1', [name]);
@@ -142,7 +142,7 @@ async function databaseNamed(serverUrl: string, name: string): Promise<string> {
   return url.href;
 }
 
-/** A token of a new anonymous user, and the user's id. */
+/** Creates an anonymous user and returns its token and id. */
 export async function anonymous({ url, keys }: Server): Promise<{ id: string; token: string }> {
   const answer = await fetch(`${url}/auth/v1/signup`, {
     method: 'POST',

@@ -1,5 +1,5 @@
 export declare function keepEnvironmentPrivate(flags?: readonly string[]): void;
-/** What the environment of a process may show (`kept`), and what it must not (`hidden`). */
+/** Splits an environment into variables that a process can show (`kept`) and secrets (`hidden`). */
 export declare function splitEnvironment(env: Readonly<Record<string, string | undefined>>): {
   readonly kept: Readonly<Record<string, string>>;
   readonly hidden: Readonly<Record<string, string>>;

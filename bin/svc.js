@@ -8,13 +8,12 @@ import * as nodeModule from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { keepEnvironmentPrivate } from './private-environment.js';
-import { memoryFlags, nurseryFlags, SMALL_NURSERY } from './small-memory.js';
+import { restartFlags, runtimeFlags, YOUNG_HEAP_LIMIT } from './memory-flags.js';
 
-// What can be set once Node runs. Helper threads cost more than they save on a nursery this small: a tenth of a
-// small request on two processors. What requests leave behind is collected when it has doubled the heap, not
-// when it has quadrupled it: 40 MB less under load. And a request that is under way when the nursery is collected
-// survives, which V8 takes for a long life: it would put the next ones among the old, where collecting them costs
-// a sixth of a small request.
+// Flags that take effect while Node runs. Helper threads cost more than they save on a young heap this small: a tenth
+// of a small request on two processors. The old heap is collected when it has doubled, not when it has quadrupled:
+// 40 MB less under load. Without pretenuring, V8 does not allocate the objects of requests in the old heap because
+// some survived a collection; collecting them there costs a sixth of a small request.
 const COLLECTOR = [
   '--no-parallel-scavenge',
   '--heap-growing-percent=100',
@@ -38,10 +37,10 @@ const oldestMajor = fromSource ? 24 : OLDEST_MAJOR;
 const major = Number(process.versions.node.split('.')[0]);
 
 if (major >= oldestMajor) {
-  keepEnvironmentPrivate(memoryFlags());
+  keepEnvironmentPrivate(restartFlags());
   // Absent before Node 22, which only gets as far as the launcher.
   nodeModule.enableCompileCache?.();
-  for (const flag of [...COLLECTOR, ...nurseryFlags(process.argv[2])]) setFlagsFromString(flag);
+  for (const flag of [...COLLECTOR, ...runtimeFlags(process.argv[2])]) setFlagsFromString(flag);
   await import(fromSource ? source : built);
 } else {
   runUnderNewerNode();
@@ -50,13 +49,10 @@ if (major >= oldestMajor) {
 function runUnderNewerNode() {
   const node = process.env.SVC_LAUNCHED ? undefined : findBundledNode();
   if (!node) {
-    process.stderr.write(
-      `svc needs Node ${oldestMajor} or newer, this is ${process.versions.node}.\n` +
-        'Install a newer Node, or run npm install again without --omit=optional.\n',
-    );
+    process.stderr.write(needsNewerNode());
     process.exit(EXIT_BAD_CONFIGURATION);
   }
-  const child = spawn(node, [SMALL_NURSERY, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
+  const child = spawn(node, [YOUNG_HEAP_LIMIT, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: 'inherit',
     env: { ...process.env, SVC_LAUNCHED: '1' },
   });
@@ -72,6 +68,15 @@ function runUnderNewerNode() {
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   });
+}
+
+function needsNewerNode() {
+  const name = PLATFORM_PACKAGES[`${process.platform}-${process.arch}`];
+  const bundled = name ? `, or add the package that contains Node 24: npm install ${name}@24` : '';
+  return (
+    `svc needs Node ${oldestMajor} or newer. This is Node ${process.versions.node}.\n` +
+    `Install Node ${oldestMajor} or newer${bundled}\n`
+  );
 }
 
 /** True when the build is newer than every source file. */

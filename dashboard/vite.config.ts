@@ -8,7 +8,7 @@ export default defineConfig({
   build: {
     outDir: '../dist/dashboard',
     emptyOutDir: true,
-    // Everything is a file of its own: the page's policy allows nothing inline.
+    // Never inline assets: the page's content security policy rejects inline content.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },

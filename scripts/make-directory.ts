@@ -1,5 +1,5 @@
-// `npm run release:directory`, after `npm run release`: svc and the Node that it runs on as one folder and an archive, for this
-// machine's platform and servers without npm. PostgreSQL is not in it. Needs npm and tar here; the server needs tar.
+// `npm run release:directory`, after `npm run release`: packs svc and its Node into a folder and an archive for servers
+// without npm, for the platform of this machine. PostgreSQL is not included. Needs npm and tar; the server needs tar.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -12,7 +12,7 @@ const NAME = `svc-${version}-${process.platform}-${process.arch}`;
 const FOLDER = join(RELEASE, NAME);
 const LIBRARY = join(FOLDER, 'lib');
 
-/** Also through a link, such as /usr/local/bin/svc. */
+/** Supports a link to the launcher, such as /usr/local/bin/svc. */
 const LAUNCHER = `#!/bin/sh
 self=$(readlink -f "$0")
 home=\${self%/bin/svc}
@@ -34,7 +34,7 @@ writeFileSync(join(FOLDER, 'bin', 'svc'), LAUNCHER, { mode: 0o755 });
 execFileSync('tar', ['-czf', `${FOLDER}.tar.gz`, '-C', RELEASE, NAME]);
 process.stdout.write(`${FOLDER}\n`);
 
-/** The package with what it needs, but for the Node that it would bring where the one at hand is too old. */
+/** The package with its dependencies, except the fallback Node. */
 function installLibrary(): void {
   mkdirSync(LIBRARY);
   const manifest = {
@@ -43,7 +43,7 @@ function installLibrary(): void {
     overrides: { '@svcyaml/node': tarball('svcyaml-node') },
   };
   writeFileSync(join(LIBRARY, 'package.json'), JSON.stringify(manifest));
-  // By this Node, which the part for older ones does not want.
+  // Runs npm with this Node. The launcher for older versions of Node is not needed here.
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` };
   execFileSync('npm', ['install', '--omit=dev', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: LIBRARY,
@@ -56,7 +56,7 @@ function copyNode(): void {
   const node = join(FOLDER, 'node');
   copyFileSync(process.execPath, node);
   chmodSync(node, 0o755);
-  // What only debuggers read is a sixth of it. A machine without the tool makes a larger folder.
+  // Debug symbols are a sixth of the binary. Without `strip` the folder is larger.
   if (process.platform === 'linux') spawnSync('strip', ['-s', node]);
   const license = join(dirname(dirname(process.execPath)), 'LICENSE');
   if (!existsSync(license)) throw new Error(`the licence of Node is not at ${license}`);

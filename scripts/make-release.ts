@@ -1,5 +1,5 @@
-// `npm run release`: the packages as they are published, in release/ or a new folder that is named, each as a folder and as a
-// tarball. The clone runs from its sources and needs none of this.
+// `npm run release`: writes the packages as they are published, each as a folder and as a tarball. The target is
+// release/ or a new folder from the command line. The clone runs from its sources and needs no release.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ type Manifest = {
   readonly optionalDependencies: Readonly<Record<string, string>>;
 };
 
-/** Not merged: what is compiled for a platform, and what reads files beside itself. */
+/** Packages that are not bundled: native modules, and modules that read files from their own folder. */
 const SEPARATE = ['@node-rs/argon2', '@node-rs/bcrypt', 'libpg-query'];
 const OPTIONAL = ['sharp'];
 
@@ -38,7 +38,7 @@ for (const name of ['chat', 'documents', 'shop']) makeTemplate(name);
 for (const folder of readdirSync(RELEASE)) pack(folder);
 writeSums();
 
-/** Returns the folders of the packages that something was taken of. */
+/** Returns the folders of the packages that the bundle contains. */
 async function bundle(): Promise<ReadonlySet<string>> {
   const build = await rolldown({
     cwd: ROOT,
@@ -56,12 +56,14 @@ async function bundle(): Promise<ReadonlySet<string>> {
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'chunks/[name]-[hash].js',
+    // Remove comments, which explain source that the package does not contain. Licence notices stay.
+    comments: { legal: true, annotation: true, jsdoc: false },
   });
-  const modules = output.flatMap((one) => (one.type === 'chunk' ? one.moduleIds : []));
-  return new Set(modules.flatMap((id) => packageOf(id) ?? []));
+  const modules = output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+  return new Set(modules.flatMap((id) => packageFolder(id) ?? []));
 }
 
-function packageOf(id: string): string | undefined {
+function packageFolder(id: string): string | undefined {
   const [, folder] = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(id) ?? [];
   return folder;
 }
@@ -86,7 +88,7 @@ function copyFiles(): void {
   writeTypes();
 }
 
-/** Of what a project may import, and nothing of what it is made of. */
+/** Writes the types of the public entry points only. */
 function writeTypes(): void {
   const types = join(MAIN, 'dist', 'types');
   execFileSync('tsc', ['-p', 'tsconfig.package.json', '--outDir', types], { cwd: ROOT, stdio: 'inherit' });
@@ -94,13 +96,13 @@ function writeTypes(): void {
     if (name !== 'package') rmSync(join(types, name), { recursive: true });
 }
 
-/** Every page with a line about it, in the order of docs/index.md, for readers that fetch what they need. */
+/** Lists every page with its description, in the order of docs/index.md, for readers that fetch single pages. */
 function renderIndex(): string {
   const [, ...lines] = readFileSync(join(MAIN, 'docs', 'index.md'), 'utf8').split('\n');
   return `# svcyaml\n\n> ${own.description}\n${lines.join('\n').replaceAll('](', '](docs/')}`;
 }
 
-/** All pages in that order in one text, for readers that take it whole. */
+/** Joins all pages in the same order into one text. */
 function renderWhole(): string {
   const index = readFileSync(join(MAIN, 'docs', 'index.md'), 'utf8');
   const pages = [...index.matchAll(/^- \[.+?\]\((.+?)\)/gm)].map(([, page = '']) => page);
@@ -121,7 +123,7 @@ function writeManifest(): void {
     license: own.license,
     type: 'module',
     bin: { svc: 'bin/svc.js' },
-    // What the launcher runs on. It finds a newer Node for the rest.
+    // Minimum version for the launcher. The launcher finds a newer Node for the product.
     engines: { node: '>=18' },
     exports: {
       '.': { types: './dist/types/package/index.d.ts', default: './dist/functions/package/index.js' },
@@ -141,7 +143,7 @@ type Library = {
   readonly text: string;
 };
 
-/** Licences travel with what they are about, and an inventory of it, since npm sees none of the merged packages. */
+/** Copies the licences and writes an inventory of the bundled packages, because npm sees none of them. */
 function writeLicenses(folders: ReadonlySet<string>): void {
   const libraries = [...folders].map(readLibrary).sort((a, b) => (a.name < b.name ? -1 : 1));
   const texts = libraries.map(
@@ -169,7 +171,7 @@ function readLibrary(folder: string): Library {
     Record<'name' | 'version' | 'license', string>
   >;
   const { name = basename(folder), version = '0', license = 'unknown' } = manifest;
-  const file = readdirSync(folder).find((one) => /^(?:licen[cs]e|copying)(?:[.-].*)?$/i.test(one));
+  const file = readdirSync(folder).find((entry) => /^(?:licen[cs]e|copying)(?:[.-].*)?$/i.test(entry));
   const text =
     file === undefined ? 'No licence file comes with it.' : readFileSync(join(folder, file), 'utf8');
   return { name, version, license, text };
@@ -189,7 +191,10 @@ type Project = Readonly<
   Record<'scripts' | 'dependencies' | 'devDependencies', Readonly<Record<string, string>>>
 >;
 
-/** An example as a template of `npm create`: with the packages of svc, and started like the template with a page. */
+/**
+ * Converts an example into a template of `npm create`: uses the packages of svc, and starts like the template with a
+ * page.
+ */
 function makeTemplate(name: string): void {
   const templates = join(RELEASE, 'create-svcyaml', 'templates');
   const [page, to] = [join(templates, 'react'), join(templates, name)];
@@ -222,7 +227,7 @@ function pack(folder: string): void {
   process.stdout.write(`${join(RELEASE, folder)}\n`);
 }
 
-/** As `sha256sum --check SHA256SUMS` reads it. */
+/** Writes the checksums in the format of `sha256sum --check SHA256SUMS`. */
 function writeSums(): void {
   const tarballs = readdirSync(RELEASE).filter((name) => name.endsWith('.tgz'));
   const lines = tarballs.sort().map(

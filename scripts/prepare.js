@@ -1,5 +1,5 @@
-// What npm runs at the end of `npm install` in a clone: builds, where the tools for it were installed. Without them
-// (`--omit=dev`) svc runs from its sources; only the dashboard has to be built. Plain JavaScript: any Node may run it.
+// Runs at the end of `npm install` in a clone: builds if the build tools are installed. Without them (`--omit=dev`)
+// svc runs from its sources, and only the dashboard is missing. Plain JavaScript, so that any Node can run it.
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 

@@ -1,4 +1,4 @@
-// Writes the generated pages of docs/. A test compares them, so that they cannot fall behind.
+// Writes the generated pages of docs/. A test compares them, so that they stay current.
 import { writeFileSync } from 'node:fs';
 import { renderReferencePage } from '../src/config/docs/reference-page.ts';
 

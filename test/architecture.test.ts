@@ -1,5 +1,5 @@
-// The floors of the house: an import goes to a lower floor or stays in its own room. Reads the import lines
-// of src/ and names every forbidden edge; cycles between files are the linter's (import/no-cycle).
+// Checks the floors of `src`: an import goes to a lower floor or stays in its room. Reads the import lines and
+// reports each forbidden import. The linter finds cycles between files (import/no-cycle).
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -36,26 +36,26 @@ const FLOORS: Readonly<Record<string, number>> = {
   cli: 5,
 };
 
-/** Rooms of one floor that may still know each other, with the reason. */
+/** Rooms of one floor that may import each other, with the reason. */
 const ALLOWED_SIDEWAYS: ReadonlyArray<readonly [from: string, to: string]> = [
-  // The log masks secrets with the same tool as everything else.
+  // The log uses the common mask for secrets.
   ['log', 'lib'],
-  // It asks the server that it started.
+  // It connects to the server that it has started.
   ['embedded-postgres', 'postgres'],
-  // The picture of the catalog is read through the connection next door.
+  // Reads the catalog through a connection.
   ['catalog', 'postgres'],
-  // The context every feature gets names the caller and the keys.
+  // The context of every feature contains the caller and the keys.
   ['http', 'identity'],
-  // The server mounts what the dashboard asks for.
+  // The server mounts the dashboard's API.
   ['server', 'dashboard-api'],
-  // The generator of TypeScript types reads what the migration engine reads.
+  // The generator of TypeScript types uses readers of the migration engine.
   ['typegen', 'migrate'],
 ];
 
-/** The parent of several processes hides from them what the launcher hides from it. */
+/** The supervisor hides the same environment variables from its processes as the launcher. */
 const LAUNCHER = '../bin/private-environment.js';
 
-/** The worker runs in a child process and must not carry the server into it. */
+/** The worker runs in a child process and must not import the server. */
 const WORKER = 'functions/worker/';
 
 type Edge = { readonly file: string; readonly target: string };
@@ -72,10 +72,10 @@ test('every folder of src has a floor', () => {
   expect(folders.filter((folder) => !(folder in FLOORS))).toEqual([]);
 });
 
-/** A room is read by its names; with more of them it wants rooms of its own. */
+/** Maximum number of files in a folder. Larger folders need subfolders. */
 const FILES_IN_A_ROOM = 20;
 
-test('no folder holds more files than a reader takes in', () => {
+test('no folder has too many files', () => {
   const counts = new Map<string, number>();
   for (const root of [SRC, join(SRC, '../test'), join(SRC, '../dashboard/src')]) {
     for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
@@ -87,7 +87,7 @@ test('no folder holds more files than a reader takes in', () => {
   expect([...counts].filter(([, count]) => count > FILES_IN_A_ROOM)).toEqual([]);
 });
 
-test('relative imports carry their extension and no file only re-exports', () => {
+test('relative imports have an extension and no file only re-exports', () => {
   const bare = edges().filter(({ target }) => target !== LAUNCHER && !/\.(ts|json)$/.test(target));
   expect(bare.map(({ file, target }) => `${file} → ${target}`)).toEqual([]);
   const barrels = sources().filter((file) => {
@@ -99,32 +99,32 @@ test('relative imports carry their extension and no file only re-exports', () =>
   expect(barrels).toEqual([]);
 });
 
-/** Beside the one reader: tables that translate SQLSTATEs into the dialect of one API. */
-const KNOW_SQLSTATES: ReadonlySet<string> = new Set([
+/** Additional files: tables that translate SQLSTATEs into the errors of one API. */
+const SQLSTATE_FILES: ReadonlySet<string> = new Set([
   'postgres/pg-error.ts',
   'rest/respond/database-problem.ts',
   'storage/problem.ts',
 ]);
 
-test('only one module asks where it stands: merged into a published package, the others stand elsewhere', () => {
-  // The second writes code that asks.
-  const allowed = ['lib/own-files.ts', 'import/edge/shim.ts'];
-  const asking = sources().filter((file) =>
+test('only one module uses import.meta, because the bundle of the published package changes the paths of others', () => {
+  // The second one generates code that uses it.
+  const allowed = ['lib/package-files.ts', 'import/edge/shim.ts'];
+  const matching = sources().filter((file) =>
     /^(?!\s*(?:\/\/|\*)).*import\.meta\b/m.test(readFileSync(join(SRC, file), 'utf8')),
   );
-  expect(asking.filter((file) => !allowed.includes(file))).toEqual([]);
+  expect(matching.filter((file) => !allowed.includes(file))).toEqual([]);
 });
 
 test('only pg-error and the named tables compare SQLSTATEs', () => {
   const comparison =
     /(?:[!=]==\s*|\bcase\s+|startsWith\(\s*)'(?:(?:[0-5]\w|F0|HV|P0|XX)[0-9A-Z]{3}|[02-5]\d|XX)'/;
   const found = sources()
-    .filter((file) => !KNOW_SQLSTATES.has(file) && comparison.test(readFileSync(join(SRC, file), 'utf8')))
+    .filter((file) => !SQLSTATE_FILES.has(file) && comparison.test(readFileSync(join(SRC, file), 'utf8')))
     .sort();
   expect(found).toEqual([]);
 });
 
-test('advisory locks are taken in one place, where each has its number', () => {
+test('advisory locks are acquired in one file, which lists their numbers', () => {
   const found = sources().filter(
     (file) =>
       file !== 'postgres/advisory-lock.ts' &&
@@ -134,10 +134,10 @@ test('advisory locks are taken in one place, where each has its number', () => {
 });
 
 /**
- * Where something may be left on a session: on connections that lead to PostgreSQL itself, which `OwnerDatabase.session`
- * makes sure of. Anywhere else a pooler may lend the session to somebody else next (docs/decisions/0085).
+ * Files that may leave state on a session. They use direct connections to PostgreSQL, which `OwnerDatabase.session`
+ * ensures. Elsewhere a pooler may assign the session to another client (docs/decisions/0085).
  */
-const OWN_SESSIONS: ReadonlySet<string> = new Set([
+const FILES_WITH_SESSION_STATE: ReadonlySet<string> = new Set([
   'import/changes.ts',
   'import/dump.ts',
   'import/rows.ts',
@@ -145,13 +145,13 @@ const OWN_SESSIONS: ReadonlySet<string> = new Set([
   'migrate/apply/background.ts',
   'migrate/apply/concurrent-index.ts',
   'migrate/checks/backfill-checks.ts',
-  'migrate/checks/dry-run.ts',
+  'migrate/checks/dry-run/dry-run.ts',
   'migrate/checks/partitions.ts',
   'migrate/checks/reference-types.ts',
   'migrate/commands/prune.ts',
   'migrate/locks.ts',
   'migrate/migrate.ts',
-  'migrate/normalise/shadow-schema.ts',
+  'migrate/normalise/shadow/read-through-shadow.ts',
   'postgres/advisory-lock.ts',
   'postgres/generic-plan.ts',
   'postgres/listen.ts',
@@ -159,8 +159,8 @@ const OWN_SESSIONS: ReadonlySet<string> = new Set([
   'storage/storage.ts',
 ]);
 
-/** What outlives its transaction: locks of a session, LISTEN, SET, temporary tables, open cursors, PREPARE. */
-const STAYS_ON_SESSION = [
+/** State that outlives its transaction: session locks, LISTEN, SET, temporary tables, open cursors, PREPARE. */
+const SESSION_STATE = [
   /\b(?:tryLock|unlock)\(|\bpg_(?:try_)?advisory_(?:un)?lock/,
   /[`'";]\s*(?:un)?listen \$\{/,
   /[`'";]\s*set (?!local\b)(?:session |time zone |role |[a-z_.]+ ?= ?|[a-z_.]+ to )/,
@@ -171,24 +171,25 @@ const STAYS_ON_SESSION = [
   /[`'";]\s*prepare \S+ as /i,
 ];
 
-test('nothing is left on a session outside of those that are our own', () => {
+test('only the listed files leave state on a session', () => {
   const found = sources()
     .filter((file) => !file.startsWith('functions/worker/'))
-    .filter((file) => STAYS_ON_SESSION.some((form) => form.test(withoutComments(file))))
+    .filter((file) => SESSION_STATE.some((form) => form.test(withoutComments(file))))
     .sort();
-  expect(found).toEqual([...OWN_SESSIONS]);
+  expect(found).toEqual([...FILES_WITH_SESSION_STATE]);
 });
 
 function withoutComments(file: string): string {
   return readFileSync(join(SRC, file), 'utf8').replace(/^\s*(?:\/\/|\/?\*).*$/gm, '');
 }
 
-/** Stages of a migration, from the bottom: each imports only from those before it. */
+/** Stages of a migration, bottom to top: each imports only from earlier ones. */
 const MIGRATE_STAGES = [
   'problem.ts',
   'locks.ts',
   'schema',
   'diff',
+  'change',
   'plan',
   'state',
   'normalise',
@@ -201,12 +202,54 @@ const MIGRATE_STAGES = [
   'commands',
 ];
 
-test("migrate's stages import downwards only", () => {
-  const stage = (file: string): number => MIGRATE_STAGES.indexOf(file.split('/')[1] ?? '');
-  const inside = edges().filter(({ file, target }) => room(file) === 'migrate' && room(target) === 'migrate');
+/** Stages of realtime, bottom to top. */
+const REALTIME_STAGES = [
+  'problem.ts',
+  'counters.ts',
+  'protocol',
+  'tables',
+  'access',
+  'changes',
+  'bus',
+  'hub',
+  'channel',
+  'gateway',
+  'http',
+  'stored',
+  'metrics.ts',
+  'report.ts',
+  'parts.ts',
+  'realtime.ts',
+];
+
+test.each([
+  ['migrate', MIGRATE_STAGES],
+  ['realtime', REALTIME_STAGES],
+])('stages of %s import downwards only', (name, stages) => {
+  const stage = (file: string): number => stages.indexOf(file.split('/')[1] ?? '');
+  const inside = edges().filter(({ file, target }) => room(file) === name && room(target) === name);
+  expect(inside.length).toBeGreaterThan(0);
   expect(inside.filter(({ file }) => stage(file) === -1)).toEqual([]);
   const upwards = inside.filter(({ file, target }) => stage(target) > stage(file));
   expect(upwards.map(({ file, target }) => `${file} → ${target}`)).toEqual([]);
+});
+
+/** Comparisons of change kinds outside of the records by kind, such as `change/traits.ts`. Lower the numbers only. */
+const MAX_KIND_COMPARISONS = { comparisons: 39, files: 14 };
+
+test('few files compare the kind of a change', () => {
+  const kinds = sources()
+    .filter((file) => file.startsWith('migrate/change/'))
+    .flatMap((file) => [...withoutComments(file).matchAll(/^  '?([a-z-]+)'?: (?:\{|[A-Z_]+,)/gm)])
+    .map(([, kind]) => kind);
+  expect(kinds.length).toBeGreaterThan(100);
+  const comparison = new RegExp(`(?:case |[=!]== )'(?:${kinds.join('|')})'`, 'g');
+  const found = sources()
+    .filter((file) => file.startsWith('migrate/'))
+    .map((file) => withoutComments(file).match(comparison)?.length ?? 0)
+    .filter((count) => count > 0);
+  expect(found.length).toBeLessThanOrEqual(MAX_KIND_COMPARISONS.files);
+  expect(found.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(MAX_KIND_COMPARISONS.comparisons);
 });
 
 function allowed(file: string, target: string): boolean {

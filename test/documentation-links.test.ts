@@ -1,4 +1,4 @@
-// A link of a page leads to a file that is there, and to a heading that it has.
+// Links of the docs lead to existing files and headings.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,20 +9,23 @@ const PAGES = [
   'README.md',
   'ARCHITECTURE.md',
   'CHANGELOG.md',
+  'CODE_OF_CONDUCT.md',
   'CONTRIBUTING.md',
+  'GOVERNANCE.md',
+  'SECURITY.md',
   ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
 
-describe('links between pages lead somewhere', () => {
+describe('links between pages have targets', () => {
   test.each(PAGES)('%s', (page) => {
-    expect(linksOf(read(page)).filter((link) => !leadsSomewhere(page, link))).toEqual([]);
+    expect(findLinks(read(page)).filter((link) => !hasTarget(page, link))).toEqual([]);
   });
 
-  test('links to what is not there are found', () => {
+  test('links without a target are found', () => {
     const text = '[a](rest.md) [b](nowhere.md) [c](rest.md#nowhere) [d](#nowhere) `[e](nowhere.md)`';
-    expect(linksOf(text).filter((link) => !leadsSomewhere('docs/auth.md', link))).toEqual([
+    expect(findLinks(text).filter((link) => !hasTarget('docs/auth.md', link))).toEqual([
       'nowhere.md',
       'rest.md#nowhere',
       '#nowhere',
@@ -30,23 +33,23 @@ describe('links between pages lead somewhere', () => {
   });
 });
 
-/** Targets of the links of a page, without those in code. */
-function linksOf(text: string): string[] {
+/** Returns the link targets of a page, except those in code. */
+function findLinks(text: string): string[] {
   const prose = withoutBlocks(text).replaceAll(/`[^`\n]*`/g, 'code');
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target ?? '');
 }
 
-/** Links to other sites are not followed. */
-function leadsSomewhere(page: string, link: string): boolean {
+/** Links to other sites are not checked. */
+function hasTarget(page: string, link: string): boolean {
   if (/^[a-z]+:/.test(link)) return true;
   const [file = '', anchor] = link.split('#');
   const target = file === '' ? page : relative(ROOT, join(ROOT, dirname(page), file));
   if (!existsSync(join(ROOT, target))) return false;
-  return anchor === undefined || !target.endsWith('.md') || anchorsOf(read(target)).has(anchor);
+  return anchor === undefined || !target.endsWith('.md') || findAnchors(read(target)).has(anchor);
 }
 
-/** As forges make them: a heading that occurs again gets a number. */
-function anchorsOf(text: string): Set<string> {
+/** Anchors as forges create them: a repeated heading gets a number. */
+function findAnchors(text: string): Set<string> {
   const times = new Map<string, number>();
   const anchors = new Set<string>();
   for (const [, heading = ''] of withoutBlocks(text).matchAll(/^#{1,6} (.*?) *$/gm)) {

@@ -1,4 +1,4 @@
-// What the pages about the code say must be there, and decisions stay short.
+// Paths and commands in the docs exist, and decisions stay short.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,12 +8,13 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const DECISIONS = join(ROOT, 'docs/decisions');
 const MAX_WORDS = 300;
 
-describe('paths that are named exist', () => {
+describe('paths in the docs exist', () => {
   const pages = [
     'README.md',
     'ARCHITECTURE.md',
     'CONTRIBUTING.md',
     ...list('docs'),
+    ...list('docs/how-to'),
     ...list('docs/decisions'),
   ];
   test.each(pages)('%s', (page) => {
@@ -28,7 +29,10 @@ describe('paths that are named exist', () => {
   });
 });
 
-/** Where `npx svc` is ours and not the package of somebody else that is called svc: a project that has it, or a clone. */
+/**
+ * Files in which `npx svc` runs this product and not another package named svc: in a project that has it, or in a
+ * clone.
+ */
 const HAS_SVC: Readonly<Record<string, string>> = {
   'docs/tutorial.md': 'in the project of its first step',
   'docs/package.md': 'after npm install svcyaml',
@@ -38,22 +42,30 @@ const HAS_SVC: Readonly<Record<string, string>> = {
   'docs/shop.md': 'in the clone',
   'docs/migrations.md': 'in an image, after npm ci',
   'docs/operations/releases.md': 'in an image, after npm ci',
-  'src/cli/stamp.ts': 'in an image, after npm ci',
-  'docs/running.md': 'tells that completion does not know it',
+  'src/cli/stamp/stamp.ts': 'in an image, after npm ci',
+  'src/cli/init/init.ts': 'when a script of npm runs it',
+  'docs/running.md': 'explains that completion does not support it',
 };
 
-test('npx svc is said only where it would run svc', () => {
+test('the README is short, and needs no package that is not published', () => {
+  const text = readFileSync(join(ROOT, 'README.md'), 'utf8');
+  expect(text.split('\n').length).toBeLessThanOrEqual(120);
+  expect(text).not.toMatch(/not published|npm create|npx/);
+});
+
+test('npx svc is used only where it runs this product', () => {
   const files = [
     'README.md',
     ...list('docs'),
+    ...list('docs/how-to'),
     ...list('docs/operations'),
     ...below('packages', /\.(?:md|js|jsx|ts|json|yaml)$/),
     ...below('src', /(?<!\.test)\.ts$/),
     ...below('dashboard/src', /\.tsx?$/),
   ];
-  const said = files.filter((file) => /npx svc\b(?!yaml)/.test(readFileSync(join(ROOT, file), 'utf8')));
-  expect(said.toSorted()).toEqual(Object.keys(HAS_SVC).toSorted());
-  for (const file of said.filter((one) => HAS_SVC[one]?.includes('after npm'))) {
+  const matching = files.filter((file) => /npx svc\b(?!yaml)/.test(readFileSync(join(ROOT, file), 'utf8')));
+  expect(matching.toSorted()).toEqual(Object.keys(HAS_SVC).toSorted());
+  for (const file of matching.filter((path) => HAS_SVC[path]?.includes('after npm'))) {
     const text = readFileSync(join(ROOT, file), 'utf8');
     const installed = text.search(/npm (?:ci|install svcyaml)/);
     expect(installed, file).toBeGreaterThan(-1);
@@ -61,14 +73,16 @@ test('npx svc is said only where it would run svc', () => {
   }
 });
 
-test('docs/index.md has every page once, and says what it is about', () => {
+test('docs/index.md lists every page once, with a description', () => {
   const text = readFileSync(join(ROOT, 'docs/index.md'), 'utf8');
   const named = [...text.matchAll(/^- \[.+?\]\((.+?)\)(?:: .+)$/gm)].map(([, page = '']) => `docs/${page}`);
-  const pages = [...list('docs'), ...list('docs/operations')].filter((page) => page !== 'docs/index.md');
+  const pages = [...list('docs'), ...list('docs/how-to'), ...list('docs/operations')].filter(
+    (page) => page !== 'docs/index.md',
+  );
   expect(named.toSorted()).toEqual(pages.toSorted());
 });
 
-describe('a decision is context, choice and consequences, in few words', () => {
+describe('a decision has context, choice and consequences, and is short', () => {
   test.each(readdirSync(DECISIONS))('%s', (page) => {
     const text = readFileSync(join(DECISIONS, page), 'utf8');
     expect(text).toMatch(new RegExp(`^# ${page.slice(0, 4)} `));
@@ -85,14 +99,14 @@ describe('a decision is context, choice and consequences, in few words', () => {
   });
 });
 
-describe.each(['chat', 'documents', 'shop'])('docs/%s.md is the code of its example', (name) => {
+describe.each(['chat', 'documents', 'shop'])('docs/%s.md matches the code of its example', (name) => {
   const text = readFileSync(join(ROOT, `docs/${name}.md`), 'utf8');
   const blocks = [...text.matchAll(/^ *`([^`\n]+)`:\n\n *```\w+\n(.*?)\n *```$/gms)].map(
     ([, path = '', code = '']) => ({ path, code }),
   );
 
-  test('each block says which file it is from', () => {
-    // Commands are from none.
+  test('each block names its file', () => {
+    // Commands have no file.
     expect(text.match(/^ *```(?!sh$)\w+$/gm)).toHaveLength(blocks.length);
   });
 
@@ -109,7 +123,7 @@ function outdented(lines: readonly string[]): string {
   return lines.map((line) => line.slice(depth)).join('\n');
 }
 
-/** Files in it and in its folders, by the end of their names. */
+/** Returns files of a folder, recursively, by the end of their names. */
 function below(folder: string, named: RegExp): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => named.test(name) && !name.includes('node_modules'))

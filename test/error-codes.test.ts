@@ -1,5 +1,5 @@
-// Every code that the source can produce is explained: by a line in the documentation, by `svc explain`, and by a page of its
-// own on the site. No line is about a code that is gone.
+// Every code that the source can produce is explained by a line in the docs, by `svc explain`, and by a page on the
+// site. No line explains a removed code.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,14 +7,14 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseAst } from 'rolldown/parseAst';
 import { expect, test } from 'vitest';
-import { explainedCodes, pageOfCode } from '../src/cli/docs/documentation.ts';
+import { explainedCodes, codePage } from '../src/cli/docs/documentation.ts';
 import { NODE } from './support/svc-process.ts';
 
 const SRC = join(import.meta.dirname, '../src');
 const DOCS = join(import.meta.dirname, '../docs');
 const MAKER = join(import.meta.dirname, '../site/.vitepress/pages.js');
 
-/** Where a code is not written at the place that makes the problem: it is in a table or a type of these files. */
+/** Files whose codes are in a table or a type, not at the place that creates the problem. */
 const TABLES: Readonly<Record<string, RegExp>> = {
   'auth/problem.ts': /'(outcome_unknown|database_unavailable)'/g,
   'config/mistakes/mistake.ts': /^ {2}\| '([a-z-]+)'/gm,
@@ -23,14 +23,14 @@ const TABLES: Readonly<Record<string, RegExp>> = {
   'functions/problem.ts': /\['(function_\w+)'/g,
   'migrate/problem.ts': /'((?:MIG|ADO)-\d+)'/g,
   'postgres/pg-error.ts': /kind: '([a-z-]+)',$/gm,
-  'provision/foreign-schemas.ts': /'(ADO-\d+)'/g,
+  'provision/schema-conflicts.ts': /'(ADO-\d+)'/g,
   'realtime/problem.ts': /^ {2}\| '(\w+)'/gm,
   'rest/problem.ts': /'(PGRST(?:201|30[13]))'/g,
   'rest/respond/wire-error.ts': /'((?:PGRST|SVC)\w+)'/g,
   'storage/backend/local.ts': /'(storage_directory)'/g,
   'storage/backend/s3.ts': /'(storage_bucket)'/g,
 };
-/** These hand on what they were given, or compose codes that the page has under one name. */
+/** Files that forward codes, or compose codes that the docs explain under one name. */
 const COMPOSED = new Set([
   'auth/problem.ts',
   'postgres/pg-tools.ts',
@@ -44,15 +44,15 @@ const COMPOSED = new Set([
 ]);
 const COMPOSED_CODES = ['pg_dump_missing', 'pg_dump_too_old', 'pg_restore_missing', 'pg_restore_too_old'];
 
-/** Makers of problems besides the classes, in files named problem.ts. */
-const MAKERS = /^(?:fixed|saying|withStatus|row|rowOf)$/;
-/** Its refusals are texts of the protocol, without codes. */
+/** Functions that create problems, in files named problem.ts, in addition to the classes. */
+const MAKERS = /^(?:fixed|withCode|withStatus|row|rowOf)$/;
+/** Problem classes whose errors are texts of the protocol, without codes. */
 const WITHOUT_CODES = /^(?:TusProblem)$/;
 
 type Node = { readonly type: string; readonly [key: string]: unknown };
 const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null;
 
-test('every code that the source can produce is explained, and nothing else is', () => {
+test('every code that the source can produce is explained, and no other code is', () => {
   const codes = new Set<string>(COMPOSED_CODES);
   const unknown: string[] = [];
   for (const file of readdirSync(SRC, { recursive: true, encoding: 'utf8' })) {
@@ -61,7 +61,7 @@ test('every code that the source can produce is explained, and nothing else is',
     for (const [, code = ''] of text.matchAll(TABLES[file] ?? /(?!)/g))
       codes.add(file === 'postgres/pg-error.ts' ? `database_${code.replaceAll('-', '_')}` : code);
     visit(parseAst(text, { lang: 'ts' }, file), (node) => {
-      const made = codesOf(node, file);
+      const made = findCodes(node, file);
       if (made === undefined) return;
       for (const code of made) codes.add(code);
       if (made.length === 0 && TABLES[file] === undefined && !COMPOSED.has(file)) unknown.push(file);
@@ -78,12 +78,12 @@ test('every code that the source can produce is explained, and nothing else is',
   ).toEqual([]);
 
   const pages = pagesOfCodes();
-  const titleOf = (page: string): string => /^# (.+)$/m.exec(pages.get(page) ?? '')?.[1] ?? '';
-  const isOnItsPage = (code: string): boolean => titleOf(pageOfCode(code)).includes(`\`${code}\``);
+  const readTitle = (page: string): string => /^# (.+)$/m.exec(pages.get(page) ?? '')?.[1] ?? '';
+  const isOnItsPage = (code: string): boolean => readTitle(codePage(code)).includes(`\`${code}\``);
   expect([...codes].filter((code) => !isOnItsPage(code)).sort(), 'codes without a page').toEqual([]);
 });
 
-/** What the site is made from, by their paths on it. */
+/** Source texts of the site, by their paths on it. */
 function pagesOfCodes(): ReadonlyMap<string, string> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-pages-'));
   const put = `import { putTogether } from ${JSON.stringify(pathToFileURL(MAKER).href)};
@@ -102,9 +102,23 @@ function pagesOfCodes(): ReadonlyMap<string, string> {
   }
 }
 
-/** Undefined when the node makes no problem; empty when its code cannot be read. */
-function codesOf(node: Node, file: string): string[] | undefined {
-  const name = calleeOf(node);
+/** Returns codes of an object literal with a message or a hint, such as a response body. */
+function literalCode(node: Node): string[] | undefined {
+  if (node.type !== 'ObjectExpression') return undefined;
+  const entries = (node['properties'] as readonly Node[]).flatMap(({ key, value }) =>
+    isNode(key) && isNode(value) ? [[String(key['name']), value] as const] : [],
+  );
+  const values = new Map(entries);
+  if (!values.has('message') && !values.has('hint')) return undefined;
+  const codes = literals(values.get('code'));
+  return codes.length > 0 ? codes : undefined;
+}
+
+/** Returns undefined if the node does not create a problem, and an empty list if its code cannot be read. */
+function findCodes(node: Node, file: string): string[] | undefined {
+  const written = literalCode(node);
+  if (written !== undefined) return written;
+  const name = calleeName(node);
   const makes =
     (node.type === 'NewExpression' && /Problem$|^AmbiguousEmbed$/.test(name) && !WITHOUT_CODES.test(name)) ||
     (node.type === 'CallExpression' && file.endsWith('problem.ts') && MAKERS.test(name));
@@ -114,7 +128,7 @@ function codesOf(node: Node, file: string): string[] | undefined {
   return literals(code);
 }
 
-function calleeOf(node: Node): string {
+function calleeName(node: Node): string {
   const callee = node['callee'];
   return isNode(callee) && typeof callee['name'] === 'string' ? callee['name'] : '';
 }
@@ -127,7 +141,7 @@ function literals(node: Node | undefined): string[] {
 }
 
 function visit(node: unknown, seen: (node: Node) => void): void {
-  if (Array.isArray(node)) for (const one of node) visit(one, seen);
+  if (Array.isArray(node)) for (const child of node) visit(child, seen);
   else if (isNode(node)) {
     if (typeof node.type === 'string') seen(node);
     for (const value of Object.values(node)) if (isNode(value)) visit(value, seen);

@@ -1,5 +1,5 @@
-// What signing in and refreshing cost: `node bench/auth/main.ts`. Each figure stands beside the bare cost of what it
-// cannot avoid (the hash, the database statements) measured in the same run on the same machine.
+// Measures the cost of sign-in and refresh: `node bench/auth/main.ts`. Each figure is printed next to the unavoidable
+// cost (the hash, the database statements), measured in the same run on the same machine.
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 5);
 const CLIENTS = Number(process.env['BENCH_CLIENTS'] ?? 16);
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-bench-'));
-// Durable, as in production: a commit that does not reach the disk would flatter us and the bare database alike.
+// Durable, as in production: without fsync both svc and the bare database would look faster than they are.
 const postgres = await startEmbeddedPostgres({
   dir: join(folder, '.svc'),
   log: silentLog,
@@ -126,9 +126,9 @@ async function main(databaseUrl: string): Promise<void> {
   print(
     'token refresh, a session for each client',
     await measure(async (worker) => {
-      const one = person(worker);
-      one.refresh =
-        (await post('/token?grant_type=refresh_token', { refresh_token: one.refresh }))['refresh_token'] ??
+      const user = person(worker);
+      user.refresh =
+        (await post('/token?grant_type=refresh_token', { refresh_token: user.refresh }))['refresh_token'] ??
         '';
     }),
   );
@@ -165,7 +165,7 @@ type Measured = {
   cpuMs: number;
 };
 
-/** Runs `work` on all clients at once, for a while; also how long the event loop was kept from its turn. */
+/** Runs `work` on all clients at once for a fixed time. Also measures event loop delays. */
 async function measure(work: (worker: number) => Promise<unknown>): Promise<Measured> {
   for (let i = 0; i < 2; i++) await Promise.all(Array.from({ length: CLIENTS }, (_, worker) => work(worker)));
   const delay = monitorEventLoopDelay({ resolution: 1 });

@@ -1,6 +1,6 @@
-// A trivial function through the service next to the same handler on bare node:http, in one run: requests per
-// second on one worker, added median latency, and how long a worker takes to start. Prints; gates nothing.
-//   node bench/functions/main.ts            needs SVC_DATABASE_URL, or brings the development database
+// Compares a trivial function in the service with the same handler on bare node:http in one run: requests per second
+// on one worker, added median latency, and start time of a worker. Prints figures without a pass criterion.
+// node bench/functions/main.ts needs SVC_DATABASE_URL, or starts the development database
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ type Figures = {
   readonly perSecond: number;
   readonly medianMs: number;
   readonly p99Ms: number;
-  /** Of each process. */
+  /** CPU time of each process. */
   readonly cpuMicros: readonly number[];
 };
 
@@ -50,7 +50,7 @@ writeFileSync(
   'version: 1\nfunctions:\n  hello: { runtime: node, file: functions/hello.js }\n',
 );
 
-// As the launcher does.
+// The launcher sets the same options.
 enableCompileCache();
 
 const children: ChildProcess[] = [];
@@ -81,7 +81,7 @@ try {
   const bareUrl = `http://127.0.0.1:${barePort}/?name=ada`;
   const svcUrl = `${svc.url}/functions/v1/hello?name=ada`;
   for (const url of [bareUrl, svcUrl]) await load(url, CONNECTIONS, 2, []);
-  const pids = [svc.child.pid, ...childrenOf(svc.child.pid)];
+  const pids = [svc.child.pid, ...findChildren(svc.child.pid)];
   const throughput: { bare: Figures[]; svc: Figures[] } = { bare: [], svc: [] };
   const single: { bare: Figures[]; svc: Figures[] } = { bare: [], svc: [] };
   for (let round = 0; round < ROUNDS; round++) {
@@ -90,12 +90,12 @@ try {
     single.bare.push(await load(bareUrl, 1, SECONDS / 2, [bare.pid]));
     single.svc.push(await load(svcUrl, 1, SECONDS / 2, pids));
   }
-  const of = (figures: Figures[], key: 'perSecond' | 'medianMs' | 'p99Ms'): number =>
-    median(figures.map((one) => one[key]));
+  const medianFigure = (figures: Figures[], key: 'perSecond' | 'medianMs' | 'p99Ms'): number =>
+    median(figures.map((figure) => figure[key]));
   const cpu = (figures: Figures[], process: number): number =>
-    median(figures.map((one) => one.cpuMicros[process] ?? 0));
-  const barePerSecond = of(throughput.bare, 'perSecond');
-  const svcPerSecond = of(throughput.svc, 'perSecond');
+    median(figures.map((figure) => figure.cpuMicros[process] ?? 0));
+  const barePerSecond = medianFigure(throughput.bare, 'perSecond');
+  const svcPerSecond = medianFigure(throughput.svc, 'perSecond');
   print(`bare node:http, ${CONNECTIONS} connections`, `${barePerSecond.toFixed(0)} requests/s`);
   print(
     `function, ${CONNECTIONS} connections`,
@@ -111,15 +111,15 @@ try {
   print('throughput with a core for each', `${((100 * bareCpu) / busiest).toFixed(0)} % of bare`);
   print(
     'bare, one connection',
-    `median ${of(single.bare, 'medianMs').toFixed(2)} ms, p99 ${of(single.bare, 'p99Ms').toFixed(2)} ms`,
+    `median ${medianFigure(single.bare, 'medianMs').toFixed(2)} ms, p99 ${medianFigure(single.bare, 'p99Ms').toFixed(2)} ms`,
   );
   print(
     'function, one connection',
-    `median ${of(single.svc, 'medianMs').toFixed(2)} ms, p99 ${of(single.svc, 'p99Ms').toFixed(2)} ms`,
+    `median ${medianFigure(single.svc, 'medianMs').toFixed(2)} ms, p99 ${medianFigure(single.svc, 'p99Ms').toFixed(2)} ms`,
   );
   print(
     'added median latency',
-    `${(of(single.svc, 'medianMs') - of(single.bare, 'medianMs')).toFixed(2)} ms`,
+    `${(medianFigure(single.svc, 'medianMs') - medianFigure(single.bare, 'medianMs')).toFixed(2)} ms`,
   );
 } finally {
   for (const child of children) {
@@ -130,7 +130,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** From the spawn to a worker that has loaded its function. */
+/** Time from the spawn until a worker has loaded its function. */
 async function workerStart(): Promise<number> {
   const pool = new WorkerPool();
   const startedAt = performance.now();
@@ -206,7 +206,7 @@ function requestOnce(url: string, agent: Agent): Promise<void> {
   });
 }
 
-/** Processor time these have used; the load on the machine does not change it, as it does the clock. */
+/** Returns the CPU time of the processes, which is independent of the load on the machine. */
 function cpuMicros(processes: ReadonlyArray<number | undefined>): number[] {
   return processes.map((pid) => {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
@@ -214,8 +214,8 @@ function cpuMicros(processes: ReadonlyArray<number | undefined>): number[] {
   });
 }
 
-/** Workers lead their own process group, so they are found by their parent. */
-function childrenOf(pid: number | undefined): number[] {
+/** Returns the pids of the workers by their parent, because they lead their own process groups. */
+function findChildren(pid: number | undefined): number[] {
   const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return text
     .trim()
@@ -228,6 +228,6 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
-function print(what: string, figures: string): void {
-  console.log(`${what.padEnd(36)} ${figures}`);
+function print(name: string, figures: string): void {
+  console.log(`${name.padEnd(36)} ${figures}`);
 }

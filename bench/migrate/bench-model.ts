@@ -1,4 +1,4 @@
-// The schema of the bench: as many tables as asked for, all alike, and the same with one of them changed.
+// Schema of the benchmark: any number of identical tables, and a version with one changed table.
 import type { ColumnModel, SchemaModel, TableModel } from '../../src/migrate/schema/model.ts';
 
 function column(name: string, type: string | null, more: Partial<ColumnModel>, at: string): ColumnModel {
@@ -24,7 +24,8 @@ function column(name: string, type: string | null, more: Partial<ColumnModel>, a
   };
 }
 
-// Twelve columns, a key, a unique, two foreign keys, four checks, two indexes, four policies.
+// Each table has twelve columns, a primary key, a unique key, two foreign keys, four checks, two indexes and four
+// policies.
 function table(n: number): TableModel {
   const name = `bench_${n}`;
   const at = `tables.${name}`;

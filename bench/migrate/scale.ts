@@ -1,6 +1,6 @@
-// How the engine behaves at 10, 100 and 1,000 tables: node bench/migrate/scale.ts [tables …]
-// Takes SVC_DATABASE_URL of a server where databases may be created, or starts the embedded PostgreSQL. Prints
-// beside each figure what the design aims at; nothing here is a gate, machines differ.
+// Measures the migration engine at 10, 100 and 1,000 tables: node bench/migrate/scale.ts [tables …]
+// Uses SVC_DATABASE_URL of a server on which it can create databases, or starts the embedded PostgreSQL. Prints each
+// figure with its target. There is no pass criterion, because machines differ.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 const SIZES = process.argv.slice(2).map(Number);
 const REPEATS = 5;
 
-/** Aims at 10, 100 and 1,000 tables, in milliseconds. */
+/** Targets for 10, 100 and 1,000 tables, in milliseconds. */
 const AIMS: Record<string, readonly [string, string, string]> = {
   'apply from an empty database': ['50', '637', '6,500'],
   'start, nothing changed': ['11', '14', '73'],
@@ -74,8 +74,8 @@ async function measure(serverUrl: string, tables: number): Promise<Map<string, n
       policy: { allowRollback: true },
     };
     const full = model(tables);
-    const run = async (one: SchemaModel): Promise<void> => {
-      const outcome = await migrateModel(one, () => null, options);
+    const run = async (desired: SchemaModel): Promise<void> => {
+      const outcome = await migrateModel(desired, () => null, options);
       if (outcome.kind === 'refused')
         throw new Error(outcome.problems.map((problem) => problem.message).join('\n'));
       if (outcome.kind === 'applied') await outcome.background;
@@ -117,12 +117,12 @@ try {
   const sizes = SIZES.length > 0 ? SIZES : [10, 100, 1_000];
   const results = new Map<number, Map<string, number>>();
   for (const size of sizes) results.set(size, await measure(given ?? embedded?.url ?? '', size));
-  const rows = Object.entries(AIMS).map(([what, aims]) => {
+  const rows = Object.entries(AIMS).map(([name, aims]) => {
     const cells = sizes.map((size) => {
       const aim = aims[[10, 100, 1_000].indexOf(size)] ?? '–';
-      return `${Math.round(results.get(size)?.get(what) ?? 0).toLocaleString('en-US')} (${aim})`.padStart(24);
+      return `${Math.round(results.get(size)?.get(name) ?? 0).toLocaleString('en-US')} (${aim})`.padStart(24);
     });
-    return `${what.padEnd(36)}${cells.join('')}`;
+    return `${name.padEnd(36)}${cells.join('')}`;
   });
   console.log(`milliseconds, in brackets the aim; RSS ${Math.round(process.memoryUsage.rss() / 1e6)} MB`);
   console.log(`${''.padEnd(36)}${sizes.map((size) => `${size} tables`.padStart(24)).join('')}`);

@@ -1,25 +1,25 @@
-// What sockets and deliveries cost, beside a floor that does nothing but write a finished frame to each socket:
+// Compares the cost of sockets and deliveries with a floor that only writes a finished frame to each socket:
 //
-//   node bench/realtime/fan-out.ts [--sockets 10000] [--broadcasts 10] [--rounds 4] [--before folder]
+// node bench/realtime/fan-out.ts [--sockets 10000] [--broadcasts 10] [--rounds 4] [--before folder]
 //
-// Opens so many sockets at each server that join one topic; in each round every server in turn is sent broadcasts of 150
-// bytes for all of its sockets. Memory and processor time are those of the server alone, read from /proc. `--before`:
-// another checkout, measured in the same rounds. Prints; gates nothing.
+// Opens `--sockets` sockets at each server, which join one topic. In each round every server in turn receives
+// broadcasts of 150 bytes for all of its sockets. Memory and CPU time are those of the server process, read from
+// /proc. `--before`: another checkout, measured in the same rounds. Prints figures without a pass criterion.
 import { fork, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { loadavg } from 'node:os';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { cpuOf, memoryOf } from '../rest/processes.ts';
+import { readCpuMs, readMemory } from '../rest/processes.ts';
 import { median, print, until, withBench } from '../backend.ts';
 
 type Target = { readonly name: string; readonly url: string; readonly pid: number; readonly key: string };
-/** Sockets in a process of their own; see listeners.ts. Resolves with how many messages they have had. */
-type Listeners = (what: 'begin' | 'heard' | 'end') => Promise<number>;
+/** Controls sockets in a separate process (see listeners.ts). Resolves with the number of received messages. */
+type Listeners = (command: 'begin' | 'received' | 'end') => Promise<number>;
 type Sample = { readonly lost: number; readonly perSecond: number; readonly cpuUs: number };
 
-/** Sent evenly, so that the offer is known. */
+/** Broadcasts are sent at a constant rate, so that the offered load is known. */
 const DELIVERIES_PER_SECOND = 40_000;
 const CONFIG = `version: 1
 project: { name: bench }
@@ -62,20 +62,20 @@ async function measure(targets: readonly Target[]): Promise<void> {
   const listeners = new Map<Target, Listeners>();
   for (const target of targets) {
     await send(target, 0);
-    const empty = memoryOf(target.pid);
+    const empty = readMemory(target.pid).rssMb;
     listeners.set(target, await openListeners(target));
-    const more = Math.round(memoryOf(target.pid) - empty);
+    const more = Math.round(readMemory(target.pid).rssMb - empty);
     print(`${target.name}: ${sockets} sockets take ${more} MB over ${Math.round(empty)} MB`);
   }
   const samples = new Map<Target, Sample[]>(targets.map((target) => [target, []]));
   for (let round = 0; round <= rounds; round++) {
-    // Each is the first as often as the last.
+    // Alternate the order, so that each server is first equally often.
     for (const target of round % 2 === 0 ? targets : targets.toReversed()) {
       const ask = listeners.get(target);
       if (!ask) continue;
-      const taken = await sample(target, ask);
-      // In the first round code is not compiled yet.
-      if (round > 0) samples.get(target)?.push(taken);
+      const measured = await sample(target, ask);
+      // Skip the first round, because the code is not yet compiled.
+      if (round > 0) samples.get(target)?.push(measured);
     }
   }
   print(`\n${sockets * broadcasts * rounds} deliveries offered to each, load ${loadavg()[0]?.toFixed(1)}`);
@@ -83,14 +83,14 @@ async function measure(targets: readonly Target[]): Promise<void> {
   const cpu = (target: Target | undefined): number[] =>
     (target && samples.get(target)?.map(({ cpuUs }) => cpuUs)) ?? [];
   for (const target of targets) {
-    const taken = samples.get(target) ?? [];
-    const lost = taken.reduce((sum, one) => sum + one.lost, 0);
-    const perSecond = Math.round(median(taken.map((one) => one.perSecond)));
-    const ratios = cpu(target).map((one, round) => one / (cpu(floor)[round] ?? Number.NaN));
+    const measured = samples.get(target) ?? [];
+    const lost = measured.reduce((sum, { lost: count }) => sum + count, 0);
+    const perSecond = Math.round(median(measured.map((value) => value.perSecond)));
+    const ratios = cpu(target).map((value, round) => value / (cpu(floor)[round] ?? Number.NaN));
     print(
-      `${target.name.padEnd(7)} ${lost} lost, ${perSecond} a second, µs of processor each: ` +
+      `${target.name.padEnd(7)} ${lost} lost, ${perSecond} per second, µs of CPU each: ` +
         `${cpu(target)
-          .map((one) => one.toFixed(1))
+          .map((value) => value.toFixed(1))
           .join(' ')}, median ${median(cpu(target)).toFixed(1)}; ` +
         `of the floor's ${median(ratios).toFixed(2)}`,
     );
@@ -99,7 +99,7 @@ async function measure(targets: readonly Target[]): Promise<void> {
 
 async function sample(target: Target, ask: Listeners): Promise<Sample> {
   await ask('begin');
-  const cpu = cpuOf(target.pid);
+  const cpu = readCpuMs(target.pid);
   const startedAt = performance.now();
   for (let n = 0; n < broadcasts; n++) {
     const due = startedAt + (n * sockets * 1000) / DELIVERIES_PER_SECOND;
@@ -107,11 +107,11 @@ async function sample(target: Target, ask: Listeners): Promise<Sample> {
     await send(target, n);
   }
   const wanted = sockets * broadcasts;
-  await until(async () => (await ask('heard')) >= wanted, 20_000).catch(() => undefined);
+  await until(async () => (await ask('received')) >= wanted, 20_000).catch(() => undefined);
   const seconds = (performance.now() - startedAt) / 1000;
-  const cpuMs = cpuOf(target.pid) - cpu;
-  const heard = await ask('end');
-  return { lost: wanted - heard, perSecond: heard / seconds, cpuUs: (cpuMs * 1000) / heard };
+  const cpuMs = readCpuMs(target.pid) - cpu;
+  const received = await ask('end');
+  return { lost: wanted - received, perSecond: received / seconds, cpuUs: (cpuMs * 1000) / received };
 }
 
 async function openListeners({ url, key }: Target): Promise<Listeners> {
@@ -119,10 +119,10 @@ async function openListeners({ url, key }: Target): Promise<Listeners> {
   const child = fork(program, [url, key, String(sockets)]);
   children.push(child);
   await once(child, 'message');
-  return async (what) => {
-    child.send(what);
-    const [told] = (await once(child, 'message')) as [{ heard: number }];
-    return told.heard;
+  return async (command) => {
+    child.send(command);
+    const [reply] = (await once(child, 'message')) as [{ received: number }];
+    return reply.received;
   };
 }
 

@@ -1,10 +1,11 @@
-// What a delivery costs without a product around it: sockets opened by `ws`, and each POST is written to all of them as
+// Measures a delivery without svc: sockets of `ws`, and each POST writes one prepared frame to all of them. Started
+// by fan-out.ts; prints its address.
 // one frame that was made once. Started by fan-out.ts; prints where it listens.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import { toFrame } from '../../src/realtime/gateway/frame.ts';
+import { toFrame } from '../../src/realtime/protocol/frame.ts';
 
 const sockets: Duplex[] = [];
 const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, clientTracking: false });
@@ -23,7 +24,7 @@ server.on('upgrade', (request, socket, head) => {
   webSockets.handleUpgrade(request, socket, head, (ws) => {
     ws.on('error', () => {});
     sockets.push(socket);
-    // Joins and heartbeats.
+    // Respond to joins and heartbeats.
     ws.on('message', () => ws.send('["1","1","realtime:bench","phx_reply",{"status":"ok","response":{}}]'));
   });
 });

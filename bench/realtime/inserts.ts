@@ -1,13 +1,13 @@
-// What a subscriber costs those who write:
+// Measures the cost of subscribers for writers:
 //
-//   node bench/realtime/inserts.ts [--writers 32] [--seconds 3] [--rounds 4] [--apart]
+// node bench/realtime/inserts.ts [--writers 32] [--seconds 3] [--rounds 4] [--apart]
 //
-// So many connections insert one row after the other, durably, in turns without svc, with a process in its place that
-// throws the write-ahead log away as it comes, with svc but nobody who listens, and with one socket that hears of each
-// hundredth row by a policy. Nothing of svc is in their transactions: what throughput loses on a machine with few
-// processors is the time of svc and of the WAL sender, so processor time per row of the writers' own backends stands
-// beside it. With `--apart` (Linux) the writers and their backends have one processor, and svc and the rest of PostgreSQL
-// another, in all turns: what writers lose where there is a processor left for the rest. Prints; gates nothing.
+// `--writers` connections insert single rows durably. The modes alternate: without svc, with a process that only
+// discards the write-ahead log, with svc but no subscriber, and with one socket that receives every hundredth row
+// through a policy. svc adds nothing to the transactions: on a machine with few CPUs, throughput drops because svc
+// and the WAL sender need CPU time. Therefore the CPU time per row of the writers' backends is printed too. With
+// `--apart` (Linux) the writers and their backends run on one CPU, and svc and the rest of PostgreSQL on another:
+// this measures the loss of writers when a CPU is available for the rest. Prints figures without a pass criterion.
 import { execFileSync, fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { loadavg } from 'node:os';
@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { must } from '../../src/lib/assert.ts';
-import { cpuOf } from '../rest/processes.ts';
+import { readCpuMs } from '../rest/processes.ts';
 import { anonymous, median, print, until, withBench, type Server, OWN_ENTRIES } from '../backend.ts';
 import { Subscriber } from './subscriber.ts';
 import type { Written } from './writers.ts';
@@ -23,10 +23,10 @@ import type { Written } from './writers.ts';
 const MODES = ['nothing', 'bare reader', 'stream', 'subscriber'] as const;
 type Mode = (typeof MODES)[number];
 
-/** What reads the log. */
+/** A process that reads the write-ahead log. */
 type Reader = { readonly pid: number; stop(): Promise<void> };
 
-/** `perSecond`: rows; the others are µs of processor time per row. */
+/** `perSecond`: rows. The others are µs of CPU time per row. */
 type Sample = {
   readonly perSecond: number;
   readonly backends: number;
@@ -58,13 +58,13 @@ await withBench(async ({ postgres, startServer }) => {
   try {
     const [{ backends }] = (await once(child, 'message')) as [{ backends: number[] }];
     const writers = { child, backends };
-    // What it starts from now on has its processor.
+    // Processes that it starts from now on inherit this CPU.
     pin(1, [postgres.pid]);
     pin(0, [must(child.pid, 'the writers'), ...backends]);
     const samples = new Map<Mode, Sample[]>(MODES.map((mode) => [mode, []]));
     for (let round = 0; round <= rounds; round++) {
       let server: Server | undefined;
-      // Each comes first as often as last.
+      // Alternate the order, so that each mode is first equally often.
       for (const mode of round % 2 === 0 ? MODES : MODES.toReversed()) {
         if (mode === 'nothing' || mode === 'bare reader') {
           await server?.stop();
@@ -76,7 +76,7 @@ await withBench(async ({ postgres, startServer }) => {
         const taken = await sample({ reader: server ?? bare, subscriber, owner, writers });
         subscriber?.close();
         await bare?.stop();
-        // In the first round code is not compiled yet.
+        // Skip the first round, because the code is not yet compiled.
         if (round > 0) samples.get(mode)?.push(taken);
       }
       await server?.stop();
@@ -99,12 +99,12 @@ async function sample({
   owner: pg.Client;
   writers: { child: ChildProcess; backends: readonly number[] };
 }): Promise<Sample> {
-  const walSender = reader ? await walSenderOf(owner) : undefined;
+  const walSender = reader ? await findWalSender(owner) : undefined;
   if (reader && walSender !== undefined) pin(1, [reader.pid, walSender]);
   const used = (): { backends: number; walSender: number; reader: number } => ({
-    backends: backends.reduce((sum, pid) => sum + cpuOf(pid), 0),
-    walSender: walSender === undefined ? 0 : cpuOf(walSender),
-    reader: reader ? cpuOf(reader.pid) : 0,
+    backends: backends.reduce((sum, pid) => sum + readCpuMs(pid), 0),
+    walSender: walSender === undefined ? 0 : readCpuMs(walSender),
+    reader: reader ? readCpuMs(reader.pid) : 0,
   });
   const before = used();
   child.send({ seconds });
@@ -134,14 +134,14 @@ async function startBareReader(databaseUrl: string): Promise<Reader> {
   };
 }
 
-/** With all their threads, on this processor only. */
+/** Pins processes with all their threads to one CPU. */
 function pin(processor: number, pids: readonly number[]): void {
   if (!values.apart) return;
   for (const pid of pids) execFileSync('taskset', ['-a', '-p', '-c', String(processor), String(pid)]);
 }
 
-/** The process of PostgreSQL that the log is read from; it is there once changes are read. */
-async function walSenderOf(owner: pg.Client): Promise<number> {
+/** Returns the pid of the WAL sender, which exists once changes are read. */
+async function findWalSender(owner: pg.Client): Promise<number> {
   let pid: number | undefined;
   await until(async () => {
     const { rows } = await owner.query<{ pid: number }>(
@@ -156,26 +156,31 @@ async function walSenderOf(owner: pg.Client): Promise<number> {
 function report(samples: ReadonlyMap<Mode, readonly Sample[]>): void {
   print(`${values.writers} writers, rounds of ${seconds} s, load ${loadavg()[0]?.toFixed(1)}; µs per row`);
   const ratioTo = (
-    other: Mode,
+    otherMode: Mode,
     taken: readonly Sample[],
-    read: (one: Sample, without: Sample) => number,
+    read: (sample: Sample, without: Sample) => number,
   ): string => {
-    const others = samples.get(other) ?? [];
-    return median(taken.flatMap((one, n) => (others[n] ? [read(one, others[n])] : []))).toFixed(2);
+    const otherSamples = samples.get(otherMode) ?? [];
+    return median(
+      taken.flatMap((sample, n) => (otherSamples[n] ? [read(sample, otherSamples[n])] : [])),
+    ).toFixed(2);
   };
-  const throughput = (one: Sample, without: Sample): number => one.perSecond / without.perSecond;
+  const throughput = (sample: Sample, without: Sample): number => sample.perSecond / without.perSecond;
   for (const [mode, taken] of samples) {
-    const middle = (read: (one: Sample) => number): string => median(taken.map(read)).toFixed(1);
-    const ratio = (read: (one: Sample, without: Sample) => number): string => ratioTo('nothing', taken, read);
-    const ofWriters = (one: Sample): number => one.backends + one.writers;
-    const whole = (one: Sample): number => ofWriters(one) + one.walSender + one.reader;
+    const middle = (read: (sample: Sample) => number): string => median(taken.map(read)).toFixed(1);
+    const ratio = (read: (sample: Sample, without: Sample) => number): string =>
+      ratioTo('nothing', taken, read);
+    const writersCpu = (sample: Sample): number => sample.backends + sample.writers;
+    const whole = (sample: Sample): number => writersCpu(sample) + sample.walSender + sample.reader;
     print(
-      `${mode.padEnd(11)} ${Math.round(Number(middle((one) => one.perSecond)))} rows a second, ${ratio(throughput)} of without, ` +
-        `${ratioTo('bare reader', taken, throughput)} of a bare reader's, ${ratioTo('stream', taken, throughput)} of the stream's; ` +
-        `backends ${middle((one) => one.backends)}, WAL sender ${middle((one) => one.walSender)}, reader ${middle((one) => one.reader)}, ` +
-        `writing process ${middle((one) => one.writers)}; ` +
-        `with the readers' time given back ${ratio((one, without) => throughput(one, without) * (whole(one) / ofWriters(one)))}; ` +
-        `backends ${ratio((one, without) => one.backends / without.backends)} of without`,
+      `${mode.padEnd(11)} ${Math.round(Number(middle((sample) => sample.perSecond)))} rows/s, ${ratio(throughput)} of the throughput without svc, ` +
+        `${ratioTo('bare reader', taken, throughput)} of a bare reader's, ` +
+        `${ratioTo('stream', taken, throughput)} of the stream's; ` +
+        `backends ${middle((sample) => sample.backends)}, WAL sender ${middle((sample) => sample.walSender)}, ` +
+        `reader ${middle((sample) => sample.reader)}, ` +
+        `writing process ${middle((sample) => sample.writers)}; ` +
+        `throughput without the CPU time of readers ${ratio((sample, without) => throughput(sample, without) * (whole(sample) / writersCpu(sample)))}; ` +
+        `backends ${ratio((sample, without) => sample.backends / without.backends)} of their time without svc`,
     );
   }
 }

@@ -1,40 +1,41 @@
-// Many sockets that join the topic `bench` and count what they hear, in a process of their own. Started by fan-out.ts with
-// the address of a server, a key and how many. Says `{ heard }` once all have joined, and to each message: `begin` counts
-// from 0 and is answered when nothing is under way any more, `heard` tells the count, `end` lets heartbeats go on.
+// Opens many sockets in a separate process. They join the topic `bench` and count received messages. Started by
+// fan-out.ts with the address of a server, a key and the number of sockets. Sends `{ received }` once all have joined.
+// Commands: `begin` resets the count and is answered when no message is in flight, `received` returns the count, `end`
+// resumes heartbeats.
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 
 const AT_ONCE = 100;
-/** A server closes what it has not heard for a minute. Not while it is measured. */
-const BEAT_EVERY_MS = 20_000;
+/** Heartbeat interval. A server closes sockets without a message for a minute. No heartbeats during a measurement. */
+const HEARTBEAT_INTERVAL_MS = 20_000;
 const HEARTBEAT = JSON.stringify([null, '2', 'phoenix', 'heartbeat', {}]);
 
 const [url = '', key = '', count = '0'] = process.argv.slice(2);
 const sockets: WebSocket[] = [];
-let heard = 0;
+let received = 0;
 let unanswered = 0;
 let isMeasured = false;
-let tellQuiet: (() => void) | undefined;
+let notifyIdle: (() => void) | undefined;
 
 setInterval(() => {
   if (!isMeasured) beat();
-}, BEAT_EVERY_MS);
+}, HEARTBEAT_INTERVAL_MS);
 while (sockets.length < Number(count)) {
-  const some = Math.min(AT_ONCE, Number(count) - sockets.length);
-  sockets.push(...(await Promise.all(Array.from({ length: some }, join))));
+  const batch = Math.min(AT_ONCE, Number(count) - sockets.length);
+  sockets.push(...(await Promise.all(Array.from({ length: batch }, join))));
 }
 process.on('message', (asked) => void answer(asked));
-process.send?.({ heard });
+process.send?.({ received });
 
 async function answer(asked: unknown): Promise<void> {
   isMeasured = asked !== 'end';
   if (asked === 'begin') {
-    const quiet = new Promise<void>((resolve) => (tellQuiet = resolve));
+    const idle = new Promise<void>((resolve) => (notifyIdle = resolve));
     beat();
-    await quiet;
-    heard = 0;
+    await idle;
+    received = 0;
   }
-  process.send?.({ heard });
+  process.send?.({ received });
 }
 
 function beat(): void {
@@ -50,8 +51,8 @@ async function join(): Promise<WebSocket> {
   socket.send(JSON.stringify(['1', '1', 'realtime:bench', 'phx_join', { config: {} }]));
   await once(socket, 'message');
   socket.on('message', (data: Buffer) => {
-    if (!data.includes('phx_reply')) heard += 1;
-    else if (--unanswered === 0) tellQuiet?.();
+    if (!data.includes('phx_reply')) received += 1;
+    else if (--unanswered === 0) notifyIdle?.();
   });
   return socket;
 }

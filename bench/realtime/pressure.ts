@@ -1,10 +1,10 @@
-// How late a change comes while many are written:
+// Measures the delay of changes under a high write rate:
 //
-//   node bench/realtime/pressure.ts [--rows 2000] [--seconds 20]
+// node bench/realtime/pressure.ts [--rows 2000] [--seconds 20]
 //
-// So many single rows are inserted in a second, evenly, by eight connections; one socket may see each hundredth of them.
-// From the answer to the insert until the socket has it, in milliseconds, over each third of the time: a reader that falls
-// behind has a last third that is later than the first. Prints; gates nothing.
+// Eight connections insert `--rows` single rows per second at a constant rate. One socket may see every hundredth
+// row. Prints the time from the response of the insert until the socket receives the row, in milliseconds, for each
+// third of the run. If a reader falls behind, the last third is slower than the first. There is no pass criterion.
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
@@ -12,8 +12,8 @@ import { anonymous, OWN_ENTRIES, print, until, withBench } from '../backend.ts';
 import { Subscriber } from './subscriber.ts';
 
 const CONNECTIONS = 8;
-const EACH = 100;
-const NOBODY = '00000000-0000-4000-8000-000000000000';
+const VISIBLE_EVERY = 100;
+const OTHER_USER = '00000000-0000-4000-8000-000000000000';
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ await withBench(async ({ startServer }) => {
   const subscriber = await Subscriber.open(server, 'entries', user.token);
   const clients = Array.from({ length: CONNECTIONS }, () => new pg.Client(server.databaseUrl));
   await Promise.all(clients.map(async (client) => await client.connect()));
-  /** By `performance.now()`, by id: when the answer to the insert came. */
+  /** Time of the response to the insert, by row id, in `performance.now()`. */
   const answeredAt = new Map<number, number>();
   let written = 0;
 
@@ -42,13 +42,13 @@ await withBench(async ({ startServer }) => {
         for (;;) {
           const due = startedAt + ((written - first) * 1000) / perSecond;
           if (due > startedAt + forSeconds * 1000) return;
-          const isSeen = written++ % EACH === 0;
+          const isSeen = written++ % VISIBLE_EVERY === 0;
           const early = due - performance.now();
           if (early > 1) await new Promise((resolve) => setTimeout(resolve, early));
           const { rows } = await client.query<{ id: string }>({
             name: 'insert',
             text: 'insert into public.entries (owner, text) values ($1, $2) returning id',
-            values: [isSeen ? user.id : NOBODY, 'a line of text that somebody wrote'],
+            values: [isSeen ? user.id : OTHER_USER, 'a line of text'],
           });
           if (isSeen) answeredAt.set(Number(rows[0]?.id), performance.now());
         }
@@ -56,7 +56,7 @@ await withBench(async ({ startServer }) => {
     );
   }
 
-  // Code is not compiled yet.
+  // Warm up, because the code is not yet compiled.
   await write(3);
   await until(() => subscriber.ids.length === answeredAt.size);
   answeredAt.clear();
@@ -67,12 +67,13 @@ await withBench(async ({ startServer }) => {
   await until(() => subscriber.ids.length === answeredAt.size);
   const late = subscriber.ids.map((id, n) => (subscriber.times[n] ?? 0) - (answeredAt.get(id) ?? Number.NaN));
   const third = Math.ceil(late.length / 3);
-  const at = (some: readonly number[], share: number): string =>
-    (some.toSorted((a, b) => a - b)[Math.floor(some.length * share)] ?? Number.NaN).toFixed(1);
-  const told = (some: readonly number[]): string => `${at(some, 0.5)} (p99 ${at(some, 0.99)})`;
+  const thirds = [0, 1, 2].map((n) => late.slice(n * third, (n + 1) * third));
+  const at = (values: readonly number[], share: number): string =>
+    (values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN).toFixed(1);
+  const describe = (values: readonly number[]): string => `${at(values, 0.5)} (p99 ${at(values, 0.99)})`;
   print(
-    `${Math.round(rate)} rows a second, ${late.length} heard of ${answeredAt.size}, load ${loadavg()[0]?.toFixed(1)}; ` +
-      `ms from the answer: ${told(late)}; by thirds ${[0, 1, 2].map((n) => told(late.slice(n * third, (n + 1) * third))).join(', ')}`,
+    `${Math.round(rate)} rows a second, ${late.length} received of ${answeredAt.size}, load ${loadavg()[0]?.toFixed(1)}; ` +
+      `ms from the answer: ${describe(late)}; by thirds ${thirds.map(describe).join(', ')}`,
   );
   subscriber.close();
   await Promise.all(clients.map(async (client) => await client.end()));

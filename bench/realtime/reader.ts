@@ -1,5 +1,5 @@
-// The least that can be done with the write-ahead log: a slot like svc's, whose changes are thrown away as they come.
-// Started by inserts.ts with a connection string; says `ready` once it is told of what commits.
+// Minimal reader of the write-ahead log: a slot like svc's, whose changes are discarded. Started by inserts.ts with a
+// connection string; prints `ready` once it receives commits.
 import pg from 'pg';
 
 const [databaseUrl = ''] = process.argv.slice(2);
@@ -7,7 +7,7 @@ const config = { connectionString: databaseUrl, replication: 'database' };
 const client = new pg.Client(config);
 await client.connect();
 await client.query('CREATE_REPLICATION_SLOT bench TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT');
-// `pg` does not know copying in both directions. Nothing is acknowledged, which a server lets pass for a minute.
+// `pg` does not support CopyBoth. Nothing is acknowledged, which the server tolerates for a minute.
 const { stream } = (client as unknown as { connection: { stream: NodeJS.ReadWriteStream } }).connection;
 stream.removeAllListeners('data');
 stream.on('data', () => {});

@@ -1,16 +1,16 @@
-// Sockets at several servers that join rooms in turn, in a process of their own. Started by rooms.ts with addresses, a key,
-// how many sockets for each, and how many rooms. Says `{}` once all have joined; answers `{ perSecond, seconds }` with what
-// was heard of what one member of each room said in that time.
+// Opens sockets at several servers in a separate process. They join rooms in turn. Started by rooms.ts with
+// addresses, a key, the number of sockets per server, and the number of rooms. Sends `{}` once all have joined.
+// Answers `{ perSecond, seconds }` with the deliveries of broadcasts that one member of each room sent in that time.
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { until } from '../backend.ts';
 
-/** `ms`: median, 99th percentile and most, from being sent until being heard. `own`: heard by the sender. */
-export type Told = {
+/** `ms`: median, 99th percentile and maximum from sending to receiving. `own`: messages received by their sender. */
+export type Deliveries = {
   readonly sent: number;
   readonly wanted: number;
-  readonly heard: number;
-  readonly twice: number;
+  readonly received: number;
+  readonly duplicates: number;
   readonly misplaced: number;
   readonly own: number;
   readonly ms: readonly number[];
@@ -20,21 +20,21 @@ type Member = { readonly ws: WebSocket; last: number };
 
 const AT_ONCE = 100;
 const QUIET_MS = 1_000;
-const BEAT_EVERY_MS = 20_000;
+const HEARTBEAT_INTERVAL_MS = 20_000;
 const TEXT = 'x'.repeat(230);
 
 const [urls = '', key = '', count = '0', roomCount = '1'] = process.argv.slice(2);
 const rooms: Member[][] = Array.from({ length: Number(roomCount) }, () => []);
 const speakers = new Set<Member>();
-let heard = 0;
-let twice = 0;
+let received = 0;
+let duplicates = 0;
 let misplaced = 0;
 let own = 0;
-let heardAt = 0;
+let lastReceivedAt = 0;
 let late: number[] = [];
 
 const places = urls.split(',').flatMap((url, server) =>
-  // Rooms begin at another instance each.
+  // Consecutive rooms start at different instances.
   Array.from({ length: Number(count) }, (_, n) => ({ url, room: (n + server) % rooms.length })),
 );
 while (places.length > 0) await Promise.all(places.splice(0, AT_ONCE).map(join));
@@ -44,7 +44,7 @@ rooms.forEach((members, n) => {
 });
 setInterval(() => {
   for (const { ws } of rooms.flat()) ws.send('[null,"2","phoenix","heartbeat",{}]');
-}, BEAT_EVERY_MS);
+}, HEARTBEAT_INTERVAL_MS);
 process.on('message', (asked: { perSecond: number; seconds: number }) => void talk(asked));
 process.send?.({});
 
@@ -61,12 +61,12 @@ async function join({ url, room }: { url: string; room: number }): Promise<void>
     if (!found) return;
     const n = Number(found[1]);
     if (speakers.has(member)) own += 1;
-    else heard += 1;
-    if (n === member.last) twice += 1;
+    else received += 1;
+    if (n === member.last) duplicates += 1;
     else if (n < member.last) misplaced += 1;
     member.last = n;
-    heardAt = performance.now();
-    late.push(heardAt - Number(found[2]));
+    lastReceivedAt = performance.now();
+    late.push(lastReceivedAt - Number(found[2]));
   });
   rooms[room]?.push(member);
 }
@@ -74,7 +74,7 @@ async function join({ url, room }: { url: string; room: number }): Promise<void>
 let number = 0;
 
 async function talk({ perSecond, seconds }: { perSecond: number; seconds: number }): Promise<void> {
-  heard = twice = misplaced = own = 0;
+  received = duplicates = misplaced = own = 0;
   late = [];
   const startedAt = performance.now();
   const all = [...speakers];
@@ -95,12 +95,20 @@ async function talk({ perSecond, seconds }: { perSecond: number; seconds: number
     wanted += (rooms[at]?.length ?? 1) - 1;
     sent += 1;
   }
-  heardAt = Math.max(heardAt, performance.now());
-  // Until all has come, or nothing more does.
-  await until(() => heard >= wanted || performance.now() - heardAt > QUIET_MS);
+  lastReceivedAt = Math.max(lastReceivedAt, performance.now());
+  // Wait until all messages have arrived, or no more arrive.
+  await until(() => received >= wanted || performance.now() - lastReceivedAt > QUIET_MS);
   const sorted = late.toSorted((a, b) => a - b);
   const at = (share: number): number =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  const told: Told = { sent, wanted, heard, twice, misplaced, own, ms: [at(0.5), at(0.99), at(1)] };
-  process.send?.(told);
+  const deliveries: Deliveries = {
+    sent,
+    wanted,
+    received,
+    duplicates,
+    misplaced,
+    own,
+    ms: [at(0.5), at(0.99), at(1)],
+  };
+  process.send?.(deliveries);
 }

@@ -1,20 +1,20 @@
-// Rooms whose members are spread over instances:
+// Measures rooms whose members are spread over instances:
 //
-//   node bench/realtime/rooms.ts [--instances 3] [--sockets 1000] [--rooms 100] [--messages 1000] [--seconds 20]
+// node bench/realtime/rooms.ts [--instances 3] [--sockets 1000] [--rooms 100] [--messages 1000] [--seconds 20]
 //
-// So many sockets at each instance join rooms in turn; one member of each room sends broadcasts of 300 bytes, so many a
-// second in all, without hearing them itself. What is lost, what comes twice or in another order than it was sent, the
-// processor time of each instance and of PostgreSQL for a delivery, and how often the connections of svc waited for the
-// write-ahead log to be on disk: telling other instances needs that never. Prints; gates nothing.
+// `--sockets` sockets at each instance join rooms in turn. One member of each room sends broadcasts of 300 bytes,
+// `--messages` per second in total, without receiving them. Prints lost, duplicate and reordered messages, the CPU
+// time per delivery of each instance and of PostgreSQL, and how often connections of svc waited for a flush of the
+// write-ahead log: notifying other instances must never need one. There is no pass criterion.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { cpuOf, cpuOfFamily } from '../rest/processes.ts';
+import { readCpuMs, readFamilyCpuMs } from '../rest/processes.ts';
 import { print, withBench, type Server } from '../backend.ts';
-import type { Told } from './room-members.ts';
+import type { Deliveries } from './room-members.ts';
 
 const CONFIG = `version: 1
 project: { name: bench }
@@ -53,23 +53,26 @@ await withBench(async ({ postgres, startServer }) => {
   const child = fork(program, [urls, servers[0]?.keys.publishable ?? '', values.sockets, values.rooms]);
   try {
     await once(child, 'message');
-    const talk = async (perSecond: number, forSeconds: number): Promise<Told> => {
+    const talk = async (perSecond: number, forSeconds: number): Promise<Deliveries> => {
       child.send({ perSecond, seconds: forSeconds });
-      const [told] = (await once(child, 'message')) as [Told];
-      return told;
+      const [deliveries] = (await once(child, 'message')) as [Deliveries];
+      return deliveries;
     };
-    // Code is not compiled yet.
+    // Warm up, because the code is not yet compiled.
     await talk(Number(values.messages), 3);
-    const used = (): number[] => [...servers.map(({ pid }) => cpuOf(pid)), cpuOfFamily(postgres.pid)];
+    const used = (): number[] => [...servers.map(({ pid }) => readCpuMs(pid)), readFamilyCpuMs(postgres.pid)];
     const before = { used: used(), flushes: await flushes() };
-    const told = await talk(Number(values.messages), seconds);
-    const each = used().map((ms, n) => (((ms - (before.used[n] ?? 0)) * 1000) / told.heard).toFixed(1));
+    const deliveries = await talk(Number(values.messages), seconds);
+    const each = used().map((ms, n) =>
+      (((ms - (before.used[n] ?? 0)) * 1000) / deliveries.received).toFixed(1),
+    );
     print(
-      `${servers.length} instances, ${told.sent} messages in ${seconds} s, load ${loadavg()[0]?.toFixed(1)}: ` +
-        `${told.heard} of ${told.wanted} heard, ${told.twice} twice, ${told.misplaced} out of order, ${told.own} by their sender; ` +
-        `ms from being sent: ${told.ms.map((ms) => ms.toFixed(1)).join(', ')} (median, p99, most); ` +
-        `µs of processor for a delivery: instances ${each.slice(0, -1).join(', ')}, PostgreSQL ${each.at(-1)}; ` +
-        `${(await flushes()) - before.flushes} times the log was waited for`,
+      `${servers.length} instances, ${deliveries.sent} messages in ${seconds} s, load ${loadavg()[0]?.toFixed(1)}: ` +
+        `${deliveries.received} of ${deliveries.wanted} received, ${deliveries.duplicates} duplicates, ` +
+        `${deliveries.misplaced} out of order, ${deliveries.own} received by their sender; ` +
+        `ms from sending to receiving: ${deliveries.ms.map((ms) => ms.toFixed(1)).join(', ')} (median, p99, maximum); ` +
+        `µs of CPU per delivery: instances ${each.slice(0, -1).join(', ')}, PostgreSQL ${each.at(-1)}; ` +
+        `${(await flushes()) - before.flushes} waits for a flush of the log`,
     );
   } finally {
     child.kill('SIGKILL');

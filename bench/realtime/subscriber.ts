@@ -1,21 +1,21 @@
-// A socket that listens for the changes of one table and keeps nothing but the numbers of the rows.
+// A socket that subscribes to the changes of one table and stores only the ids of the rows.
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import type { Server } from '../backend.ts';
 
-const BEAT_EVERY_MS = 20_000;
+const HEARTBEAT_INTERVAL_MS = 20_000;
 
 export class Subscriber {
   readonly #ws: WebSocket;
   readonly #beat: NodeJS.Timeout;
-  /** `id` of each new row, in the order in which they came. */
+  /** `id` of each new row, in order of arrival. */
   readonly ids: number[] = [];
-  /** When each of them came, by `performance.now()`. */
+  /** Arrival time of each row, in `performance.now()`. */
   readonly times: number[] = [];
 
   private constructor(ws: WebSocket) {
     this.#ws = ws;
-    this.#beat = setInterval(() => ws.send('[null,"2","phoenix","heartbeat",{}]'), BEAT_EVERY_MS);
+    this.#beat = setInterval(() => ws.send('[null,"2","phoenix","heartbeat",{}]'), HEARTBEAT_INTERVAL_MS);
     ws.on('message', (data: Buffer) => {
       const id = /"record":\{"id":(\d+)/.exec(data.toString())?.[1];
       if (id === undefined) return;
@@ -24,7 +24,7 @@ export class Subscriber {
     });
   }
 
-  get heardAt(): number {
+  get lastReceivedAt(): number {
     return this.times.at(-1) ?? 0;
   }
 
@@ -33,7 +33,7 @@ export class Subscriber {
     this.times.length = 0;
   }
 
-  /** `token`: of a user; without one as anybody. */
+  /** `token`: token of a user; anonymous without one. */
   static async open({ url, keys }: Server, table: string, token?: string): Promise<Subscriber> {
     const ws = new WebSocket(
       `${url.replace('http', 'ws')}/realtime/v1/websocket?apikey=${keys.publishable}&vsn=2.0.0`,

@@ -1,14 +1,14 @@
-// Connections that insert single rows as fast as the database takes them, in a process of their own. Started by
-// inserts.ts with a connection string, how many, and the owner of each hundredth row; says `{ backends }` once they are
-// connected, and answers each message `{ seconds }` with what was written.
+// Opens connections in a separate process that insert single rows as fast as the database accepts them. Started by
+// inserts.ts with a connection string, the number of connections, and the owner of every hundredth row. Sends `{
+// backends }` once they are connected, and answers each message `{ seconds }` with the written rows.
 import pg from 'pg';
 
-/** `cpuMs`: of this process. `visible`: rows of the owner. */
+/** `cpuMs`: CPU time of this process. `visible`: rows of the owner. */
 export type Written = { readonly rows: number; readonly visible: number; readonly cpuMs: number };
 
 const [databaseUrl = '', count = '0', owner = ''] = process.argv.slice(2);
-const NOBODY = '00000000-0000-4000-8000-000000000000';
-const EACH = 100;
+const OTHER_USER = '00000000-0000-4000-8000-000000000000';
+const VISIBLE_EVERY = 100;
 let written = 0;
 
 const clients = Array.from({ length: Number(count) }, () => new pg.Client({ connectionString: databaseUrl }));
@@ -32,7 +32,7 @@ async function write(seconds: number): Promise<void> {
         await client.query({
           name: 'insert',
           text: 'insert into public.entries (owner, text) values ($1, $2)',
-          values: [written % EACH === 0 ? owner : NOBODY, 'a line of text that somebody wrote'],
+          values: [written % VISIBLE_EVERY === 0 ? owner : OTHER_USER, 'a line of text'],
         });
       }
     }),
@@ -40,7 +40,7 @@ async function write(seconds: number): Promise<void> {
   const { user, system } = process.cpuUsage(cpu);
   const told: Written = {
     rows: written - before,
-    visible: Math.floor(written / EACH) - Math.floor(before / EACH),
+    visible: Math.floor(written / VISIBLE_EVERY) - Math.floor(before / VISIBLE_EVERY),
     cpuMs: (user + system) / 1000,
   };
   process.send?.(told);

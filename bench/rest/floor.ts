@@ -1,5 +1,5 @@
-// What the same answers cost without a product around them: node:http, a few string cuts and hand-written SQL on
-// `pg`'s connections, settings and statement in one write. The distance to it is the price of our layers.
+// Returns the same responses without svc: node:http, a few string operations and hand-written SQL on connections of
+// `pg`, with settings and statement in one write. The difference is the cost of svc's layers.
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pg from 'pg';
@@ -18,7 +18,7 @@ type Route = {
   values(query: URLSearchParams, body: string): string[];
 };
 
-/** The messages `pg` writes for a prepared statement; its declarations leave them out. */
+/** Messages that `pg` writes for a prepared statement; its type declarations omit them. */
 type RawConnection = {
   readonly stream: { cork(): void; uncork(): void };
   parse(message: { name: string; text: string }): void;
@@ -132,7 +132,7 @@ const routes = new Map<string, Route>(
   ]),
 );
 
-function routeOf({ method, url: target = '' }: IncomingMessage): Route | undefined {
+function findRoute({ method, url: target = '' }: IncomingMessage): Route | undefined {
   if (target.startsWith('/rpc/')) return routes.get('W8');
   if (method === 'POST') return routes.get('W4');
   if (method === 'PATCH') return routes.get('W5');
@@ -150,15 +150,15 @@ const clients = await Promise.all(
   }),
 );
 const idle = [...clients];
-const waiting: Array<(one: (typeof clients)[number]) => void> = [];
+const waiting: Array<(connection: (typeof clients)[number]) => void> = [];
 
 function run(route: Route, values: readonly string[]): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const start = (one: (typeof clients)[number]): void => {
-      const batch = new Batch(one.prepared, route, values, (error, [body, count]) => {
+    const start = (connection: (typeof clients)[number]): void => {
+      const batch = new Batch(connection.prepared, route, values, (error, [body, count]) => {
         const next = waiting.shift();
-        if (next) next(one);
-        else idle.push(one);
+        if (next) next(connection);
+        else idle.push(connection);
         if (error) reject(error);
         else
           resolve({
@@ -167,16 +167,16 @@ function run(route: Route, values: readonly string[]): Promise<Answer> {
             range: `0-19/${route.name === 'W7' ? count : '*'}`,
           });
       });
-      (one.client as unknown as { query(batch: Batch): void }).query(batch);
+      (connection.client as unknown as { query(batch: Batch): void }).query(batch);
     };
-    const one = idle.pop();
-    if (one) start(one);
+    const connection = idle.pop();
+    if (connection) start(connection);
     else waiting.push(start);
   });
 }
 
 const server = createServer((request, response) => {
-  const route = routeOf(request);
+  const route = findRoute(request);
   if (!route) {
     response.writeHead(404).end();
     return;

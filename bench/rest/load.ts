@@ -1,4 +1,4 @@
-// Load from wrk, which takes little CPU itself; requests differ from each other by a running number.
+// Load from wrk, which needs little CPU itself. Requests differ by a running number.
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,22 +12,35 @@ export type Load = {
   readonly errors: number;
 };
 
-export function writeScript(
-  folder: string,
-  name: string,
-  basePath: string,
-  workload: Workload,
-  headers: Readonly<Record<string, string>>,
-): string {
+/** Number of different requests that a script repeats. */
+const REQUESTS = 10_000;
+
+export type Script = {
+  /** File name without its ending. */
+  readonly name: string;
+  readonly basePath: string;
+  readonly workload: Workload;
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** Writes a script for wrk into the folder. Each connection begins with another request. */
+export function writeScript(folder: string, { name, basePath, workload, headers }: Script): string {
   const file = join(folder, `${name}-${workload.id}.lua`);
+  const requests = Array.from({ length: REQUESTS }, (_, index) => {
+    const { path, body } = workload.request(index * 7);
+    return `{[[${basePath}${path}]], ${body === undefined ? 'nil' : `[[${body}]]`}},`;
+  });
   const lines = Object.entries(headers).map(([key, value]) => `wrk.headers["${key}"] = "${value}"`);
   writeFileSync(
     file,
     `${lines.join('\n')}
-local i = math.random(1, 1000000)
+local requests = {
+${requests.join('\n')}
+}
+local i = math.random(1, ${REQUESTS})
 request = function()
-  i = i + 7
-  return wrk.format("${workload.method}", "${basePath}" .. ${workload.path}, nil, ${workload.body ?? 'nil'})
+  i = i % ${REQUESTS} + 1
+  return wrk.format("${workload.method}", requests[i][1], nil, requests[i][2])
 end
 done = function(summary, latency, requests)
   local e = summary.errors
@@ -53,7 +66,7 @@ export async function runLoad(
     );
   });
   const match = /RESULT (\{.*\})/.exec(output);
-  if (!match?.[1]) throw new Error(`wrk said: ${output}`);
+  if (!match?.[1]) throw new Error(`unexpected output of wrk: ${output}`);
   const result = JSON.parse(match[1]) as Record<'requests' | 'us' | 'p50' | 'p99' | 'errors', number>;
   return {
     requests: result.requests,

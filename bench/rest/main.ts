@@ -1,12 +1,13 @@
-// Our data API, the real PostgREST (its JWT cache on) and a floor without a product around it side by side in one run
-// on the same database: interleaved rounds, medians, ratios; CPU per request of the server and of Postgres apart.
+// Compares svc's data API with PostgREST (JWT cache on) and with a floor without svc in one run on the same database:
+// interleaved rounds, medians, ratios, and CPU time per request of server and PostgreSQL.
 //
-//   node bench/rest/main.ts [--only W1,W3] [--connections 1,16,64,256] [--seconds 3] [--warm 3] [--rounds 3]
+//   node bench/rest/main.ts [--only W1,W3] [--connections 1,16,64,256] [--seconds 3] [--warm 6000] [--rounds 3]
 //     [--database postgres://superuser@127.0.0.1:5432/postgres] [--profile folder] [--node '--max-semi-space-size=16']
 //     [--before folder]   another checkout, measured in the same rounds: the last column is our throughput over its
+//     [--log info]        level of our request log, which is discarded; default: no log
 //
-// Needs Linux (/proc) and wrk. Nothing here is a gate: machines differ, ratios of one run tell something. README.md
-// beside this file says how to read the table.
+// Needs Linux (/proc) and wrk. There is no pass criterion: machines differ, only ratios of one run are meaningful.
+// README.md in this folder explains the table.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,11 +20,12 @@ import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-post
 import { silentLog } from '../../src/log/log.ts';
 import { startPostgrest } from '../../test/support/peers/postgrest.ts';
 import { KEYS } from '../../test/support/rest-world.ts';
-import { RESTORE, USER_ID, WORKLOADS, type Workload } from './dataset.ts';
+import { extraHeaders, RESTORE, USER_ID, WORKLOADS, type Workload } from './dataset.ts';
 import { runLoad, writeScript, type Load } from './load.ts';
-import { cpuOf, cpuOfFamily, memoryOf, parentOf } from './processes.ts';
+import { readCpuMs, readFamilyCpuMs, readMemory, readParentPid } from './processes.ts';
 
-type Sample = Load & { readonly serverUs: number; readonly postgresUs: number; readonly memoryMb: number };
+type Sample = Load &
+  ReturnType<typeof readMemory> & { readonly serverUs: number; readonly postgresUs: number };
 type Target = {
   readonly name: string;
   readonly url: string;
@@ -38,12 +40,14 @@ const { values } = parseArgs({
     only: { type: 'string' },
     connections: { type: 'string', default: '1,16,64,256' },
     seconds: { type: 'string', default: '3' },
-    warm: { type: 'string', default: '3' },
+    // Requests.
+    warm: { type: 'string', default: '6000' },
+    log: { type: 'string' },
     database: { type: 'string' },
     rounds: { type: 'string', default: '3' },
     profile: { type: 'string' },
     before: { type: 'string' },
-    // What bin/svc.js starts the product with.
+    // Node options of bin/svc.js.
     node: {
       type: 'string',
       default:
@@ -53,7 +57,7 @@ const { values } = parseArgs({
 });
 const HERE = new URL('./', import.meta.url);
 const wanted = values.only?.split(',');
-const workloads = WORKLOADS.filter((one) => !wanted || wanted.includes(one.id));
+const workloads = WORKLOADS.filter(({ id }) => !wanted || wanted.includes(id));
 const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
 
@@ -111,22 +115,22 @@ async function startBefore(checkout: string): Promise<Ours> {
 async function measure(targets: readonly Target[], connections: number): Promise<void> {
   print(`\n${connections} connections (ratio of throughput, higher is better; CPU in µs per request)`);
   print(
-    `${'workload'.padEnd(36)} ratio  goal   ${['req/s', 'p50 ms', 'p99 ms', 'srv µs', 'pg µs', 'MB', 'errors'].map((title) => title.padEnd(17)).join(' ')}`,
+    `${'workload'.padEnd(36)} ratio  goal   ${['req/s', 'p50 ms', 'p99 ms', 'srv µs', 'pg µs', 'RSS MB', 'PSS MB', 'errors'].map((title) => title.padEnd(17)).join(' ')}`,
   );
   print(`${' '.repeat(50)} ${targets.map(({ name }) => name).join('/')} in each column`);
   for (const workload of workloads) {
     const samples = new Map<Target, Sample[]>(targets.map((target) => [target, []]));
     for (let round = 0; round < rounds; round++) {
-      // Each is the first as often as the last.
+      // Alternate the order, so that each server is first equally often.
       for (const target of round % 2 === 0 ? targets : targets.toReversed()) {
         samples.get(target)?.push(await sample(target, workload, connections, round === 0));
       }
     }
     const middle = [...samples.values()].map(median);
     const [a, b, , former] = middle as [Sample, Sample, Sample, Sample | undefined];
-    const each = (read: (one: Sample) => number, digits = 0): string =>
+    const each = (read: (sample: Sample) => number, digits = 0): string =>
       middle
-        .map((one) => read(one).toFixed(digits))
+        .map((sample) => read(sample).toFixed(digits))
         .join('/')
         .padEnd(17);
     print(
@@ -134,13 +138,14 @@ async function measure(targets: readonly Target[], connections: number): Promise
         `${workload.id} ${workload.title}`.padEnd(36),
         (a.requestsPerSecond / b.requestsPerSecond).toFixed(2).padEnd(6),
         String(workload.goal).padEnd(6),
-        each((one) => one.requestsPerSecond),
-        each((one) => one.p50Ms, 1),
-        each((one) => one.p99Ms, 1),
-        each((one) => one.serverUs),
-        each((one) => one.postgresUs),
-        each((one) => one.memoryMb),
-        each((one) => one.errors),
+        each((sample) => sample.requestsPerSecond),
+        each((sample) => sample.p50Ms, 1),
+        each((sample) => sample.p99Ms, 1),
+        each((sample) => sample.serverUs),
+        each((sample) => sample.postgresUs),
+        each((sample) => sample.rssMb),
+        each((sample) => sample.pssMb),
+        each((sample) => sample.errors),
         former ? `svc/before ${(a.requestsPerSecond / former.requestsPerSecond).toFixed(2)}` : '',
       ].join(' '),
     );
@@ -153,23 +158,24 @@ async function sample(
   connections: number,
   isFirst: boolean,
 ): Promise<Sample> {
-  const prefer = workload.id === 'W7' ? { prefer: 'count=exact' } : {};
-  const type = workload.body ? { 'content-type': 'application/json' } : {};
-  const script = writeScript(folder, target.name, target.basePath, workload, {
-    ...target.headers,
-    ...prefer,
-    ...type,
+  const script = writeScript(folder, {
+    name: target.name,
+    basePath: target.basePath,
+    workload,
+    headers: { ...target.headers, ...extraHeaders(workload) },
   });
-  // Code that has run a few hundred times only is interpreted still: it would be measured as if it were slow.
-  await runLoad(target.url, script, connections, isFirst ? Number(values.warm) : 1);
-  const server = cpuOf(target.pid);
-  const database = cpuOfFamily(postgres.pid);
+  // Code that has run only a few hundred times is still interpreted, and would be measured as slow.
+  for (let sent = 0; sent < (isFirst ? Number(values.warm) : 1);) {
+    sent += (await runLoad(target.url, script, connections, 1)).requests;
+  }
+  const server = readCpuMs(target.pid);
+  const database = readFamilyCpuMs(postgres.pid);
   const load = await runLoad(target.url, script, connections, seconds);
   const taken = {
     ...load,
-    serverUs: ((cpuOf(target.pid) - server) * 1000) / load.requests,
-    postgresUs: ((cpuOfFamily(postgres.pid) - database) * 1000) / load.requests,
-    memoryMb: memoryOf(target.pid),
+    serverUs: ((readCpuMs(target.pid) - server) * 1000) / load.requests,
+    postgresUs: ((readFamilyCpuMs(postgres.pid) - database) * 1000) / load.requests,
+    ...readMemory(target.pid),
   };
   if (workload.method !== 'GET') await restore(target.databaseUrl);
   return taken;
@@ -182,13 +188,13 @@ async function restore(databaseUrl: string): Promise<void> {
   await client.end();
 }
 
-/** The sample in the middle by throughput. */
+/** Returns the sample with the median throughput. */
 function median(samples: Sample[]): Sample {
   const sorted = samples.toSorted((a, b) => a.requestsPerSecond - b.requestsPerSecond);
   return sorted[Math.floor(sorted.length / 2)]!;
 }
 
-/** Fast and wrong is not fast. */
+/** Checks that all servers return the same responses. */
 async function compareAnswers(targets: readonly Target[]): Promise<void> {
   const paths = [
     '/posts?id=eq.5',
@@ -232,13 +238,13 @@ async function createDatabase(serverUrl: string, name: 'bench' | 'bench_before')
 
 type Postgres = { readonly url: string; readonly pid: number; stop(): Promise<void> };
 
-/** The one that npm installs is built for size: `--database` names another one on this machine. */
+/** The PostgreSQL of npm is compiled for size. `--database` selects another server on this machine. */
 async function findPostgres(url: string | undefined): Promise<Postgres> {
   if (url === undefined) return await startEmbeddedPostgres({ dir: join(folder, '.svc'), log: silentLog });
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-  const pid = parentOf(rows[0]?.pid ?? 0);
+  const pid = readParentPid(rows[0]?.pid ?? 0);
   await client.end();
   return { url, pid, stop: () => Promise.resolve() };
 }
@@ -261,13 +267,16 @@ type Ours = Child & {
   readonly databaseUrl: string;
 };
 
-/** `folderUrl`: the folder of a checkout's `bench/rest`. */
+/** `folderUrl`: folder `bench/rest` of a checkout. */
 async function startOurs(databaseUrl: string, folderUrl: URL): Promise<Ours> {
   const flags = values.node.split(' ').filter((flag) => flag !== '');
   if (values.profile) flags.push('--cpu-prof', `--cpu-prof-dir=${values.profile}`);
   const child = await startChild<Omit<Ours, 'databaseUrl'>>(
     new URL('server.ts', folderUrl),
-    { BENCH_DATABASE_URL: databaseUrl },
+    {
+      BENCH_DATABASE_URL: databaseUrl,
+      ...(values.log === undefined ? {} : { BENCH_LOG_LEVEL: values.log }),
+    },
     flags,
   );
   return { ...child, databaseUrl };
@@ -282,7 +291,7 @@ async function startFloor(authenticatorUrl: string): Promise<Child> {
   );
 }
 
-/** A program whose first line of output tells where it listens. */
+/** Starts a program that prints its address in the first line of output. */
 async function startChild<T extends Child>(
   program: URL,
   env: Readonly<Record<string, string>>,

@@ -1,5 +1,6 @@
-// What metrics cost a read of one row by its key (W1): pairs of servers of one build on one database, one of each with
-// metrics and a scrape every second, measured in turns. CPU of the server for each request, medians, and their ratio.
+// Measures the cost of metrics for a read by primary key (W1): pairs of servers of one build on one database, one of
+// them with metrics and a scrape every second, measured in turns. Prints the CPU time per request as medians, and
+// their ratio.
 //
 //   node bench/rest/metrics.ts [--pairs 4] [--rounds 5] [--seconds 3] [--connections 16]
 //
@@ -12,7 +13,7 @@ import pg from 'pg';
 import { type Server, withBench } from '../backend.ts';
 import type { Workload } from './dataset.ts';
 import { runLoad, writeScript } from './load.ts';
-import { cpuOf } from './processes.ts';
+import { readCpuMs } from './processes.ts';
 
 const { values } = parseArgs({
   options: {
@@ -26,8 +27,8 @@ const seconds = Number(values.seconds);
 const connections = Number(values.connections);
 
 const TOKEN = 'token-of-the-bench-0123456789abcdef';
-/** More often than Prometheus does by default. */
-const SCRAPED_EVERY_MS = 1_000;
+/** More frequent than Prometheus's default. */
+const SCRAPE_INTERVAL_MS = 1_000;
 const CONFIG = `version: 1
 project: { name: bench }
 tables:
@@ -44,7 +45,7 @@ const W1: Workload = {
   title: 'one row by key',
   goal: 0,
   method: 'GET',
-  path: `"/posts?id=eq." .. (i % 90000 + 1)`,
+  request: (number) => ({ path: `/posts?id=eq.${(number % 90_000) + 1}` }),
 };
 
 type Target = { readonly server: Server; readonly script: string; readonly us: number[] };
@@ -56,17 +57,17 @@ try {
   await withBench(async ({ startServer }) => {
     const start = (env: Record<string, string> = {}) =>
       startServer({ name: 'metrics', config: CONFIG, env: { SVC_LOG_LEVEL: 'warn', ...env } });
-    // Who migrates has another heap than who only serves.
+    // A process that migrates has a different heap than one that only serves.
     const first = await start();
     await fill(first.databaseUrl);
     await first.stop();
     for (let pair = 0; pair < Number(values.pairs); pair += 1) {
-      const plain = targetOf(await start(), without);
-      const counted = targetOf(await start({ SVC_METRICS_TOKEN: TOKEN }), withMetrics);
-      const scrapes = setInterval(() => void scrape(counted.server.url), SCRAPED_EVERY_MS);
+      const plain = createTarget(await start(), without);
+      const counted = createTarget(await start({ SVC_METRICS_TOKEN: TOKEN }), withMetrics);
+      const scrapes = setInterval(() => void scrape(counted.server.url), SCRAPE_INTERVAL_MS);
       for (const { server, script } of [plain, counted]) await runLoad(server.url, script, connections, 3);
       for (let round = 0; round < Number(values.rounds); round += 1)
-        for (const one of round % 2 === 0 ? [plain, counted] : [counted, plain]) await sample(one);
+        for (const target of round % 2 === 0 ? [plain, counted] : [counted, plain]) await sample(target);
       clearInterval(scrapes);
       await Promise.all([plain.server.stop(), counted.server.stop()]);
     }
@@ -76,19 +77,23 @@ try {
 }
 const [before, after] = [median(without), median(withMetrics)];
 process.stdout.write(
-  `without ${before.toFixed(1)} µs, with ${after.toFixed(1)} µs of the server's processor a request: ${(after / before).toFixed(3)}\n`,
+  `without ${before.toFixed(1)} µs, with ${after.toFixed(1)} µs of server CPU per request: ${(after / before).toFixed(3)}\n`,
 );
 
-function targetOf(server: Server, us: number[]): Target {
+function createTarget(server: Server, us: number[]): Target {
   const headers = { apikey: server.keys.publishable };
-  return { server, script: writeScript(folder, String(server.pid), '/rest/v1', W1, headers), us };
+  return {
+    server,
+    script: writeScript(folder, { name: String(server.pid), basePath: '/rest/v1', workload: W1, headers }),
+    us,
+  };
 }
 
 async function sample({ server, script, us }: Target): Promise<void> {
-  const before = cpuOf(server.pid);
+  const before = readCpuMs(server.pid);
   const { requests, errors } = await runLoad(server.url, script, connections, seconds);
   if (errors > 0) throw new Error(`${errors} requests failed`);
-  us.push(((cpuOf(server.pid) - before) * 1000) / requests);
+  us.push(((readCpuMs(server.pid) - before) * 1000) / requests);
 }
 
 async function scrape(url: string): Promise<void> {

@@ -1,5 +1,5 @@
-// The text of a svc.yaml with as many tables as asked for, all alike; of the first one, `version` changes a policy and adds a
-// column.
+// Returns the text of a svc.yaml with any number of identical tables. `version` changes a policy of the first table
+// and adds a column to it.
 export function svcFile(tables: number, version: number): string {
   const names = Array.from({ length: tables }, (_, n) => n);
   return `version: 1\ntables:\n${names.map((n) => table(n, n === 0 ? version : 0)).join('')}`;

@@ -1,7 +1,7 @@
-// Starts, plans and memory with a file of many tables: node bench/startup/large-file.ts [tables] [checkout …]
-// Takes turns between the checkouts (this one when none is named), so that their figures have one busy machine in
-// common. Takes SVC_DATABASE_URL of a server where databases may be created, or starts the embedded PostgreSQL.
-// Processor time is that of svc alone, without its database. Prints; gates nothing.
+// Measures start, plan and memory with a file of many tables: node bench/startup/large-file.ts [tables] [checkout …]
+// Alternates between the checkouts (default: this one), so that their figures share the load of the machine. Uses
+// SVC_DATABASE_URL of a server on which it can create databases, or starts the embedded PostgreSQL. CPU time excludes
+// the database. Prints figures without a pass criterion.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,12 +19,12 @@ const TICK_MS = 10;
 type Figures = {
   readonly wallMs: number;
   readonly processorMs: number;
-  /** Most resident memory. */
+  /** Peak resident memory. */
   readonly megabytes: number;
 };
 
 const [size = '800', ...given] = process.argv.slice(2);
-const checkouts = (given.length > 0 ? given : ['.']).map((one) => resolve(one));
+const checkouts = (given.length > 0 ? given : ['.']).map((path) => resolve(path));
 const tables = Number(size);
 const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
 const external = process.env['SVC_DATABASE_URL'];
@@ -40,7 +40,7 @@ try {
   for (const checkout of checkouts) await prepare(checkout);
   for (let round = 1; round <= ROUNDS; round++) {
     for (const checkout of checkouts) {
-      const config = configOf(checkout);
+      const config = configPath(checkout);
       note(checkout, 'validate', await run(checkout, ['validate', '--config', config]));
       note(checkout, 'start, file not served yet', await start(checkout));
       note(checkout, 'start, nothing changed', await start(checkout));
@@ -57,28 +57,28 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function number(checkout: string): number {
+function checkoutIndex(checkout: string): number {
   return checkouts.indexOf(checkout);
 }
 
-function configOf(checkout: string): string {
-  return join(folder, `${number(checkout)}.yaml`);
+function configPath(checkout: string): string {
+  return join(folder, `${checkoutIndex(checkout)}.yaml`);
 }
 
-function databaseOf(checkout: string): string {
-  return `svc_bench_${process.pid}_${number(checkout)}`;
+function databaseName(checkout: string): string {
+  return `svc_bench_${process.pid}_${checkoutIndex(checkout)}`;
 }
 
 async function prepare(checkout: string): Promise<void> {
-  await server.query(`create database ${databaseOf(checkout)}`);
-  made.push(databaseOf(checkout));
-  writeFileSync(configOf(checkout), svcFile(tables, 0));
-  note(checkout, 'first apply', await run(checkout, ['migrate', 'apply', '--config', configOf(checkout)]));
+  await server.query(`create database ${databaseName(checkout)}`);
+  made.push(databaseName(checkout));
+  writeFileSync(configPath(checkout), svcFile(tables, 0));
+  note(checkout, 'first apply', await run(checkout, ['migrate', 'apply', '--config', configPath(checkout)]));
 }
 
-function environmentOf(checkout: string): NodeJS.ProcessEnv {
+function environment(checkout: string): NodeJS.ProcessEnv {
   const url = new URL(external ?? embedded?.url ?? '');
-  url.pathname = `/${databaseOf(checkout)}`;
+  url.pathname = `/${databaseName(checkout)}`;
   return {
     ...process.env,
     SVC_DATABASE_URL: url.href,
@@ -96,7 +96,7 @@ async function run(checkout: string, args: readonly string[]): Promise<Figures> 
 
 async function start(checkout: string): Promise<Figures> {
   const port = await freePort();
-  const process = spawnSvc(checkout, ['serve', '--config', configOf(checkout), '--port', String(port)]);
+  const process = spawnSvc(checkout, ['serve', '--config', configPath(checkout), '--port', String(port)]);
   while (!process.output().includes('"serving"')) {
     if (process.child.exitCode !== null) throw new Error(process.output());
     await pause();
@@ -110,35 +110,35 @@ async function start(checkout: string): Promise<Figures> {
 function spawnSvc(checkout: string, args: readonly string[]) {
   const began = performance.now();
   const child = spawn(globalThis.process.execPath, [join(checkout, 'bin/svc.js'), ...args], {
-    env: environmentOf(checkout),
+    env: environment(checkout),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let text = '';
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
   let last: Omit<Figures, 'wallMs'> = { processorMs: 0, megabytes: 0 };
-  const look = (): void => {
+  const checkProcess = (): void => {
     last = readProcess(child.pid) ?? last;
   };
-  const timer = setInterval(look, TICK_MS);
+  const timer = setInterval(checkProcess, TICK_MS);
   child.once('exit', () => clearInterval(timer));
   return {
     child,
     output: () => text,
     figures: (): Figures => {
-      look();
+      checkProcess();
       return { wallMs: performance.now() - began, ...last };
     },
   };
 }
 
-/** Undefined once it has ended. */
+/** Returns undefined once the process has ended. */
 function readProcess(pid: number | undefined): Omit<Figures, 'wallMs'> | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
     const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-    // An ended process that was not waited for has no memory.
+    // A zombie process has no memory.
     return peak === undefined
       ? undefined
       : { processorMs: (user + system) * TICK_MS, megabytes: Number(peak) / 1024 };
@@ -151,8 +151,8 @@ function pause(): Promise<void> {
   return new Promise((done) => setTimeout(done, TICK_MS));
 }
 
-function note(checkout: string, what: string, figures: Figures): void {
-  const key = `${what.padEnd(28)}${checkout}`;
+function note(checkout: string, name: string, figures: Figures): void {
+  const key = `${name.padEnd(28)}${checkout}`;
   measured.set(key, [...(measured.get(key) ?? []), figures]);
 }
 
@@ -163,12 +163,12 @@ function median(values: readonly number[]): string {
 
 function print(): void {
   console.log(`${tables} tables, medians; load average ${loadavg()[0]?.toFixed(1)}`);
-  console.log(`${''.padEnd(60)}${['wall ms', 'cpu ms', 'MB'].map((one) => one.padStart(8)).join('')}`);
+  console.log(`${''.padEnd(60)}${['wall ms', 'cpu ms', 'MB'].map((title) => title.padStart(8)).join('')}`);
   for (const [key, figures] of [...measured].sort(([a], [b]) => a.localeCompare(b))) {
     const cells = [
-      figures.map((one) => one.wallMs),
-      figures.map((one) => one.processorMs),
-      figures.map((one) => one.megabytes),
+      figures.map((figure) => figure.wallMs),
+      figures.map((figure) => figure.processorMs),
+      figures.map((figure) => figure.megabytes),
     ].map(median);
     console.log(`${key.padEnd(60)}${cells.join('')}`);
   }

@@ -1,5 +1,5 @@
-// Start-up time and idle memory of `svc dev` on the todo example: first start (empty .svc), restart, and the
-// resident memory of the service process after it has gone quiet. Prints; gates nothing.
+// Measures start-up time and idle memory of `svc dev` with the todo example: first start (empty .svc), restart, and
+// resident memory of the idle service process. Prints figures without a pass criterion.
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,11 +39,11 @@ print('first start, empty .svc', first, 'ms');
 print('restart', again, 'ms');
 print('idle memory of the service', memory, 'MB');
 
-function print(what: string, values: readonly number[], unit: string): void {
+function print(name: string, values: readonly number[], unit: string): void {
   const sorted = [...values].sort((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
   console.log(
-    `${what.padEnd(28)} min ${sorted[0]?.toFixed(0)}  median ${median.toFixed(0)}  max ${sorted.at(-1)?.toFixed(0)} ${unit}`,
+    `${name.padEnd(28)} min ${sorted[0]?.toFixed(0)}  median ${median.toFixed(0)}  max ${sorted.at(-1)?.toFixed(0)} ${unit}`,
   );
 }
 

@@ -1,5 +1,5 @@
-// The least a file server can be: what the storage API is measured against. PUT streams to a file, GET streams it
-// back; with `durable` a PUT is answered when its bytes are on the disk, which is what the storage API promises.
+// Minimal file server as a baseline for the storage API. PUT streams to a file, GET streams it back. With `durable`,
+// a PUT is answered when its bytes are on disk, like in the storage API.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

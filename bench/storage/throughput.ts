@@ -1,5 +1,5 @@
-// Uploads and downloads of 1 KB, 1 MB and 100 MB through a real svc process on a local directory, beside a bare
-// Node file server in the same run: rounds alternate, so that both see the same machine. `node bench/storage/throughput.ts`
+// Measures uploads and downloads of 1 KB, 1 MB and 100 MB through a svc process with a local directory, compared with
+// a bare Node file server in alternating rounds: `node bench/storage/throughput.ts`
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';

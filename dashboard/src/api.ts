@@ -1,9 +1,10 @@
-// The one way from the page to the server. Cookies carry the session; what changes anything carries its token.
+// Sends all requests of the page to the server. A cookie carries the session; requests with effects also send the
+// CSRF token.
 import type { ApiError, CallerName, FileMistake, Session } from '../../src/dashboard-api/contract.ts';
 
 const ROOT = '/dashboard/api';
 
-/** A refusal, in the words of whichever API refused. */
+/** An error response of any of the APIs. */
 export class ApiProblem extends Error {
   readonly status: number;
   readonly code: string;
@@ -25,12 +26,12 @@ export class ApiProblem extends Error {
 let csrf = '';
 let onSignedOut = (): void => {};
 
-/** Called with every session that is read, and whenever the server no longer knows ours. */
+/** Stores the CSRF token of the session. Called with every session that is read. */
 export function followSession(session: Session): void {
   csrf = session.csrf;
 }
-export function whenSignedOut(tell: () => void): void {
-  onSignedOut = tell;
+export function whenSignedOut(notify: () => void): void {
+  onSignedOut = notify;
 }
 
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
@@ -39,7 +40,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   throw refusal(response.status, await response.text());
 }
 
-/** The answer as it came, whatever its status: for calls whose refusal is what somebody wants to see. */
+/** Returns the response with any status, for callers that show the error itself. */
 export async function exchange(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   const method = init.method ?? 'GET';
@@ -55,11 +56,11 @@ export async function exchange(path: string, init: RequestInit = {}): Promise<Re
 export type Upload = {
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** From 0 to 1. */
+  /** Fraction that has been sent, from 0 to 1. */
   readonly onProgress: (sent: number) => void;
 };
 
-/** Sends a file. `fetch` cannot say how much of a body has left. */
+/** Sends a file. Uses XMLHttpRequest because `fetch` does not report upload progress. */
 export function upload(path: string, file: Blob, { headers, signal, onProgress }: Upload): Promise<void> {
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest();
@@ -83,7 +84,7 @@ function unreachable(): ApiProblem {
   return new ApiProblem(0, {
     code: 'unreachable',
     message: 'The service does not answer',
-    hint: 'Is it still running? The page keeps trying.',
+    hint: 'Check that it is running. The page keeps retrying.',
   });
 }
 
@@ -93,7 +94,7 @@ function refusal(status: number, text: string): ApiProblem {
   return problem;
 }
 
-/** Every API of svc has its own error dialect; all of them are objects with a message. */
+/** Each API of svc has its own error format. All of them are objects with a message. */
 function errorBody(text: string): Partial<ApiError> {
   try {
     const body: unknown = JSON.parse(text);
@@ -114,12 +115,15 @@ function errorBody(text: string): Partial<ApiError> {
   }
 }
 
-export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const response = await request(path, signal ? { signal } : {});
+export async function get<T>(path: string, signal?: AbortSignal, accept?: string): Promise<T> {
+  const response = await request(path, {
+    ...(signal ? { signal } : {}),
+    ...(accept === undefined ? {} : { headers: { accept } }),
+  });
   return (await response.json()) as T;
 }
 
-/** With a JSON body; answers without one resolve to undefined. */
+/** Sends a JSON body. Resolves to undefined if the response has no body. */
 export async function send<T>(
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
   path: string,
@@ -135,12 +139,12 @@ export async function send<T>(
   return (text === '' ? undefined : JSON.parse(text)) as T;
 }
 
-/** A path of one of the APIs, called as somebody: `as('anon', 'rest', 'todos?limit=5')`. */
+/** Returns the path of an API as called by a caller: `as('anon', 'rest', 'todos?limit=5')`. */
 export function as(caller: CallerName, api: 'rest' | 'auth' | 'storage' | 'functions', path: string): string {
   return `/as/${caller}/${api}/v1/${path}`;
 }
 
-/** Where a URL of the dashboard's API is needed as such: images, frames, downloads, event streams. */
+/** Returns a URL of the dashboard's API, for images, frames, downloads and event streams. */
 export function apiUrl(path: string): string {
   return ROOT + path;
 }

@@ -17,7 +17,7 @@ const queries = new QueryClient({
   queryCache: new QueryCache(),
   defaultOptions: {
     queries: {
-      // A refusal stays a refusal; only a service that does not answer is asked again.
+      // Retry only if the service does not answer. Other errors are final.
       retry: (count, error) => error instanceof ApiProblem && error.status === 0 && count < 3,
       refetchOnWindowFocus: true,
       staleTime: 2_000,
@@ -26,7 +26,7 @@ const queries = new QueryClient({
 });
 whenSignedOut(() => void queries.invalidateQueries({ queryKey: sessionQuery.queryKey }));
 
-// The dialogs' scroll lock writes a style element too, and asks for its nonce under this name.
+// The scroll lock of dialogs also writes a style element. It reads its nonce from this name.
 Reflect.set(globalThis, '__webpack_nonce__', styleNonce());
 
 const element = document.getElementById('root');

@@ -11,8 +11,8 @@ import { PAGES } from './shell/pages.ts';
 
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound });
 
-/** What a page keeps in the address (the chosen table, the caller …) is plain text by name. */
-function searchOf(search: Record<string, unknown>): Record<string, string> {
+/** Parses the query string of a page into plain text by name. */
+function parseSearch(search: Record<string, unknown>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(search).flatMap(([name, value]) =>
       typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
@@ -26,7 +26,7 @@ const pages: AnyRoute[] = PAGES.map((page) =>
   createRoute({
     getParentRoute: () => root,
     path: page.path,
-    validateSearch: searchOf,
+    validateSearch: parseSearch,
     component: lazyRouteComponent(page.load, 'Page'),
     errorComponent: PageFailure,
   }),

@@ -13,20 +13,20 @@ function remember(session: Session): Session {
   return session;
 }
 
-/** The session of whoever looks at a page: pages are shown to signed-in people only. */
+/** Returns the current session. Pages are rendered only when it is signed in. */
 export function useSession(): Session | undefined {
   return useQuery(sessionQuery).data;
 }
 
-/** Whether this page may change anything. The server decides; this only spares people the refusal. */
-export function useMayWrite(): boolean {
+/** Returns whether the page may change anything. The server decides; this only hides actions that it would reject. */
+export function useCanWrite(): boolean {
   return useSession()?.mode === 'readwrite';
 }
 
 let hasSignedOut = false;
 
-/** Whoever signed out wants to stay out, even where no key is needed to come in. */
-export function maySignInUnasked(): boolean {
+/** False after a sign-out, so that local sign-in does not happen automatically. */
+export function canSignInAutomatically(): boolean {
   return !hasSignedOut;
 }
 
@@ -51,7 +51,7 @@ export function useSignOut() {
     mutationFn: () => send('DELETE', '/session'),
     onSuccess: async () => {
       hasSignedOut = true;
-      // Nothing of what was seen stays in memory for whoever sits down next.
+      // Remove all cached data, because another person may use the browser next.
       queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] });
       await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
     },

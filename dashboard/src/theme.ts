@@ -1,11 +1,11 @@
 import { createTheme } from '@mantine/core';
 
-/** One accent, a 4 px grid, small type: a tool that is looked at all day. */
+/** Theme: one accent colour, a 4 px grid, small type. */
 export const theme = createTheme({
   primaryColor: 'cyan',
   primaryShade: { light: 9, dark: 7 },
   autoContrast: true,
-  // Where black and white on a colour are equally readable.
+  // Luminance at which black and white are equally readable on a colour.
   luminanceThreshold: 0.18,
   defaultRadius: 'sm',
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif',

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm create svcyaml [directory]`: copies a template, and lets npm install what it names.
+// `npm create svcyaml [directory]`: copies a template and installs its dependencies with npm.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
@@ -63,14 +63,14 @@ if (!values.force && existsSync(target) && readdirSync(target).length > 0)
   );
 
 const kept = [];
-/** npm leaves .gitignore out of packages, so it has another name in the template. */
-const nameOf = (name) =>
+/** npm excludes .gitignore from packages, so the file has another name in the template. */
+const targetName = (name) =>
   name === '_gitignore' ? '.gitignore' : name === '_package.json' ? 'package.json' : name;
 
 function copy(from, to) {
   mkdirSync(to, { recursive: true });
   for (const entry of readdirSync(from, { withFileTypes: true })) {
-    const [source, file] = [join(from, entry.name), join(to, nameOf(entry.name))];
+    const [source, file] = [join(from, entry.name), join(to, targetName(entry.name))];
     if (entry.isDirectory()) copy(source, file);
     else if (existsSync(file)) kept.push(relative(target, file));
     else if (entry.name === '_package.json') writeFileSync(file, manifest(readFileSync(source, 'utf8')));
@@ -84,21 +84,24 @@ function manifest(text) {
       .toLowerCase()
       .replaceAll(/[^a-z0-9._-]+/g, '-')
       .replace(/^[._-]+/, '') || 'my-app';
-  return withPackagesBeside(text.replaceAll('{{name}}', name).replaceAll('{{version}}', version));
+  return useLocalPackages(text.replaceAll('{{name}}', name).replaceAll('{{version}}', version));
 }
 
-/** `npm run release` in a clone makes tarballs beside this folder: a project then gets these, not those of the registry. */
-function withPackagesBeside(text) {
+/**
+ * `npm run release` in a clone creates tarballs next to this folder. A project then uses these instead of the
+ * registry.
+ */
+function useLocalPackages(text) {
   const tarball = (part) => resolve(HERE, '..', `${part}-${version}.tgz`);
   if (!existsSync(tarball('svcyaml'))) return text;
   const { dependencies, devDependencies, ...rest } = JSON.parse(text);
-  const of = (part) => `file:${tarball(part)}`;
+  const tarballUrl = (part) => `file:${tarball(part)}`;
   const made = {
     ...rest,
-    dependencies: { ...dependencies, svcyaml: of('svcyaml') },
-    // svcyaml asks for it by itself, and would ask the registry.
-    optionalDependencies: { '@svcyaml/node': of('svcyaml-node') },
-    devDependencies: { ...devDependencies, '@svcyaml/postgres': of('svcyaml-postgres') },
+    dependencies: { ...dependencies, svcyaml: tarballUrl('svcyaml') },
+    // svcyaml depends on this package, and would install it from the registry.
+    optionalDependencies: { '@svcyaml/node': tarballUrl('svcyaml-node') },
+    devDependencies: { ...devDependencies, '@svcyaml/postgres': tarballUrl('svcyaml-postgres') },
   };
   return `${JSON.stringify(made, null, 2)}\n`;
 }
@@ -108,7 +111,7 @@ for (const file of kept) process.stdout.write(`kept ${file} as it was\n`);
 
 if (!values['no-install']) {
   const isWindows = process.platform === 'win32';
-  // Libraries for pages ask for a newer Node than npm may run on here. They run in the browser, so that is no warning.
+  // Browser libraries may require a newer Node than the local one. They run in the browser, so hide the warning.
   const args = ['install', '--no-audit', '--no-fund', '--loglevel=error'];
   const { status } = spawnSync(isWindows ? 'npm.cmd' : 'npm', args, {
     cwd: target,

@@ -1,4 +1,4 @@
 import { createRequire } from 'node:module';
 
-/** Finds what npm installed for this package; throws where there is nothing. */
+/** Resolves files of the platform package that npm installed. Throws if there is none. */
 export const resolve = createRequire(import.meta.url).resolve;

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
+import { addKeyAnchors, indexKeys } from './keys.js';
 import { pagesOf, putTogether } from './pages.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -26,7 +27,7 @@ export default defineConfig({
   ...(SITE_URL && { sitemap: { hostname: SITE_URL } }),
   themeConfig: {
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: { provider: 'local', options: { _render: renderForSearch } },
     sidebar: sidebarOf(readFileSync(join(DOCS, 'index.md'), 'utf8')),
     ...(REPOSITORY_URL && { socialLinks: [{ icon: 'git', link: REPOSITORY_URL }] }),
   },
@@ -35,6 +36,8 @@ export default defineConfig({
     html: false,
     config(markdown) {
       markdown.core.ruler.after('block', 'comments', dropComments);
+      markdown.core.ruler.after('block', 'folds', renderFolds);
+      markdown.core.ruler.after('inline', 'key-anchors', addKeyAnchors);
       markdown.core.ruler.after('inline', 'code-links', (state) => leadToCode(state));
       keepBraces(markdown);
     },
@@ -63,6 +66,33 @@ function dropComments(state) {
     const isParagraph = token.type === 'inline' || token.type.startsWith('paragraph_');
     return !(isParagraph && inline && /^<!--.*-->$/s.test(inline.content));
   });
+}
+
+/** Renders `<details>` with its summary, the only HTML of the pages. */
+function renderFolds(state) {
+  const isFold = (token) =>
+    token?.type === 'inline' && /^(<details>\n<summary>[\w ]+<\/summary>|<\/details>)$/.test(token.content);
+  state.tokens = state.tokens.flatMap((token, index, all) => {
+    if (token.type === 'paragraph_open' && isFold(all[index + 1])) return [];
+    if (token.type === 'paragraph_close' && isFold(all[index - 1])) return [];
+    if (!isFold(token)) return [token];
+    const block = new state.Token('html_block', '', 0);
+    block.content = token.content.replace('<details>', '<details class="details custom-block">');
+    return [block];
+  });
+}
+
+/**
+ * Lets the search find each key of the configuration, and each page by the search words of its front matter, which are
+ * added below its title.
+ */
+function renderForSearch(text, env, markdown) {
+  const html = markdown.render(text, env);
+  const indexed = env.relativePath === 'configuration.md' ? indexKeys(html) : html;
+  const words = env.frontmatter?.search ?? [];
+  return words.length === 0
+    ? indexed
+    : indexed.replace('</h1>', `</h1><p>${markdown.utils.escapeHtml(words.join(', '))}</p>`);
 }
 
 /** Links that leave the pages lead to the repository; without one only their text stays. */

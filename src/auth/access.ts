@@ -1,4 +1,4 @@
-// Who may use a route: callers with an API key, signed-in users, admins.
+// Decides who can use a route: callers with an API key, signed-in users, administrators.
 import type { Presented } from '../identity/credentials.ts';
 import { withoutApiKey } from '../identity/caller.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
@@ -13,15 +13,26 @@ export type SignedIn = { readonly user: UserRow; readonly session: SessionRow };
 
 export type UserRequest = AuthRequest & { readonly signedIn: SignedIn };
 
-/** Throws unless a header holds an API key. A wrong key beside a right one is refused too. */
+/** Throws unless a header contains an API key. Also throws when one of two keys is wrong. */
 export function requireApiKey(presented: Presented): void {
   const refused = withoutApiKey(presented.apikey, presented.bearer);
   if (refused) throw refused.refusal.reason === 'no-key' ? problems.noApiKey() : problems.wrongApiKey();
   if (presented.bearer.kind === 'keylike') throw problems.wrongApiKey();
 }
 
-/** The user and the session of the bearer token, both read from the database: claims may be out of date. */
-export async function requireUser({ auth, presented, now }: AuthRequest): Promise<SignedIn> {
+/**
+ * Returns the user and the session of the bearer token. Both are read from the database, because claims may
+ * be out of
+ * date. Rejects a restricted session.
+ */
+export async function requireUser(request: AuthRequest): Promise<SignedIn> {
+  const signedIn = await requireSession(request);
+  if (signedIn.session.restricted) throw problems.sessionRestricted();
+  return signedIn;
+}
+
+/** Does the same as `requireUser`, but accepts a restricted session. */
+export async function requireSession({ auth, presented, now }: AuthRequest): Promise<SignedIn> {
   const { bearer } = presented;
   switch (bearer.kind) {
     case 'none':
@@ -54,24 +65,27 @@ export async function requireUser({ auth, presented, now }: AuthRequest): Promis
   return { user, session };
 }
 
-/** Which user and session: enough to read them again. */
+/** The ids that are needed to read user and session again. */
 export type SignedInIds = { readonly userId: string; readonly sessionId: string };
 
-export const idsOf = ({ user, session }: SignedIn): SignedInIds => ({
+export const signedInIds = ({ user, session }: SignedIn): SignedInIds => ({
   userId: user.id,
   sessionId: session.id,
 });
 
 export type LockedUser = {
   readonly user: UserRow;
-  /** The user has a verified factor and this session has not shown it. */
+  /** True if the user has a verified factor and this session has not presented it. */
   readonly lacksFactor: boolean;
 };
 
 /**
- * Reads user and session again in the transaction that changes the account, and locks the user. The session may have
- * ended since the request was let in: a password was changed, or the owner of the mailbox proved it. With a verified
- * factor, a change of how the account is entered needs a session that has shown the factor.
+ * Reads user and session again in the transaction that changes the account, and locks the user. The session
+ * may have
+ * ended since the request was accepted: the password was changed, or the owner of the mailbox proved it. If
+ * the user has
+ * a verified factor, `lacksFactor` is true until the session has presented it before it changes
+ * credentials.
  */
 export async function lockSignedIn(db: Queryable, { userId, sessionId }: SignedInIds): Promise<LockedUser> {
   const user = await lockUser(db, userId);
@@ -83,7 +97,7 @@ export async function lockSignedIn(db: Queryable, { userId, sessionId }: SignedI
   return { user, lacksFactor: hasVerifiedFactor(user) && session.aal === 'aal1' };
 }
 
-/** The secret key in either header, or a service token. */
+/** Throws unless either header contains the secret key, or the bearer is a service token. */
 export function requireAdmin(presented: Presented): void {
   const { apikey, bearer } = presented;
   switch (bearer.kind) {

@@ -1,5 +1,5 @@
-// The audit log: who did what to whom, written in the same transaction as the change. It never holds a code, token or
-// hash.
+// The audit log records each actor, action and target in the transaction of the change. It never contains a code, a
+// token or a hash.
 import type { Client } from '../http/client.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
@@ -20,6 +20,11 @@ const LOG_TYPES = {
   user_confirmation_requested: 'user',
   user_repeated_signup: 'user',
   user_updated_password: 'user',
+  credentials_revoked: 'user',
+  guarded_proof: 'user',
+  account_disowned: 'user',
+  notice_dropped: 'user',
+  email_normalised: 'user',
   identity_linked: 'user',
   identity_unlinked: 'user',
   token_revoked: 'token',
@@ -35,7 +40,7 @@ const LOG_TYPES = {
 
 export type AuditAction = keyof typeof LOG_TYPES;
 
-/** Where a request came from, and when. */
+/** Client and time of a request. */
 export type Origin = { readonly client: Client; readonly now: Date };
 
 export type AuditActor = {
@@ -48,11 +53,11 @@ export type AuditActor = {
 export const ADMIN_ACTOR: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: 'service_role' };
 
 /** A caller without an account. */
-export const NOBODY: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: null };
+export const SYSTEM_ACTOR: AuditActor = { id: '00000000-0000-0000-0000-000000000000', email: null };
 
 export type AuditTraits = Readonly<Record<string, unknown>>;
 
-/** The insert as a part of a larger statement; it happens only when `where` holds. */
+/** Returns the insert as a part of a larger statement. It inserts only if `where` is true. */
 export function auditInsert(
   { client, now }: Origin,
   action: AuditAction,
@@ -85,7 +90,7 @@ export async function recordAudit(
   await db.query(auditInsert(from, action, actor, traits));
 }
 
-/** What an admin did to a user. */
+/** Records what an administrator did to a user. */
 export async function recordAdmin(
   db: Queryable,
   from: Origin,

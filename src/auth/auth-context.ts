@@ -1,6 +1,6 @@
-// What every action works with, made once when the feature starts.
+// The dependencies of every action, created once when the feature starts.
 import type { FeatureContext } from '../http/feature.ts';
-import type { Keyring } from '../identity/keyring.ts';
+import type { Keyring, MacKeys } from '../identity/keyring.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
 import { Outbox } from './mail/outbox.ts';
 import { providerFinder } from './provider/oauth-provider.ts';
@@ -12,18 +12,20 @@ import type { OwnerDatabase } from '../postgres/owner-database.ts';
 
 export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | 'baseUrl'> & {
   readonly db: OwnerDatabase;
-  /** The settings in force; read them once per request. */
+  /** Returns the current settings. Call it once per request. */
   readonly settings: () => AuthSettings;
   readonly boxes: Readonly<Record<'sessionKey' | 'totpSecret' | 'providerToken' | 'mail', SecretBox>>;
-  /** Keyed digest of a six-digit code. */
+  /** Returns the keyed digest of a six-digit code. */
   readonly codeMac: (message: string) => Buffer;
+  /** Signs the forms on the pages of mailed links. */
+  readonly linkForms: MacKeys;
   readonly hasher: PasswordHasher;
   readonly limiter: Limiter;
   readonly outbox: Outbox;
   readonly findProvider: FindProvider;
 };
 
-/** What the secrets in the rows of `auth` are sealed with. */
+/** Returns the boxes that seal the secrets in the rows of `auth`. */
 export const openBoxes = (keyring: Keyring): AuthContext['boxes'] => ({
   sessionKey: keyring.box('session key'),
   totpSecret: keyring.box('totp secret'),
@@ -48,6 +50,7 @@ export function makeContext(context: FeatureContext, hasher = new PasswordHasher
     log,
     boxes,
     codeMac: keyring.mac('one-time code'),
+    linkForms: keyring.macKeys('mailed link form'),
     signingKeys,
     hasher,
     limiter: new Limiter(db, settings),

@@ -1,9 +1,9 @@
-// `/auth/v1` as a feature: the table of its routes and who may use each. An action is a function in `actions/`; how
-// requests, answers and errors meet Fastify is in `http/fastify.ts`.
+// `/auth/v1` as a feature: the table of its routes and the access that each needs. An action is a function in
+// `actions/`. `http/fastify.ts` converts requests, responses and errors.
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import type { Presented } from '../identity/credentials.ts';
-import { requireAdmin, requireApiKey, requireUser, type UserRequest } from './access.ts';
+import { requireAdmin, requireApiKey, requireSession, requireUser, type UserRequest } from './access.ts';
 import * as adminFactors from './actions/admin/factors.ts';
 import { generateLink } from './actions/admin/generate-link.ts';
 import { invite } from './actions/admin/invite.ts';
@@ -41,6 +41,8 @@ type Access =
   | readonly ['none', Action]
   | readonly ['key', Action]
   | readonly ['user', UserAction]
+  /** Same as `user`, but also accepts a restricted session. */
+  | readonly ['session', UserAction]
   | readonly ['admin', Action];
 
 const off = (problem: () => Error): Action => {
@@ -53,7 +55,7 @@ const samlOff = off(problems.samlDisabled);
 const passkeyOff = off(problems.passkeyDisabled);
 const featureOff = off(problems.featureDisabled);
 
-/** Also what is described must be here. */
+/** All routes, including those that description.ts describes. */
 export const ROUTES: readonly Route[] = [
   ['POST', '/signup', 'key', signup],
   ['POST', '/token', 'key', token],
@@ -61,17 +63,17 @@ export const ROUTES: readonly Route[] = [
   ['POST', '/magiclink', 'key', magiclink],
   ['GET', '/verify', 'none', verifyLink],
   ['HEAD', '/verify', 'none', verifyNothing],
-  // The action checks the key itself: the button on the link's page cannot send one.
+  // The action checks the key itself, because the button on the link's page cannot send one.
   ['POST', '/verify', 'none', verify],
   ['POST', '/recover', 'key', recover],
   ['POST', '/resend', 'key', resend],
   [['GET', 'POST'], '/reauthenticate', 'user', reauthenticate],
-  ['POST', '/logout', 'user', logout],
-  ['GET', '/user', 'user', getUser],
-  ['PUT', '/user', 'user', updateOwnUser],
+  ['POST', '/logout', 'session', logout],
+  ['GET', '/user', 'session', getUser],
+  ['PUT', '/user', 'session', updateOwnUser],
 
   ['GET', '/user/identities/authorize', 'user', authorizeLink],
-  // The button on the page that asks before an identity is linked.
+  // Target of the button on the page that asks before an identity is linked.
   ['POST', '/user/identities/confirm', 'none', confirmLink],
   ['DELETE', '/user/identities/:id', 'user', unlinkIdentity],
   ['GET', '/authorize', 'none', authorize],
@@ -85,8 +87,8 @@ export const ROUTES: readonly Route[] = [
   ['DELETE', '/admin/users/:id', 'admin', adminUsers.deleteUser],
 
   ['POST', '/factors', 'user', factors.enroll],
-  ['POST', '/factors/:id/challenge', 'user', factors.challenge],
-  ['POST', '/factors/:id/verify', 'user', factors.verifyFactor],
+  ['POST', '/factors/:id/challenge', 'session', factors.challenge],
+  ['POST', '/factors/:id/verify', 'session', factors.verifyFactor],
   ['DELETE', '/factors/:id', 'user', factors.unenroll],
   ['GET', '/admin/users/:id/factors', 'admin', adminFactors.listFactors],
   ['PUT', '/admin/users/:id/factors/:factor', 'admin', adminFactors.updateFactor],
@@ -102,7 +104,7 @@ export const ROUTES: readonly Route[] = [
   ['GET', '/.well-known/jwks.json', 'none', jwks],
   ['GET', '/.well-known/openid-configuration', 'none', openidConfiguration],
 
-  // Families of routes that are not offered: clients get an answer they know.
+  // Route families that svc does not offer. Clients get an error that they understand.
   ['POST', '/sso', 'key', samlOff],
   ['GET', '/sso/saml/metadata', 'none', samlOff],
   ['POST', '/sso/saml/acs', 'none', samlOff],
@@ -125,11 +127,12 @@ export const ROUTES: readonly Route[] = [
   [['GET', 'POST'], '/admin/oauth/clients', 'admin', featureOff],
   [['GET', 'PUT', 'DELETE'], '/admin/oauth/clients/:id', 'admin', featureOff],
   ['POST', '/admin/oauth/clients/:id/regenerate_secret', 'admin', featureOff],
-  [['GET', 'POST'], '/admin/custom-providers', 'admin', featureOff],
+  ['GET', '/admin/custom-providers', 'admin', () => json({ providers: [] })],
+  ['POST', '/admin/custom-providers', 'admin', featureOff],
   [['GET', 'PUT', 'DELETE'], '/admin/custom-providers/:id', 'admin', featureOff],
 ];
 
-/** `hasher` lets tests hash cheaply. */
+/** Returns the plugin. Tests pass a cheap `hasher`. */
 export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyPluginAsync {
   return async (app) => {
     const state = makeContext(context, hasher);
@@ -137,7 +140,7 @@ export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyP
       app.route({
         method: [methods].flat(),
         url,
-        // HEAD on a mailed link must do nothing, so no HEAD route may run a GET's handler.
+        // HEAD of a mailed link must have no effect, so Fastify must not derive HEAD routes from GET.
         exposeHeadRoute: false,
         handler: async (request, reply) => {
           const presented = await context.credentials.read(request.headers, queryKey(request));
@@ -154,7 +157,7 @@ export function auth(context: FeatureContext, hasher?: PasswordHasher): FastifyP
   };
 }
 
-/** Checks who calls before the body is read, then runs the action. */
+/** Checks the access before the body is read, then runs the action. */
 async function answer(
   [access, action]: Access,
   presented: Presented,
@@ -163,12 +166,12 @@ async function answer(
   if (access !== 'none') requireApiKey(presented);
   if (access === 'admin') requireAdmin(presented);
   const request = await read();
-  if (access !== 'user') return await action(request);
-  const signedIn = await requireUser(request);
+  if (access !== 'user' && access !== 'session') return await action(request);
+  const signedIn = await (access === 'user' ? requireUser : requireSession)(request);
   return await action(Object.assign(request, { signedIn }));
 }
 
-/** Mail delivery and cleaning, from when the server serves until it closes. */
+/** Runs mail delivery and maintenance from the start of serving until the server closes. */
 function runInBackground(app: FastifyInstance, { whenServing }: FeatureContext, state: AuthContext): void {
   let maintenance: Maintenance | undefined;
   const begin = (): void => {

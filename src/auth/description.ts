@@ -1,4 +1,4 @@
-// `/auth/v1` in OpenAPI: what it offers. Routes that only say that something is not offered are left out.
+// Describes `/auth/v1` in OpenAPI. Omits routes of features that svc does not offer.
 import {
   anyObject,
   type ApiDescription,
@@ -6,7 +6,7 @@ import {
   count,
   dateTime,
   flag,
-  listOf,
+  arraySchema,
   named,
   object,
   oneOfThese,
@@ -20,11 +20,14 @@ const USER = named('auth.User');
 const SESSION = named('auth.Session');
 const FACTOR = named('auth.Factor');
 
-/** Of PKCE. */
+/** Parameters of a PKCE flow. */
 const CHALLENGE = { 'code_challenge?': text, 'code_challenge_method?': oneOfThese('s256', 'plain') };
 const PAGE = { page: count, per_page: count };
 const REDIRECT = 'To the application, in the Location header';
-const SENT: Schema = { type: 'object', description: 'Whether there is such an account is not said' };
+const SENT: Schema = {
+  type: 'object',
+  description: 'The response does not reveal whether the account exists',
+};
 const USER_CHANGE = {
   'email?': text,
   'phone?': text,
@@ -43,7 +46,7 @@ export const AUTH_DESCRIPTION: ApiDescription = {
   about: 'Users, sessions, second factors',
   operations: {
     'POST /signup': {
-      summary: 'Sign up with an address, or anonymously',
+      summary: 'Sign up with an email address, or anonymously',
       access: 'key',
       query: { redirect_to: text },
       body: object({ 'email?': text, 'password?': text, 'data?': anyObject, ...CHALLENGE }),
@@ -67,52 +70,52 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       answers: { 200: SESSION },
     },
     'POST /otp': {
-      summary: 'Mail a code and a link to sign in with',
+      summary: 'Send a mail with a code and a link to sign in',
       access: 'key',
       query: { redirect_to: text },
       body: object({ 'email?': text, 'create_user?': flag, 'data?': anyObject, ...CHALLENGE }),
       answers: { 200: SENT },
     },
     'POST /magiclink': {
-      summary: 'Mail a link to sign in with',
+      summary: 'Send a mail with a link to sign in',
       access: 'key',
       query: { redirect_to: text },
       body: object({ email: text, 'data?': anyObject, ...CHALLENGE }),
       answers: { 200: SENT },
     },
     'POST /recover': {
-      summary: 'Mail a link for who has lost the password',
+      summary: 'Send a mail with a link to reset the password',
       access: 'key',
       query: { redirect_to: text },
       body: object({ email: text, ...CHALLENGE }),
       answers: { 200: SENT },
     },
     'POST /resend': {
-      summary: 'Send a mail again',
+      summary: 'Send a confirmation mail again',
       access: 'key',
       query: { redirect_to: text },
       body: object({ type: oneOfThese('signup', 'email_change'), email: text, ...CHALLENGE }),
       answers: { 200: SENT },
     },
     'GET /verify': {
-      summary: 'The link of a mail',
+      summary: 'Open the link of a mail',
       access: 'none',
       query: { token: text, type: text, redirect_to: text },
       answers: { 200: 'A page with a button', 303: REDIRECT },
     },
     'POST /verify': {
-      summary: 'Redeem a code or the token of a mail',
+      summary: 'Redeem the code or the token of a mail',
       access: 'none',
       body: object({ type: text, 'email?': text, 'token?': text, 'token_hash?': text, 'redirect_to?': text }),
       answers: { 200: { anyOf: [SESSION, object({ msg: text, code: text })] }, 303: REDIRECT },
     },
     'GET /reauthenticate': {
-      summary: 'Mail a code to change the password with',
+      summary: 'Send a mail with a code for a sensitive change',
       access: 'user',
       answers: { 200: SENT },
     },
     'POST /reauthenticate': {
-      summary: 'Mail a code to change the password with',
+      summary: 'Send a mail with a code for a sensitive change',
       access: 'user',
       answers: { 200: SENT },
     },
@@ -122,33 +125,33 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       query: { scope: oneOfThese('global', 'local', 'others') },
       answers: { 204: 'Ended' },
     },
-    'GET /user': { summary: 'Who is signed in', access: 'user', answers: { 200: USER } },
+    'GET /user': { summary: 'Get the signed-in user', access: 'user', answers: { 200: USER } },
     'PUT /user': {
-      summary: 'Change address, password or metadata',
+      summary: 'Change the email address, the password or the metadata',
       access: 'user',
       query: { redirect_to: text },
       body: object({ 'email?': text, 'password?': text, 'nonce?': text, 'data?': anyObject, ...CHALLENGE }),
       answers: { 200: USER },
     },
     'GET /user/identities/authorize': {
-      summary: 'Link a provider',
+      summary: 'Link an identity',
       access: 'user',
       query: { provider: text, redirect_to: text, scopes: text, skip_http_redirect: flag },
       answers: { 200: object({ url: text }), 302: 'To the provider' },
     },
     'POST /user/identities/confirm': {
-      summary: 'The button of the page that asks before a provider is linked',
+      summary: 'Confirm on the page that asks before an identity is linked',
       access: 'none',
       body: { media: { 'application/x-www-form-urlencoded': object({ code: text }) } },
       answers: { 303: REDIRECT },
     },
     'DELETE /user/identities/{id}': {
-      summary: 'Remove a provider',
+      summary: 'Remove an identity',
       access: 'user',
       answers: { 200: anyObject },
     },
     'GET /authorize': {
-      summary: 'Sign in at a provider',
+      summary: 'Sign in with a provider',
       access: 'none',
       query: {
         provider: text,
@@ -160,28 +163,28 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       answers: { 302: 'To the provider' },
     },
     'GET /callback': {
-      summary: 'Where a provider sends the browser back',
+      summary: 'Receive the browser from a provider',
       access: 'none',
       answers: { 303: REDIRECT },
     },
     'POST /callback': {
-      summary: 'The same, of providers that post',
+      summary: 'Receive the browser from a provider that posts',
       access: 'none',
       answers: { 303: REDIRECT },
     },
     'GET /callback/{provider}': {
-      summary: 'Where one provider sends the browser back',
+      summary: 'Receive the browser from the named provider',
       access: 'none',
       answers: { 303: REDIRECT },
     },
     'POST /callback/{provider}': {
-      summary: 'The same, of a provider that posts',
+      summary: 'Receive the browser from the named provider that posts',
       access: 'none',
       answers: { 303: REDIRECT },
     },
 
     'POST /factors': {
-      summary: 'Begin a second factor',
+      summary: 'Enroll a second factor',
       access: 'user',
       body: object({ factor_type: oneOfThese('totp'), 'friendly_name?': text, 'issuer?': text }),
       answers: {
@@ -194,12 +197,12 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       },
     },
     'POST /factors/{id}/challenge': {
-      summary: 'Begin to use a second factor',
+      summary: 'Create a challenge for a second factor',
       access: 'user',
       answers: { 200: object({ id: uuid, type: text, expires_at: count }) },
     },
     'POST /factors/{id}/verify': {
-      summary: 'Use a second factor',
+      summary: 'Verify a second factor',
       access: 'user',
       body: object({ challenge_id: uuid, code: text }),
       answers: { 200: SESSION },
@@ -211,18 +214,18 @@ export const AUTH_DESCRIPTION: ApiDescription = {
     },
 
     'GET /admin/users': {
-      summary: 'Users, a page at a time',
+      summary: 'List users, a page at a time',
       access: 'admin',
       query: { ...PAGE, filter: text, sort: text },
-      answers: { 200: object({ users: listOf(USER), aud: text }) },
+      answers: { 200: object({ users: arraySchema(USER), aud: text }) },
     },
     'POST /admin/users': {
-      summary: 'Make a user',
+      summary: 'Create a user',
       access: 'admin',
       body: object({ 'id?': uuid, ...USER_CHANGE }),
       answers: { 200: USER },
     },
-    'GET /admin/users/{id}': { summary: 'A user', access: 'admin', answers: { 200: USER } },
+    'GET /admin/users/{id}': { summary: 'Get a user', access: 'admin', answers: { 200: USER } },
     'PUT /admin/users/{id}': {
       summary: 'Change a user',
       access: 'admin',
@@ -236,12 +239,12 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       answers: { 200: anyObject },
     },
     'GET /admin/users/{id}/factors': {
-      summary: 'The second factors of a user',
+      summary: 'List the second factors of a user',
       access: 'admin',
-      answers: { 200: listOf(FACTOR) },
+      answers: { 200: arraySchema(FACTOR) },
     },
     'PUT /admin/users/{id}/factors/{factor}': {
-      summary: 'Name a second factor',
+      summary: 'Rename a second factor',
       access: 'admin',
       body: object({ 'friendly_name?': text }),
       answers: { 200: FACTOR },
@@ -252,14 +255,14 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       answers: { 200: FACTOR },
     },
     'POST /invite': {
-      summary: 'Invite somebody by mail',
+      summary: 'Invite a user by mail',
       access: 'admin',
       query: { redirect_to: text },
       body: object({ email: text, 'data?': anyObject }),
       answers: { 200: USER },
     },
     'POST /admin/generate_link': {
-      summary: 'The link of a mail, without the mail',
+      summary: 'Create the link of a mail without sending the mail',
       access: 'admin',
       query: { redirect_to: text },
       body: object({
@@ -292,22 +295,22 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       },
     },
     'GET /admin/audit': {
-      summary: 'What happened to accounts, newest first',
+      summary: 'List the audit log, newest entries first',
       access: 'admin',
       query: { ...PAGE, query: text },
       answers: {
-        200: listOf(object({ id: uuid, payload: anyObject, created_at: dateTime, ip_address: text })),
+        200: arraySchema(object({ id: uuid, payload: anyObject, created_at: dateTime, ip_address: text })),
       },
     },
     'GET /admin/mails': {
-      summary: 'Mails, newest first, and what has become of them',
+      summary: 'List mails and their delivery state, newest first',
       access: 'admin',
       query: { limit: count, to: text },
-      answers: { 200: object({ mails: listOf(anyObject) }) },
+      answers: { 200: object({ mails: arraySchema(anyObject) }) },
     },
 
     'GET /settings': {
-      summary: 'What is offered here',
+      summary: 'Get the enabled sign-in methods',
       access: 'key',
       answers: {
         200: object({
@@ -317,14 +320,18 @@ export const AUTH_DESCRIPTION: ApiDescription = {
         }),
       },
     },
-    'GET /health': { summary: 'Name and version of the API', access: 'none', answers: { 200: anyObject } },
-    'GET /.well-known/jwks.json': {
-      summary: 'The public keys that tokens are signed with',
+    'GET /health': {
+      summary: 'Get the name and version of the API',
       access: 'none',
-      answers: { 200: object({ keys: listOf(anyObject) }) },
+      answers: { 200: anyObject },
+    },
+    'GET /.well-known/jwks.json': {
+      summary: 'Get the public keys that verify tokens',
+      access: 'none',
+      answers: { 200: object({ keys: arraySchema(anyObject) }) },
     },
     'GET /.well-known/openid-configuration': {
-      summary: 'Where the keys are, for other programs',
+      summary: 'Get the OpenID Connect discovery document',
       access: 'none',
       answers: { 200: anyObject },
     },
@@ -348,8 +355,8 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       'email_change_sent_at?': dateTime,
       app_metadata: anyObject,
       user_metadata: anyObject,
-      'factors?': listOf(FACTOR),
-      identities: listOf(named('auth.Identity')),
+      'factors?': arraySchema(FACTOR),
+      identities: arraySchema(named('auth.Identity')),
       created_at: dateTime,
       updated_at: dateTime,
       'banned_until?': dateTime,
@@ -387,7 +394,7 @@ export const AUTH_DESCRIPTION: ApiDescription = {
       'provider_token?': orNull('string'),
       'provider_refresh_token?': orNull('string'),
     }),
-    // For clients that name a version of the API the code is a text; errors of OAuth have names of their own.
+    // The code is a text for clients that send a version of the API. OAuth errors have other keys.
     'auth.Error': object({
       'code?': { type: ['integer', 'string'] },
       'error_code?': text,

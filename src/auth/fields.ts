@@ -1,5 +1,5 @@
-// Reading the fields of a request. `null` counts as absent (clients send null challenges), unknown keys are ignored (clients
-// spread whole argument objects), and a wrong JSON type is a 400, never a 500.
+// Reads the fields of a request. `null` counts as absent, because clients send null challenges. Unknown keys are
+// ignored, because clients spread whole argument objects. A wrong JSON type is a 400, never a 500.
 import { problems } from './problem.ts';
 
 export type JsonObject = Record<string, unknown>;
@@ -19,7 +19,7 @@ export class Fields {
     return this.#typed(name, 'a string', (value) => typeof value === 'string');
   }
 
-  /** As `text`, but an empty string counts as absent. */
+  /** Same as `text`, but an empty string counts as absent. */
   filled(name: string): string | undefined {
     return this.text(name) || undefined;
   }
@@ -38,7 +38,7 @@ export class Fields {
     throw problems.badJson(`${name} must be ${type}`);
   }
 
-  /** A non-negative integer of the query; empty is absent. */
+  /** Reads a non-negative integer from the query. An empty string counts as absent. */
   count(name: string): number | undefined {
     const text = this.filled(name);
     if (text === undefined) return undefined;
@@ -81,7 +81,7 @@ export function isUuid(text: string): boolean {
   return UUID.test(text);
 }
 
-/** An id in the path; with anything but a UUID the path does not exist. */
+/** Reads an id from the path. A value that is not a UUID is treated as an unknown path. */
 export function parsePathUuid(text: string | undefined, name: string): string {
   if (text === undefined || !isUuid(text)) throw problems.badPath(`${name} must be a UUID`);
   return text.toLowerCase();

@@ -1,25 +1,29 @@
-// Periodic cleaning: expired rows are deleted and signing keys rotate. In small batches, on one instance at a time; a
-// missed round does no harm.
+// Periodic maintenance: deletes expired rows and rotates signing keys, in small batches and on one instance at a time.
+// A missed round does no harm.
 import { tryTransactionLock } from '../postgres/advisory-lock.ts';
 import { raw, sql, type Sql } from '../postgres/sql.ts';
 import type { AuthContext } from './auth-context.ts';
+import { rewriteAddresses } from './users/canonical-addresses.ts';
+import { TRUSTED_NETWORK_DAYS } from './rate-limit.ts';
 
 const INTERVAL_MS = 60_000;
 const BATCH = 500;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** How long the audit log and delivered mail are kept. */
+/** Retention of the audit log and of delivered mail. */
 const AUDIT_DAYS = 90;
 const MAIL_DAYS = 7;
 
 export type Maintenance = { close(): Promise<void> };
 
 export function startMaintenance(auth: AuthContext): Maintenance {
-  let running: Promise<unknown> = Promise.resolve();
-  const timer = setInterval(() => {
-    running = maintain(auth).catch((error: unknown) =>
+  const logged = (work: Promise<unknown>): Promise<unknown> =>
+    work.catch((error: unknown) =>
       auth.log.warn({ err: error, job: 'auth maintenance' }, 'auth maintenance failed'),
     );
+  let running = logged(rewriteAddresses(auth));
+  const timer = setInterval(() => {
+    running = running.then(() => logged(maintain(auth)));
   }, INTERVAL_MS);
   timer.unref();
   return {
@@ -30,7 +34,7 @@ export function startMaintenance(auth: AuthContext): Maintenance {
   };
 }
 
-/** One round; the number of deleted rows. */
+/** Runs one round. Returns the number of deleted rows. */
 export async function maintain(auth: AuthContext): Promise<number> {
   const now = auth.now();
   await auth.signingKeys.advance(now, auth.settings().jwtExpirySeconds);
@@ -48,7 +52,7 @@ export async function maintain(auth: AuthContext): Promise<number> {
   });
 }
 
-/** Rows older than this condition go; `key` is what a batch selects them by. */
+/** Deletes rows that match the condition. `key` selects the rows of a batch. */
 type Expired = { readonly table: string; readonly condition: Sql; readonly key?: 'ctid' };
 
 function expired(now: Date, refreshExpirySeconds: number): Expired[] {
@@ -66,6 +70,12 @@ function expired(now: Date, refreshExpirySeconds: number): Expired[] {
     { table: 'mfa_challenges', condition: sql`created_at < ${dayAgo}` },
     { table: 'mfa_factors', condition: sql`status = 'unverified' and created_at < ${dayAgo}` },
     { table: 'email_throttle', condition: sql`sent_at < ${ago(HOUR_MS)}`, key: 'ctid' },
+    {
+      table: 'trusted_networks',
+      condition: sql`seen_at < ${ago(TRUSTED_NETWORK_DAYS * DAY_MS)}`,
+      key: 'ctid',
+    },
+    { table: 'ended_sessions', condition: sql`until < ${now}` },
     // A bucket that was not used for a day is full again.
     { table: 'rate_limits', condition: sql`updated_at < ${dayAgo}`, key: 'ctid' },
     { table: 'audit_log_entries', condition: sql`created_at < ${ago(AUDIT_DAYS * DAY_MS)}` },

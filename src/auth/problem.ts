@@ -1,16 +1,17 @@
-// Every refusal `/auth/v1` can answer, and its wire forms. Client libraries match on the codes, statuses and messages.
-// No refusal says more than the caller may know.
+// Every error response of `/auth/v1` and its wire forms. Client libraries compare codes, statuses and messages. No
+// message reveals more than the caller may know.
 import { formatBytes } from '../lib/bytes.ts';
 import { retryAfter, type DatabaseFailure } from '../postgres/pg-error.ts';
 import type { RefusalFormat } from '../http/refusal-format.ts';
 import { Problem, type ProblemMore } from '../problem/problem.ts';
+import { SESSION_RESTRICTED } from '../identity/caller.ts';
 
 type More = ProblemMore & { readonly reasons?: readonly string[]; readonly oauthError?: string };
 
 export class AuthProblem extends Problem {
   /** Only for `weak_password`. */
   readonly reasons: readonly string[] | undefined;
-  /** Set when the answer has the shape of an OAuth error (RFC 6749, 5.2) instead of the envelope. */
+  /** Set if the response has the form of an OAuth error (RFC 6749, 5.2) instead of the envelope. */
   readonly oauthError: string | undefined;
 
   constructor(code: string, status: number, message: string, more: More = {}) {
@@ -21,34 +22,37 @@ export class AuthProblem extends Problem {
   }
 }
 
-/** A refusal whose message is always the same. */
+/** Creates a problem with a fixed message. */
 const fixed = (code: string, status: number, message: string, more?: More) => () =>
   new AuthProblem(code, status, message, more);
 
-/** A refusal with the message the caller of this function writes. */
-const saying = (code: string, status: number) => (message: string) => new AuthProblem(code, status, message);
+/** Creates a problem with the message of the caller. */
+const withCode = (code: string, status: number) => (message: string) =>
+  new AuthProblem(code, status, message);
 
-/** A refusal that has more than one status, depending on the route. */
+/** Creates a problem whose status depends on the route. */
 const withStatus =
   <Status extends number>(code: string, messages: string | Readonly<Record<Status, string>>) =>
   (status: Status): AuthProblem =>
     new AuthProblem(code, status, typeof messages === 'string' ? messages : messages[status]);
 
 const unverified = (provider: string, next: string): AuthProblem =>
-  saying('provider_email_needs_verification', 422)(`Unverified email with ${provider}. ${next}`);
+  withCode('provider_email_needs_verification', 422)(`Unverified email with ${provider}. ${next}`);
 
 const wait = (seconds: number): More => ({ headers: { 'retry-after': String(seconds) } });
 
 export const problems = {
   // Requests.
-  validationFailed: saying('validation_failed', 400),
-  unprocessable: saying('validation_failed', 422),
-  badPath: saying('validation_failed', 404),
-  badJson: saying('bad_json', 400),
+  validationFailed: withCode('validation_failed', 400),
+  unprocessable: withCode('validation_failed', 422),
+  badPath: withCode('validation_failed', 404),
+  badJson: withCode('bad_json', 400),
+  unsupportedCharset: (charset: string) =>
+    withCode('bad_json', 415)(`Charset not supported: ${charset}. Send the body in UTF-8`),
   badRequestOAuth: (error: string, description: string, cause?: unknown) =>
     new AuthProblem(error, 400, description, { oauthError: error, cause }),
   bodyTooLarge: (maxBytes: number) =>
-    saying('request_entity_too_large', 413)(`The request body is larger than ${formatBytes(maxBytes)}`),
+    withCode('request_entity_too_large', 413)(`The request body is larger than ${formatBytes(maxBytes)}`),
   routeNotFound: fixed('not_found', 404, 'No such path'),
   methodNotAllowed: (allow: string) =>
     new AuthProblem('method_not_allowed', 405, 'This path does not support this method', {
@@ -62,8 +66,8 @@ export const problems = {
   wrongApiKey: fixed('no_authorization', 401, 'Invalid API key'),
   noBearer: fixed('no_authorization', 401, 'This endpoint requires a valid Bearer token'),
   anonymousRefused: fixed('no_authorization', 403, 'Anonymous users cannot use multi-factor authentication'),
-  badJwt: (why: string) => saying('bad_jwt', 403)(`invalid JWT: ${why}`),
-  notAdmin: (message = 'User not allowed') => saying('not_admin', 403)(message),
+  badJwt: (why: string) => withCode('bad_jwt', 403)(`invalid JWT: ${why}`),
+  notAdmin: (message = 'User not allowed') => withCode('not_admin', 403)(message),
 
   // Users and sessions.
   userNotFound: withStatus<403 | 404>('user_not_found', {
@@ -96,7 +100,7 @@ export const problems = {
   phoneProviderDisabled: withStatus<400 | 422>('phone_provider_disabled', 'Sign-in by phone is not enabled'),
   userAlreadyExists: fixed('user_already_exists', 422, 'User already registered'),
   emailExists: (status: 400 | 422 = 422) =>
-    saying('email_exists', status)('A user with this email address has already been registered'),
+    withCode('email_exists', status)('A user with this email address has already been registered'),
   phoneExists: fixed('phone_exists', 422, 'A user with this phone number has already been registered'),
   userSsoManaged: fixed(
     'user_sso_managed',
@@ -129,7 +133,7 @@ export const problems = {
 
   // OAuth flows.
   flowStateNotFound: (status: 404 | 422 = 404) =>
-    saying('flow_state_not_found', status)('invalid flow state, no valid flow state found'),
+    withCode('flow_state_not_found', status)('invalid flow state, no valid flow state found'),
   flowStateExpired: fixed('flow_state_expired', 422, 'invalid flow state, flow state has expired'),
   flowStateAlreadyUsed: fixed('flow_state_already_used', 400, 'OAuth state has already been used'),
   badCodeVerifier: fixed(
@@ -137,9 +141,9 @@ export const problems = {
     400,
     'code challenge does not match previously saved code verifier',
   ),
-  badOAuthState: saying('bad_oauth_state', 400),
-  badOAuthCallback: saying('bad_oauth_callback', 400),
-  providerDisabled: (name: string) => saying('provider_disabled', 400)(`Provider (${name}) is not enabled`),
+  badOAuthState: withCode('bad_oauth_state', 400),
+  badOAuthCallback: withCode('bad_oauth_callback', 400),
+  providerDisabled: (name: string) => withCode('provider_disabled', 400)(`Provider (${name}) is not enabled`),
   providerEmailUnverified: (provider: string) =>
     unverified(provider, 'A confirmation has been sent to the address if it can be confirmed.'),
   providerEmailTaken: (provider: string) =>
@@ -150,7 +154,7 @@ export const problems = {
   identityOfAnother: fixed('identity_already_exists', 422, 'Identity is already linked to another user'),
   identityAlreadyLinked: fixed('identity_already_exists', 422, 'Identity is already linked'),
   singleIdentity: (message = 'User must have at least 1 identity after unlinking') =>
-    saying('single_identity_not_deletable', 422)(message),
+    withCode('single_identity_not_deletable', 422)(message),
   emailConflictOnUnlink: fixed(
     'email_conflict_identity_not_deletable',
     422,
@@ -159,7 +163,7 @@ export const problems = {
 
   // Second factors.
   factorKindDisabled: (kind: 'phone' | 'webauthn', act: 'enroll' | 'verify') =>
-    saying(`mfa_${kind}_${act}_not_enabled`, 422)(`MFA ${act} is disabled for ${kind}`),
+    withCode(`mfa_${kind}_${act}_not_enabled`, 422)(`MFA ${act} is disabled for ${kind}`),
   factorNotFound: withStatus<404 | 422>('mfa_factor_not_found', {
     404: 'Factor not found',
     422: 'MFA factor with the provided challenge ID not found',
@@ -174,7 +178,7 @@ export const problems = {
     422,
     'Maximum number of enrolled factors reached, unenroll to continue',
   ),
-  /** Client libraries know this state by this code, although no addresses are compared here. */
+  /** Client libraries know this state by this code, although svc does not compare addresses. */
   challengeUsed: fixed(
     'mfa_ip_address_mismatch',
     422,
@@ -186,9 +190,11 @@ export const problems = {
     'MFA challenge has expired, verify against another challenge or create a new challenge.',
   ),
   totpInvalid: fixed('mfa_verification_failed', 422, 'Invalid TOTP code entered'),
-  insufficientAal: (status: 401 | 403 | 422, message: string) => saying('insufficient_aal', status)(message),
+  insufficientAal: (status: 401 | 403 | 422, message: string) =>
+    withCode('insufficient_aal', status)(message),
+  sessionRestricted: fixed('insufficient_aal', 403, SESSION_RESTRICTED),
 
-  // What is not offered.
+  // Features that svc does not offer.
   samlDisabled: fixed('saml_provider_disabled', 404, 'SAML 2.0 is disabled'),
   web3Disabled: fixed('web3_provider_disabled', 422, 'Web3 provider is disabled'),
   passkeyDisabled: fixed('passkey_disabled', 404, 'Passkeys are disabled'),
@@ -197,11 +203,11 @@ export const problems = {
   // Faults.
   unexpectedFailure: (message = 'Internal Server Error', cause?: unknown) =>
     new AuthProblem('unexpected_failure', 500, message, { cause }),
-  /** By a trigger of auth.users; the words are those that users of supabase-js know. */
+  /** A trigger of auth.users rejected the user. Users of supabase-js know this message. */
   userRefused: (cause: unknown) =>
     new AuthProblem('unexpected_failure', 500, 'Database error saving new user', { cause }),
   databaseUnavailable: (failure: DatabaseFailure, cause: unknown) =>
-    // Of these, only a write that may have been done must not be sent again blindly.
+    // Only a write that may have succeeded has its own code, because clients must not repeat it blindly.
     new AuthProblem(
       failure.kind === 'outcome-unknown' ? 'outcome_unknown' : 'database_unavailable',
       failure.status,
@@ -215,39 +221,39 @@ export const problems = {
   requestTimeout: fixed('request_timeout', 504, 'The request took too long'),
 } as const;
 
-/** A refusal that was thrown, as a value. Faults are thrown on. */
+/** Returns a thrown problem as a value. Rethrows any other error. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   throw error;
 }
 
-/** The other way round. */
+/** Throws an outcome that is a problem. The inverse of `asProblem`. */
 export function orThrow<T>(outcome: T | Problem): T {
   if (outcome instanceof Problem) throw outcome;
   return outcome;
 }
 
-/** The version a client asked for with `X-Supabase-Api-Version`. */
+/** The API version that a client requests with `X-Supabase-Api-Version`. */
 export type WireVersion = 'initial' | '2024-01-01';
 
 export function wireVersion(header: string | string[] | undefined): WireVersion {
-  const asked = Array.isArray(header) ? header[0] : header;
-  if (asked === undefined || !/^\d{4}-\d{2}-\d{2}$/.test(asked)) return 'initial';
-  return asked >= '2024-01-01' ? '2024-01-01' : 'initial';
+  const requested = Array.isArray(header) ? header[0] : header;
+  if (requested === undefined || !/^\d{4}-\d{2}-\d{2}$/.test(requested)) return 'initial';
+  return requested >= '2024-01-01' ? '2024-01-01' : 'initial';
 }
 
 export function toWire(problem: Problem, version: WireVersion, requestId: string): Record<string, unknown> {
   const { code, status, message, hint } = problem;
   const { oauthError, reasons } = problem instanceof AuthProblem ? problem : {};
   if (oauthError !== undefined) return { error: oauthError, error_description: message };
-  // `hint` is an extra key: clients ignore it, people read it.
+  // `hint` is an extra key for people. Clients ignore it.
   const more = { ...(reasons && { weak_password: { reasons } }), ...(hint !== undefined && { hint }) };
   if (version === '2024-01-01') return { code, message, ...more };
   const id = status >= 500 ? { error_id: requestId } : {};
   return { code: status, error_code: code, msg: message, ...id, ...more };
 }
 
-/** Before the headers are known the envelope is the one of clients that ask for none. */
+/** Uses the envelope of clients without a version, because the headers are not known yet. */
 export const authFormat: RefusalFormat = (problem, requestId) => ({
   status: problem.status,
   headers: { ...problem.headers, 'x-sb-error-code': problem.code },
@@ -260,7 +266,7 @@ const ACCESS_DENIED: ReadonlySet<string> = new Set([
   'provider_email_needs_verification',
 ]);
 
-/** The parameters of a redirect that ends a flow with an error. */
+/** Returns the parameters of a redirect that ends a flow with an error. */
 export function toRedirectError({ code, status, message }: Problem): Record<string, string> {
   return { error: redirectErrorKind(code, status), error_code: code, error_description: message };
 }

@@ -1,7 +1,8 @@
-// The small pure parts: addresses, ban durations, metadata, imported hashes, pages.
+// Tests small pure parts: addresses, ban durations, metadata, imported hashes, pages.
 import { describe, expect, test } from 'vitest';
 import { parseBan } from './users/ban.ts';
-import { readEmail } from './users/email-address.ts';
+import { makeProfile } from './provider/definition.ts';
+import { readEmail, storedForms, wireAddress } from './users/email-address.ts';
 import { Fields, parseJsonBody } from './fields.ts';
 import { mergeMetadata } from './users/metadata.ts';
 import { pageHeaders, readPage } from './http/pagination.ts';
@@ -16,6 +17,13 @@ describe('addresses', () => {
     ["o'hara@example.ie", "o'hara@example.ie"],
     ['x@localhost', 'x@localhost'],
     ['jörg@exämple.de', 'jörg@exämple.de'],
+    [' \t a@b.co\r\n', 'a@b.co'],
+    ['lea@xn--mller-kva.example', 'lea@müller.example'],
+    ['lea@MÜLLER.example', 'lea@müller.example'],
+    ['lea@mu\u0308ller.example', 'lea@müller.example'],
+    ['zoe\u0308@shop.example', 'zoë@shop.example'],
+    ['a@日本。example', 'a@日本.example'],
+    ['a@1.2', 'a@1.2'],
   ])('%s', (text, stored) => expect(readEmail(text)).toBe(stored));
   test.each([
     '',
@@ -26,8 +34,9 @@ describe('addresses', () => {
     'a@b@c.co',
     'a b@c.co',
     'a@b c.co',
-    ' a@b.co',
-    'a@b.co\n',
+    'a@b.co\u00a0',
+    '\u212aelvin@b.co',
+    'v\u0130ctor@b.co',
     'a@b.co\0',
     '.a@b.co',
     'a.@b.co',
@@ -40,7 +49,34 @@ describe('addresses', () => {
     'a\u200b@b.co',
     'a\u00a0@b.co',
     `${'a'.repeat(65)}@b.co`,
-  ])('%j is none', (text) => expect(readEmail(text)).toBeUndefined());
+  ])('%j is not an address', (text) => expect(readEmail(text)).toBeUndefined());
+});
+
+test('similar addresses of different mailboxes stay distinct', () => {
+  const addresses = [
+    'a.b@c.co',
+    'ab@c.co',
+    'ab+x@c.co',
+    'ａb@c.co',
+    'аb@c.co',
+    'straße@c.co',
+    'strasse@c.co',
+  ];
+  expect(new Set(addresses.map(readEmail)).size).toBe(addresses.length);
+});
+
+test('an account is looked up by the typed form before the canonical one', () => {
+  expect(storedForms(' Lea@xn--mller-kva.example')).toEqual([
+    'Lea@xn--mller-kva.example',
+    'lea@xn--mller-kva.example',
+    'lea@müller.example',
+  ]);
+  expect(storedForms('not an address')).toEqual([]);
+});
+
+test('a mail provider gets the domain in ASCII', () => {
+  expect(wireAddress('zoë@müller.example')).toBe('zoë@xn--mller-kva.example');
+  expect(wireAddress('a@b.co')).toBe('a@b.co');
 });
 
 describe('ban durations', () => {
@@ -55,22 +91,44 @@ describe('ban durations', () => {
     ['+1s', 1_000],
     ['-1s', -1_000],
   ])('%s', (text, ms) => expect(parseBan(text, now)?.getTime()).toBe(ms));
-  test.each(['none', '0', '0s', '0h0m'])('%s lifts it', (text) => expect(parseBan(text, now)).toBeNull());
-  test.each(['', '1', 'h', '1 h', '1day', '1h x', 'x1h', '1h-1m', '1e3h', 'NaN'])('%j is refused', (text) => {
-    expect(() => parseBan(text, now)).toThrow(AuthProblem);
-  });
-  test('a very long one stays a date', () =>
+  test.each(['none', '0', '0s', '0h0m'])('%s lifts the ban', (text) =>
+    expect(parseBan(text, now)).toBeNull(),
+  );
+  test.each(['', '1', 'h', '1 h', '1day', '1h x', 'x1h', '1h-1m', '1e3h', 'NaN'])(
+    '%j is rejected',
+    (text) => {
+      expect(() => parseBan(text, now)).toThrow(AuthProblem);
+    },
+  );
+  test('a very long ban still ends at a valid date', () =>
     expect(parseBan('999999999999h', now)?.getUTCFullYear()).toBe(9999));
 });
 
 test('metadata merges shallowly, null removes, prototypes stay out', () => {
   const change = JSON.parse(
-    '{"a":null,"b":{"x":1},"__proto__":{"p":1},"prototype":1,"c":{"constructor":2,"d":"\\u0000e"}}',
+    '{"a":null,"b":{"x":1},"__proto__":{"p":1},"prototype":1,"c":{"constructor":2,"d":"e"}}',
   ) as Record<string, unknown>;
   const merged = mergeMetadata({ a: 1, b: { y: 2 }, keep: true }, change);
   expect(merged).toEqual({ b: { x: 1 }, keep: true, c: { d: 'e' } });
   expect(Object.getPrototypeOf(merged)).toBe(Object.prototype);
   expect(() => mergeMetadata({}, { big: 'x'.repeat(70_000) })).toThrow(AuthProblem);
+});
+
+test.each([{ a: 'x\0y' }, { a: [{ 'k\0': 1 }] }, { a: '\ud800' }, { '\udc00': 1 }])(
+  'metadata with text that the database cannot store is rejected: %j',
+  (change) => expect(() => mergeMetadata({}, change)).toThrow(/NUL characters or lone surrogates/),
+);
+
+test('claims lose characters that the database cannot store, and the sign-in succeeds', () => {
+  const { claims } = makeProfile({
+    subject: 'a',
+    issuer: 'https://login.example',
+    emails: [],
+    name: 'Zo\0e \ud800',
+    more: {},
+  });
+  expect(claims['name']).toBe('Zoe \ufffd');
+  expect(mergeMetadata({}, claims)['name']).toBe('Zoe \ufffd');
 });
 
 describe('imported hashes', () => {
@@ -96,7 +154,7 @@ describe('imported hashes', () => {
     '$fbscrypt$v=1,n=18,r=8,p=1$c2FsdA==$aGFzaA==',
     '$fbscrypt$v=1,n=0,r=8,p=1$c2FsdA==$aGFzaA==',
     '$fbscrypt$v=1,n=17,r=999,p=1$c2FsdA==$aGFzaA==',
-  ])('%j is refused', (hash) => expect(() => checkImportedHash(hash)).toThrow(AuthProblem));
+  ])('%j is rejected', (hash) => expect(() => checkImportedHash(hash)).toThrow(AuthProblem));
 });
 
 test('passwords are counted in characters and bounded in bytes', () => {
@@ -124,7 +182,7 @@ test('fields: null is absent, a wrong type is a 400, own keys only', () => {
     expect(() => parseJsonBody(Buffer.from(text))).toThrow(AuthProblem);
 });
 
-test('pages', () => {
+test('pages are read from the query and written to the Link header', () => {
   const page = (query: Record<string, string>) => readPage(new Fields(query));
   expect(page({ page: '', per_page: '' })).toEqual({ page: 1, perPage: 50, offset: 0 });
   expect(page({ page: '3', per_page: '9999' })).toEqual({ page: 3, perPage: 1000, offset: 2000 });
@@ -142,7 +200,7 @@ test.each([
   ['garbage', 'initial'],
   ['2024-01-01', '2024-01-01'],
   ['2030-05-05', '2024-01-01'],
-])('version %s is %s', (header, version) => expect(wireVersion(header)).toBe(version));
+])('version header %s selects %s', (header, version) => expect(wireVersion(header)).toBe(version));
 
 test('a fault carries the request id on the initial wire and never a cause', () => {
   const problem = new AuthProblem('unexpected_failure', 500, 'Internal Server Error', {

@@ -1,9 +1,9 @@
-// The database at one moment, then every stored file that this moment names. Files are never changed under their names, and
-// deletions wait, so nothing has to stop for it.
+// Creates a backup: a snapshot of the database, then every stored file that the snapshot refers to. Stored files are
+// never modified and their deletion is held back, so a backup needs no downtime.
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Config } from '../config/config.ts';
-import { packageVersion } from '../lib/own-files.ts';
+import { packageVersion } from '../lib/package-files.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { type Connected, oneTransaction } from '../postgres/bulk/one-transaction.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
@@ -18,9 +18,9 @@ import {
   CONFIG,
   DATABASE,
   digesting,
-  folderOf,
+  backupFolder,
   hashFile,
-  keyCheckOf,
+  computeKeyCheck,
   listBackups,
   type Manifest,
   MANIFEST,
@@ -37,34 +37,35 @@ import { saveRows } from './rows/save-rows.ts';
 import { SEALED, storeFor, type Seal } from './seal.ts';
 import type { Target } from './target/target.ts';
 import { PartWriter, type WriteFile } from './write-file.ts';
+import { reportProgress } from '../lib/progress.ts';
 
 export type BackupOptions = {
   readonly target: Target;
   readonly owner: OwnerDatabase;
-  /** What a dump is made as: it must be able to read everything. */
+  /** Connection that creates the dump. Its role must be able to read every row. */
   readonly address: DatabaseAddress;
-  /** Of the owner. */
+  /** Connection of the owner. */
   readonly ownAddress: DatabaseAddress;
-  /** `auto`: PostgreSQL's program where there is one. */
+  /** `auto` uses PostgreSQL's program if it is installed. */
   readonly engine: 'auto' | 'pg_dump' | 'copy';
-  /** Without it the files stay out. */
+  /** Object store to copy files from. Undefined leaves the files out. */
   readonly backend: Backend | undefined;
-  /** As it is served. */
+  /** The configuration that is being served. */
   readonly config: Config;
-  /** What the secrets in the database are sealed with. */
+  /** Secret that encrypts values in the database. */
   readonly secret: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Objects whose bytes are gone are named in the manifest instead of ending the backup. */
+  /** Lists objects without bytes in the manifest instead of failing the backup. */
   readonly skipMissing: boolean;
   /** Things in the database that only a dump would save are named in the manifest instead of ending the backup. */
   readonly allowMissing: boolean;
-  /** With it nobody reads the backup but those it is encrypted to. */
+  /** Encrypts the backup for recipients. Undefined writes it unencrypted. */
   readonly seal?: Seal | undefined;
 };
 
 export type BackupResult = {
   readonly id: string;
-  /** In its target. */
+  /** Path relative to the target. */
   readonly folder: string;
   readonly manifest: Manifest;
   /** Files that the target did not have yet. */
@@ -81,14 +82,15 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
   const store = storeFor(seal?.recipients ?? []);
   const previous = await knownBlobs(target, store);
   const id = `${new Date().toISOString().replaceAll(':', '').replace(/\.\d+/, '')}-${randomBytes(3).toString('hex')}`;
-  const folder = folderOf(id);
+  const folder = backupFolder(id);
   const saver = await chooseSaver(options);
   await target.write(`${folder}/${BEGUN}`, text(''));
   await waitForPruning(target);
   return await whileHeld(owner, () =>
     oneTransaction({ address, access: 'read only', applicationName: 'svc-backup' }, async (session) => {
-      const { server, ...snapshot } = await takeSnapshot(session);
+      const { server, ...snapshot } = await createSnapshot(session);
       const writer = new PartWriter(target, folder, seal);
+      reportProgress(saver.engine === 'pg_dump' ? 'running pg_dump' : 'saving rows');
       const rows = await saver.save(session, snapshot.name, writer.write);
       const { entries, copied, missing } = await copyBlobs(session, options, previous);
       await writer.writePlain(BLOBS, text(entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')));
@@ -112,20 +114,20 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
         },
         recipients: [...(seal?.recipients ?? [])],
         store,
-        keyCheck: keyCheckOf(options.secret),
+        keyCheck: computeKeyCheck(options.secret),
       };
       await target.write(`${folder}/${MANIFEST}`, text(`${JSON.stringify(manifest, null, 2)}\n`));
       const whole = { ...manifest, ...hidden, blobs: { ...manifest.blobs, missing } };
       return { id, folder, manifest: whole, copied };
     }),
   ).catch(async (error: unknown) => {
-    // What cannot be removed now goes with a later prune.
+    // A later prune removes files that cannot be deleted now.
     await target.removeFolder(folder).catch(() => {});
     throw error;
   });
 }
 
-/** So that whoever removes old backups sees that one is being made. */
+/** File that announces a backup in progress to a concurrent prune. */
 const BEGUN = 'begun';
 
 function text(content: string): Readable {
@@ -154,7 +156,13 @@ async function chooseSaver({
       engine: 'pg_dump',
       beside: [],
       async save(session, snapshot, write) {
-        const args = ['--format=custom', '--no-subscriptions', `--snapshot=${snapshot}`];
+        const args = [
+          '--format=custom',
+          '--no-subscriptions',
+          // Each start revokes rights on functions of PostgreSQL, which only a superuser could restore.
+          '--exclude-schema=pg_catalog',
+          `--snapshot=${snapshot}`,
+        ];
         await pipeTool(tool, args, address, async ({ stdout }) => await write(DATABASE, stdout));
         return await countRows(session, { wholly: false });
       },
@@ -183,7 +191,7 @@ async function findDump(
   return await (engine === 'auto' ? found.catch(() => undefined) : found);
 }
 
-async function takeSnapshot(
+async function createSnapshot(
   session: Queryable,
 ): Promise<{ readonly name: string; readonly at: string; readonly server: number }> {
   const [row] = await session.query<{ name: string; at: string; server: number }>(
@@ -215,11 +223,11 @@ export async function countRows(
   return counts;
 }
 
-/** Hashes of what earlier backups of this target have. */
+/** Returns the hashes that earlier backups of this target recorded. */
 async function knownBlobs(target: Target, store: string): Promise<ReadonlyMap<string, BlobEntry>> {
   const known = new Map<string, BlobEntry>();
   for (const id of (await listBackups(target)).toReversed()) {
-    const folder = folderOf(id);
+    const folder = backupFolder(id);
     if ((await readManifest(target, folder)).store !== store) continue;
     for await (const entry of readBlobs(target, folder)) known.set(entry.version, entry);
     break;
@@ -238,6 +246,7 @@ async function copyBlobs(
   const entries: BlobEntry[] = [];
   const missing: string[] = [];
   let copied = 0;
+  let done = 0;
   let after = '';
   for (;;) {
     const rows = await session.query<{ version: string; size: number; path: string }>(sql`
@@ -248,6 +257,8 @@ async function copyBlobs(
     const work = async (): Promise<void> => {
       for (let next = waiting.pop(); next; next = waiting.pop()) {
         const { version, size, path } = next;
+        done += 1;
+        reportProgress('copying files', done);
         try {
           const place =
             blobPath(storeFor(seal?.recipients ?? []), version) + (seal === undefined ? '' : SEALED);
@@ -273,7 +284,9 @@ async function copyBlobs(
   return { entries, copied, missing };
 }
 
-/** What is in the target already: files there are written whole or not at all. */
+/**
+ * Returns the entry of a file that the target already has. Targets write files atomically, so equal sizes suffice.
+ */
 async function asKept(
   target: Target,
   path: string,
@@ -281,7 +294,7 @@ async function asKept(
   known: BlobEntry | undefined,
   seal: Seal | undefined,
 ): Promise<BlobEntry | undefined> {
-  const bytes = await target.sizeOf(path);
+  const bytes = await target.readSize(path);
   if (bytes === undefined || (seal === undefined && bytes !== size)) return undefined;
   if (known?.bytes === bytes) return known;
   return { version, ...(await hashFile(target, path)), ...(seal === undefined ? {} : { size }) };
@@ -289,7 +302,7 @@ async function asKept(
 
 type StoredBlob = { readonly version: string; readonly size: number };
 
-/** What encryption adds to a file, and more. */
+/** Upper bound of the growth through encryption. */
 const SEALED_MORE = 1.1;
 
 async function copyBlob(
@@ -307,7 +320,9 @@ async function copyBlob(
   return { version, ...digest(), ...(seal === undefined ? {} : { size }) };
 }
 
-/** Throws at the end unless it is as long as its row says, so that nothing else is kept under its name. */
+/**
+ * Passes a file through and throws at its end if the size differs from the row, so that no wrong content is kept.
+ */
 function whole(source: AsyncIterable<Buffer>, version: string, size: number): Readable {
   return Readable.from(
     (async function* () {
@@ -320,7 +335,7 @@ function whole(source: AsyncIterable<Buffer>, version: string, size: number): Re
       throw new Problem(
         'backup_blob_size',
         500,
-        `A stored file has ${read} bytes, and its row says ${size}`,
+        `A stored file has ${read} bytes instead of the recorded ${size}`,
         { details: version },
       );
     })(),

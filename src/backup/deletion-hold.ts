@@ -1,5 +1,5 @@
-// While a backup reads, no bytes are deleted: what its snapshot names stays until the hold ends. A hold that nobody renews
-// ends by itself, so a backup that was killed holds nothing for long.
+// A running backup holds back the deletion of bytes, so that every file of its snapshot stays readable. A hold
+// expires unless it is renewed, so a killed backup does not block deletions for long.
 import { randomUUID } from 'node:crypto';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
@@ -16,7 +16,7 @@ export async function whileHeld<T>(owner: OwnerDatabase, work: () => Promise<T>)
   await hold();
   const timer = setInterval(() => void hold().catch(() => {}), RENEWED_EVERY_MS);
   try {
-    // Those who had begun to delete before they could see the hold have their rows locked until they are done.
+    // Wait for deletions that started before the hold was visible. They lock their rows.
     await owner.query(raw('select from storage.blob_gc for share'));
     return await work();
   } finally {

@@ -3,7 +3,7 @@ import { chooseKept, parseKeep } from './keep.ts';
 
 const id = (time: string): string => `${time}Z-abcdef`;
 const kept = (times: readonly string[], keep: string): string[] =>
-  [...chooseKept(times.map(id), parseKeep(keep))].map((one) => one.slice(0, -8)).toSorted();
+  [...chooseKept(times.map(id), parseKeep(keep))].map((backup) => backup.slice(0, -8)).toSorted();
 
 test.each([
   [
@@ -37,7 +37,7 @@ test.each([
     ['2024-02-29T030000', '2026-11-23T030500', '2026-11-23T040000'],
   ],
   [
-    'one may stand for several',
+    'one backup satisfies several rules',
     ['2026-11-20T030000', '2026-11-23T030000'],
     '1d,1w,1m',
     ['2026-11-23T030000'],
@@ -53,10 +53,10 @@ test('a year of daily backups keeps a week of days, a month of weeks and a year 
   );
   const stay = kept(days, '7d,4w,12m');
   expect(stay.slice(-7)).toEqual(days.slice(-7));
-  // Of the weeks two, and of the months one, are among the days already.
+  // Two of the weeks and one of the months are already among the days.
   expect(stay).toHaveLength(7 + 2 + 11);
 });
 
 test.each(['', '7', 'd', '0d', '7d,', '7x', '-1d', '7d 4w'])('%j is not understood', (text) => {
-  expect(() => parseKeep(text)).toThrow(/does not say which backups stay/);
+  expect(() => parseKeep(text)).toThrow(/is not a valid retention rule/);
 });

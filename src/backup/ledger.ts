@@ -1,4 +1,4 @@
-// What the database knows of its backups, for metrics.
+// Records backups in the database, as the source of their metrics.
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import type { Manifest } from './manifest.ts';
@@ -10,7 +10,7 @@ export type Kept = {
   readonly manifest: Manifest;
 };
 
-/** The last whole one of its target. */
+/** Records the last complete backup of its target. */
 export async function recordBackup(owner: OwnerDatabase, { target, id, manifest }: Kept): Promise<void> {
   const { parts, blobs, takenAt } = manifest;
   const bytes = Object.values(parts).reduce((sum, part) => sum + part.bytes, blobs.bytes);
@@ -19,7 +19,7 @@ export async function recordBackup(owner: OwnerDatabase, { target, id, manifest 
     on conflict (target) do update set id = excluded.id, taken_at = excluded.taken_at, bytes = excluded.bytes`);
 }
 
-/** It was read, and is as it was written. */
+/** Records that a backup was read and matches its hashes. */
 export async function recordVerified(
   owner: OwnerDatabase,
   { target, id }: Pick<Kept, 'target' | 'id'>,

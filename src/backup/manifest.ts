@@ -1,4 +1,4 @@
-// What a backup says of itself. It is written last: a folder without it is no backup.
+// Description of a backup. It is written last: a folder without a manifest is not a complete backup.
 import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
@@ -7,11 +7,11 @@ import { Problem } from '../problem/problem.ts';
 import type { OpenFile } from './seal.ts';
 import { FileMissing, type Target } from './target/target.ts';
 
-/** The newest that is known here: 2 is encrypted. */
+/** Newest supported format. Format 2 is encrypted. */
 export const FORMAT = 2;
 export const SEALED_FORMAT = 2;
 export const PLAIN_FORMAT = 1;
-/** What a manifest says of the contents, where those are encrypted. */
+/** File with the part of the manifest that is encrypted. */
 export const PRIVATE = 'private.json';
 export const MANIFEST = 'manifest.json';
 export const DATABASE = 'database.dump';
@@ -22,25 +22,25 @@ const PART = z.object({ bytes: z.number(), sha256: z.string() });
 
 const SCHEMA = z.object({
   format: z.number(),
-  /** Of svc. */
+  /** Version of svc. */
   version: z.string(),
-  /** When the snapshot was taken: nothing later is in it. */
+  /** Time of the snapshot. */
   takenAt: z.string(),
   postgres: z.number(),
-  /** What wrote the database: PostgreSQL's program, or svc itself, row by row. */
+  /** The program that read the database: `pg_dump`, or svc itself, which copies the rows. */
   engine: z.enum(['pg_dump', 'copy']).default('pg_dump'),
-  /** Of `copy`: what was in the database and is not here. */
+  /** Database objects that the backup does not contain. Only with `copy`. */
   beside: z.array(z.string()).default([]),
-  /** By file name. */
+  /** Keyed by file name. */
   parts: z.record(z.string(), PART),
   /** Rows by `schema.table`, at the snapshot. */
   rows: z.record(z.string(), z.number()),
   blobs: z.object({ count: z.number(), bytes: z.number(), missing: z.array(z.string()) }),
   /** Public keys that everything but this and the list of files is encrypted to. */
   recipients: z.array(z.string()).default([]),
-  /** The folder of the files beside `backups`. */
+  /** Name of the folder with the stored files, next to `backups`. */
   store: z.string().default('blobs'),
-  /** Tells whether a secret opens what is sealed in the database; says nothing else about it. */
+  /** Proves whether a secret can decrypt the values in the database, without revealing the secret. */
   keyCheck: z.string(),
 });
 
@@ -49,23 +49,23 @@ export type Manifest = z.infer<typeof SCHEMA>;
 /** A file that was stored, at the snapshot. */
 export type BlobEntry = {
   readonly version: string;
-  /** As it lies there. */
+  /** Size in the target. */
   readonly bytes: number;
   readonly sha256: string;
-  /** Of what is encrypted in it. */
+  /** Size before encryption. Absent without encryption. */
   readonly size?: number;
 };
 
 const BACKUPS = 'backups';
 
-/** In its target. */
-export function folderOf(id: string): string {
+/** Returns the path relative to the target. */
+export function backupFolder(id: string): string {
   return `${BACKUPS}/${id}`;
 }
 
 export type BackupFolder = { readonly id: string; readonly isWhole: boolean; readonly changedAt: Date };
 
-/** Also those that are being made, or were given up. Oldest first: their names begin with the time. */
+/** Returns all folders, also incomplete ones. The oldest is first, because names begin with the time. */
 export async function listFolders(target: Target): Promise<BackupFolder[]> {
   const found = new Map<string, BackupFolder>();
   for await (const { path, modifiedAt } of target.list(BACKUPS)) {
@@ -80,7 +80,7 @@ export async function listFolders(target: Target): Promise<BackupFolder[]> {
   return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** Whole ones, oldest first. */
+/** Returns the complete backups, oldest first. */
 export async function listBackups(target: Target): Promise<string[]> {
   return (await listFolders(target)).filter(({ isWhole }) => isWhole).map(({ id }) => id);
 }
@@ -105,7 +105,7 @@ export async function readManifest(target: Target, folder: string): Promise<Mani
 
 const PRIVATE_PART = SCHEMA.pick({ rows: true, beside: true }).extend({ missing: z.array(z.string()) });
 
-/** With what is encrypted of it. */
+/** Returns the manifest including its encrypted part. */
 export async function readWholeManifest(target: Target, folder: string, open: OpenFile): Promise<Manifest> {
   const manifest = await readManifest(target, folder);
   if (manifest.recipients.length === 0) return manifest;
@@ -116,7 +116,7 @@ export async function readWholeManifest(target: Target, folder: string, open: Op
 
 export type Digest = { readonly bytes: number; readonly sha256: string };
 
-/** Hands on what passes, and says what it was once all has passed. */
+/** Passes a stream through and computes its digest, which is available after the stream has ended. */
 export function digesting(source: AsyncIterable<Uint8Array>): {
   readonly passed: AsyncIterable<Uint8Array>;
   readonly digest: () => Digest;
@@ -139,7 +139,7 @@ export async function hashFile(target: Target, path: string): Promise<Digest> {
   return digest();
 }
 
-export function keyCheckOf(secret: string): string {
+export function computeKeyCheck(secret: string): string {
   const key = Buffer.from(hkdfSync('sha256', secret, 'svc backup', 'key check', 32));
   return createHmac('sha256', key).update('svc backup').digest('base64url');
 }
@@ -150,7 +150,7 @@ export async function* readBlobs(target: Target, folder: string): AsyncGenerator
     if (line !== '') yield JSON.parse(line) as BlobEntry;
 }
 
-/** Without the ending of encrypted files. */
+/** Returns the path without the suffix of encrypted files. */
 export function blobPath(store: string, version: string): string {
   return `${store}/${version.slice(0, 2)}/${version}`;
 }

@@ -1,12 +1,13 @@
-// Old backups go, and then the stored files that none of the others names. A backup that is made meanwhile counts on files
-// that are there, so the two take turns: it makes its folder and then looks for our mark; we make the mark and then look for
-// folders that are not whole.
+// Removes old backups, and then the stored files that no remaining backup refers to. A concurrent backup relies on
+// existing files. It creates its folder and then checks for a prune mark; a prune creates its mark and then checks
+// for incomplete folders. Hence at least one of the two sees the other.
 import { randomBytes } from 'node:crypto';
+import { DAY_MS } from '../lib/duration.ts';
 import { Problem } from '../problem/problem.ts';
 import { chooseKept, type Keep } from './keep.ts';
 import {
   blobPath,
-  folderOf,
+  backupFolder,
   listBackups,
   listFolders,
   MANIFEST,
@@ -15,8 +16,6 @@ import {
 } from './manifest.ts';
 import type { Target } from './target/target.ts';
 
-/** Whoever is slower than this has been killed. */
-const A_DAY_MS = 86_400_000;
 const MARKS = 'pruning';
 const MARK_LASTS_MS = 600_000;
 const MARK_RENEWED_MS = 60_000;
@@ -29,11 +28,11 @@ export type Pruned = {
   /** Stored files that no backup names any more. */
   readonly files: number;
   readonly bytes: number;
-  /** A backup was being made: its files, and those of the removed ones, stay until the next time. */
+  /** True if a backup was in progress. Files are then kept until the next run. */
   readonly busy: boolean;
 };
 
-/** `dryRun` says what would be removed, and removes nothing. */
+/** Removes backups. `dryRun` only returns what a run would remove. */
 export async function pruneBackups(
   target: Target,
   keep: Keep,
@@ -47,9 +46,9 @@ export async function pruneBackups(
   if (dryRun) return { removed, kept, ...(await unnamed(target, kept, async () => {})), busy: false };
   return await whileMarked(target, async () => {
     for (const id of removed) {
-      // Without it the folder is no backup: whoever is killed here leaves none that looks whole.
-      await target.remove(`${folderOf(id)}/${MANIFEST}`);
-      await target.removeFolder(folderOf(id));
+      // Remove the manifest first, so that an interrupted prune leaves no folder that looks complete.
+      await target.remove(`${backupFolder(id)}/${MANIFEST}`);
+      await target.removeFolder(backupFolder(id));
     }
     if (await isBusy(target)) return { removed, kept, files: 0, bytes: 0, busy: true };
     const gone = await unnamed(target, kept, (path) => target.remove(path));
@@ -57,7 +56,7 @@ export async function pruneBackups(
   });
 }
 
-/** For a backup that has made its folder. */
+/** Waits until no prune runs. Call it after the folder of the backup exists. */
 export async function waitForPruning(target: Target): Promise<void> {
   while ((await liveMarks(target)).length > 0)
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
@@ -70,7 +69,9 @@ async function liveMarks(target: Target): Promise<string[]> {
   return marks;
 }
 
-/** Each has a mark of its own and then looks for others: a bucket cannot be asked for a file that only one makes. */
+/**
+ * Every prune writes its own mark and then checks for others, because a bucket cannot create a file exclusively.
+ */
 async function whileMarked<T>(target: Target, work: () => Promise<T>): Promise<T> {
   const mark = `${MARKS}/${randomBytes(8).toString('hex')}`;
   const renew = (): Promise<void> => target.write(mark, nothing());
@@ -80,10 +81,10 @@ async function whileMarked<T>(target: Target, work: () => Promise<T>): Promise<T
     renewing = renew().catch(() => {});
   }, MARK_RENEWED_MS);
   try {
-    const [other] = (await liveMarks(target)).filter((one) => one !== mark);
-    if (other !== undefined)
+    const [otherMark] = (await liveMarks(target)).filter((found) => found !== mark);
+    if (otherMark !== undefined)
       throw new Problem('backup_pruning', 500, `Backups in ${target.name} are being removed already`, {
-        hint: `Wait for it. If it was killed, ${other} counts for ten minutes more.`,
+        hint: `Wait for it. If it was killed, ${otherMark} counts for ten minutes more.`,
       });
     return await work();
   } finally {
@@ -95,13 +96,13 @@ async function whileMarked<T>(target: Target, work: () => Promise<T>): Promise<T
 
 async function* nothing(): AsyncIterable<Uint8Array> {}
 
-/** Removes what backups have left that were killed, and answers whether one may be under way. */
+/** Removes incomplete backups older than a day, and returns whether a recent one may be in progress. */
 async function isBusy(target: Target): Promise<boolean> {
   let busy = false;
   for (const { id, isWhole, changedAt } of await listFolders(target)) {
     if (isWhole) continue;
-    if (Date.now() - changedAt.getTime() < A_DAY_MS) busy = true;
-    else await target.removeFolder(folderOf(id));
+    if (Date.now() - changedAt.getTime() < DAY_MS) busy = true;
+    else await target.removeFolder(backupFolder(id));
   }
   return busy;
 }
@@ -114,8 +115,8 @@ async function unnamed(
 ): Promise<{ readonly files: number; readonly bytes: number }> {
   const named = new Set<string>();
   for (const id of kept) {
-    const { store } = await readManifest(target, folderOf(id));
-    for await (const { version } of readBlobs(target, folderOf(id))) named.add(blobPath(store, version));
+    const { store } = await readManifest(target, backupFolder(id));
+    for await (const { version } of readBlobs(target, backupFolder(id))) named.add(blobPath(store, version));
   }
   let files = 0;
   let bytes = 0;

@@ -1,5 +1,5 @@
-// A backup into an empty database and an empty store. Everything is checked before anything is written, and the rows come
-// in one transaction: whoever is killed in between has a database without any, and repeats the command.
+// Restores a backup into an empty database and an empty store. Everything is verified before the first write, and all
+// rows are written in one transaction: an interrupted restore leaves no rows and can be repeated.
 import { pipeline } from 'node:stream/promises';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
@@ -11,9 +11,9 @@ import {
   blobPath,
   DATABASE,
   type Digest,
-  folderOf,
+  backupFolder,
   hashFile,
-  keyCheckOf,
+  computeKeyCheck,
   listBackups,
   type Manifest,
   readBlobs,
@@ -22,14 +22,15 @@ import {
 import { findTool, pipeTool } from '../postgres/pg-tools.ts';
 import { openPlain, openSealed, SEALED, type OpenFile } from './seal.ts';
 import { FileMissing, type Target } from './target/target.ts';
+import { reportProgress } from '../lib/progress.ts';
 
 const AT_ONCE = 8;
 
 /** Answers its folder. `id`: the newest when absent. */
 export async function chooseBackup(target: Target, id: string | undefined): Promise<string> {
   const all = await listBackups(target);
-  const chosen = id === undefined || id === 'latest' ? all.at(-1) : all.find((one) => one === id);
-  if (chosen !== undefined) return folderOf(chosen);
+  const chosen = id === undefined || id === 'latest' ? all.at(-1) : all.find((backup) => backup === id);
+  if (chosen !== undefined) return backupFolder(chosen);
   throw new Problem(
     'no_backup',
     500,
@@ -45,8 +46,10 @@ export async function chooseBackup(target: Target, id: string | undefined): Prom
   );
 }
 
-/** How its files are read; throws for one that is encrypted when no file with a private key is named. */
-export async function openerOf(
+/**
+ * Returns the function that opens the files of a backup. Throws for an encrypted backup without a private key.
+ */
+export async function createOpener(
   target: Target,
   folder: string,
   identity: string | undefined,
@@ -86,17 +89,19 @@ async function assertSame(target: Target, path: string, wanted: Digest): Promise
     throw damaged(path, 'is not as it was written');
 }
 
-function damaged(path: string, what: string, cause?: unknown): Problem {
-  return new Problem('backup_damaged', 500, `${path} ${what}`, {
-    hint: 'Take another backup: svc backup verify says which are whole.',
+function damaged(path: string, reason: string, cause?: unknown): Problem {
+  return new Problem('backup_damaged', 500, `${path} ${reason}`, {
+    hint: 'Use another backup. svc backup verify lists the intact ones.',
     cause,
   });
 }
 
 export function assertKey(manifest: Manifest, secrets: readonly string[]): void {
-  if (secrets.some((secret) => keyCheckOf(secret) === manifest.keyCheck)) return;
+  if (secrets.some((secret) => computeKeyCheck(secret) === manifest.keyCheck)) return;
   throw new Problem('restore_wrong_key', 500, 'The secret key is another one than when the backup was made', {
-    hint: 'Set SVC_AUTH_ENCRYPTION_KEY or SVC_SECRET_KEY to what it was then: signing keys and second factors are sealed with it.',
+    hint:
+      'Set SVC_AUTH_ENCRYPTION_KEY or SVC_SECRET_KEY to the value at the time of the backup: ' +
+      'it encrypts signing keys and second factors.',
   });
 }
 
@@ -113,6 +118,7 @@ export async function restoreBlobs(
   const bytes = waiting.reduce((sum, blob) => sum + (blob.size ?? blob.bytes), 0);
   const work = async (): Promise<void> => {
     for (let next = waiting.pop(); next; next = waiting.pop()) {
+      reportProgress('restoring files', files - waiting.length, files);
       const source = (await open(blobPath(store, next.version))) as AsyncIterable<Buffer>;
       await backend.write(next.version, source, next.size ?? next.bytes);
     }
@@ -129,6 +135,7 @@ export async function restoreDump(
   env: Readonly<Record<string, string | undefined>>,
   open: OpenFile,
 ): Promise<void> {
+  reportProgress('running pg_restore');
   const tool = await findTool('pg_restore', Math.floor(manifest.postgres / 10_000), env);
   const args = ['--exit-on-error', '--single-transaction', `--dbname=${address.database}`];
   const dump = `${folder}/${DATABASE}`;
@@ -142,11 +149,13 @@ export type Settled = {
 
 export type SettleOptions = {
   readonly keepMail: boolean;
-  /** Files that are newer than the backup look like nobody's: for so long none is deleted for that. */
+  /**
+   * The orphan scan must not delete files of this age or younger, because the restored rows do not know them yet.
+   */
   readonly sweepAfterMs: number;
 };
 
-/** What was true of the old place and moment, and is not of this one. */
+/** Resets state that depends on the previous location and time. */
 export async function settle(
   owner: OwnerDatabase,
   manifest: Manifest,
@@ -161,11 +170,12 @@ export async function settle(
       throw new Problem(
         'restore_incomplete',
         500,
-        `${wrong.length} tables have other rows than the backup says: ${first[0]} has ${counts[first[0]] ?? 'none'} of ${first[1]}`,
+        `${wrong.length} tables have a different number of rows than the backup: ` +
+          `${first[0]} has ${counts[first[0]] ?? 'none'} of ${first[1]}`,
       );
   });
   return await owner.transaction(async (transaction) => {
-    // The place of the files is another one now, and is recorded anew by the next start.
+    // The next start records the new location of the files.
     await transaction.query(raw(`delete from storage.settings where key = 'location'`));
     await transaction.query(raw('delete from storage.deletion_hold'));
     await transaction.query(raw('delete from svc_meta.instance_state'));

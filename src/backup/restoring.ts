@@ -1,14 +1,14 @@
-// Where a restore goes: into an empty database. One that makes the schema first has to know it again after an
-// interruption, so it leaves a mark: a schema that is there until it is done.
+// Checks the target of a restore, which must be an empty database. A restore that creates the schema first leaves a
+// mark schema until it is done, so that it recognises its own database after an interruption.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { literal, raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 
 const MARK = 'svc_restore';
 
-/** `admin`: what the address of the database names. Throws unless it is empty, or half of what `id` brings. */
+/** Throws unless the database is empty, or contains an interrupted restore of the backup `id`. */
 export async function assertEmpty(admin: Queryable, id: string): Promise<void> {
-  if ((await markOf(admin)) === id) return;
+  if ((await readMark(admin)) === id) return;
   const [row] = await admin.query<{ found: string | null }>(
     raw(`select string_agg(what, ', ') as found from (
       select n.nspname || '.' || c.relname as what from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -32,7 +32,7 @@ export async function markRestored(admin: Queryable): Promise<void> {
   await admin.query(raw(`drop schema if exists ${MARK}`));
 }
 
-async function markOf(admin: Queryable): Promise<string | null> {
+async function readMark(admin: Queryable): Promise<string | null> {
   const [row] = await admin.query<{ id: string | null }>(
     sql`select obj_description(to_regnamespace(${MARK})::oid, 'pg_namespace') as id`,
   );

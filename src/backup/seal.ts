@@ -1,5 +1,5 @@
-// Backups that their maker cannot read: each file is encrypted to public keys of age (age-encryption.org). Who has one of
-// the private keys reads them with svc, or with any program for age.
+// Encryption of backups with public keys of age (age-encryption.org). Only owners of a private key can read them,
+// with svc or any other age program.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { ReadableStream } from 'node:stream/web';
 import { Problem } from '../problem/problem.ts';
 import { FileMissing, type Target } from './target/target.ts';
 
-/** What an encrypted file is called, after the name of what is in it. */
+/** Suffix of encrypted files. */
 export const SEALED = '.age';
 
 export type Seal = {
@@ -33,8 +33,8 @@ export async function sealFor(recipients: readonly string[]): Promise<Seal | und
     try {
       new Encrypter().addRecipient(recipient);
     } catch (cause) {
-      // Somebody may have named the private key: it is not repeated.
-      throw new Problem('bad_recipient', 400, 'What --encrypt-to names is no public key of age', {
+      // Do not repeat the text: it may be a private key.
+      throw new Problem('bad_recipient', 400, 'The value of --encrypt-to is not an age public key', {
         hint: 'It begins with age1…; age-keygen makes a pair and prints it.',
         cause,
       });
@@ -50,7 +50,7 @@ export async function sealFor(recipients: readonly string[]): Promise<Seal | und
   };
 }
 
-/** `file`: as age-keygen writes it, one key for each line. */
+/** Opens encrypted files. `file` is the output of age-keygen, with one key per line. */
 export async function openSealed(target: Target, file: string): Promise<OpenFile> {
   const { Decrypter } = await import('age-encryption');
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
@@ -63,7 +63,7 @@ export async function openSealed(target: Target, file: string): Promise<OpenFile
     try {
       decrypter.addIdentity(key);
     } catch (cause) {
-      throw badIdentity(file, 'is no private key of age', cause);
+      throw badIdentity(file, 'is not an age private key', cause);
     }
   }
   return async (path) => {
@@ -79,14 +79,16 @@ export async function openSealed(target: Target, file: string): Promise<OpenFile
   };
 }
 
-function badIdentity(file: string, what: string, cause?: unknown): Problem {
-  return new Problem('bad_identity', 400, `${file} ${what}`, {
+function badIdentity(file: string, reason: string, cause?: unknown): Problem {
+  return new Problem('bad_identity', 400, `${file} ${reason}`, {
     hint: 'Name the file that age-keygen wrote: its keys begin with AGE-SECRET-KEY-.',
     cause,
   });
 }
 
-/** Where files for these recipients are kept apart: what was encrypted for others cannot be used again. */
+/**
+ * Returns the folder for files encrypted to these recipients. Files encrypted to other recipients cannot be reused.
+ */
 export function storeFor(recipients: readonly string[]): string {
   if (recipients.length === 0) return 'blobs';
   return `blobs-${createHash('sha256').update(recipients.join('\n')).digest('hex').slice(0, 12)}`;

@@ -1,4 +1,4 @@
-// How a part of what is saved is written: into a folder as it is, or into a backup, encrypted where that is asked for.
+// Writes the parts of a saved database: to a plain folder, or to a backup with optional encryption.
 import { createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -19,7 +19,7 @@ export function folderWriter(folder: string): WriteFile {
   };
 }
 
-/** Keeps what each part has to be when it is read. */
+/** Records the digest of each written part. */
 export class PartWriter {
   readonly #target: Target;
   readonly #folder: string;
@@ -32,7 +32,7 @@ export class PartWriter {
     this.#seal = seal;
   }
 
-  /** By name, as they lie there. */
+  /** Digests of the written files, keyed by file name. */
   get parts(): Record<string, Digest> {
     return Object.fromEntries(this.#parts);
   }

@@ -5,19 +5,21 @@ export type Catalog = {
   readonly schemas: readonly string[];
   /** Keyed by `schema.name`. */
   readonly relations: ReadonlyMap<string, Relation>;
-  /** All of one name, by `schema.name`. */
+  /** Functions of the same name, keyed by `schema.name`. */
   readonly routines: ReadonlyMap<string, readonly Routine[]>;
   /** PostgreSQL's `server_version_num`, for example 180004. */
   readonly serverVersion: number;
-  /** There are extensions in the schema `extensions`, which requests then find, too. */
+  /** True if the schema `extensions` has extensions. It is then part of the search path of requests. */
   readonly hasExtensions: boolean;
-  /** Which of the request's settings any SQL in the database mentions; the others need not be sent. */
+  /** PostGIS can write rows as GeoJSON, in a schema that requests find. Absent: no. */
+  readonly hasGeoJson?: boolean;
+  /** Request settings that SQL in the database mentions. Others are not sent. */
   readonly usedSettings: ReadonlySet<RequestSetting>;
-  /** What the applied file says of earlier names. Absent: nothing. */
+  /** Earlier names in the applied file. Default: none. */
   readonly renames?: readonly Rename[];
 };
 
-/** One `renamed_from` of the applied file. */
+/** A single `renamed_from` of the applied file. */
 export type Rename = {
   readonly schema: string;
   /** The table of a column, the function of an argument; null when the relation or the function itself was renamed. */
@@ -42,9 +44,9 @@ export type Relation = {
   readonly name: string;
   readonly kind: 'table' | 'view' | 'materialized-view' | 'foreign-table' | 'partitioned-table';
   readonly comment: string | null;
-  /** In table order. */
+  /** Columns in table order. */
   readonly columns: readonly Column[];
-  /** Empty when there is none. */
+  /** Primary key columns; empty without one. */
   readonly primaryKey: readonly string[];
   /** Column sets of PRIMARY KEY and UNIQUE constraints. */
   readonly uniqueKeys: readonly (readonly string[])[];
@@ -53,7 +55,7 @@ export type Relation = {
   readonly updatable: boolean;
   readonly deletable: boolean;
   readonly rowSecurity: boolean;
-  /** Of views: which of their columns are plain columns of another relation. */
+  /** The columns of a view that are plain columns of another relation. */
   readonly origins: Readonly<Record<string, ColumnOrigin>>;
   /** `pg_class.reltuples`: -1 when never analysed. */
   readonly estimatedRows: number;
@@ -63,18 +65,18 @@ export type ColumnOrigin = { readonly schema: string; readonly name: string; rea
 
 export type Column = {
   readonly name: string;
-  /** As `format_type` prints it, modifier included: `character varying(20)`, `integer[]`. */
+  /** The type as `format_type` prints it, with its modifier: `character varying(20)`, `integer[]`. */
   readonly type: string;
   /** `pg_type.typname` of the base type behind domains: `int4`, `_text`, `jsonb`. */
   readonly baseType: string;
-  /** One letter of `pg_type.typcategory`: `A` array, `S` string, `N` numeric, `C` composite … */
+  /** A letter of `pg_type.typcategory`: `A` array, `S` string, `N` numeric, `C` composite … */
   readonly category: string;
   readonly notNull: boolean;
-  /** The default expression as printed, null when there is none. Identity columns show `identity`. */
+  /** The default expression of the column or of its domain, or null. Identity columns have `identity`. */
   readonly default: string | null;
   /** `always` columns cannot be written. */
   readonly generated: 'always' | 'by-default' | 'stored' | null;
-  /** Labels when the column's type is an enum or an array of one. */
+  /** Labels of an enum type, or of an array of one. */
   readonly enumLabels: readonly string[] | null;
   readonly comment: string | null;
   /** Roles that may read this column and not the whole relation. Absent: none. */
@@ -97,7 +99,7 @@ export type Routine = {
   readonly args: readonly RoutineArg[];
   readonly returns: RoutineResult;
   readonly isSetOf: boolean;
-  /** Declared with ROWS 1: a set of at most one. */
+  /** Declared with ROWS 1: the set has at most one row. */
   readonly isSingleRow: boolean;
 };
 

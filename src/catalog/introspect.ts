@@ -1,5 +1,5 @@
-// Reads the catalog of the exposed schemas in one query and one round trip. Which of these relations a caller may name
-// is decided where this snapshot is combined with the file.
+// Reads the catalog of the exposed schemas in one query, plus one for views. The combination of this snapshot with
+// the file decides which relations a caller can name.
 import { groupBy } from '../lib/group-by.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
@@ -13,20 +13,24 @@ import {
   type RoutineArg,
   type RoutineResult,
 } from './catalog.ts';
+import { columnOrigins } from './column-origins.ts';
 
 export async function introspect(db: Queryable, schemas: readonly string[]): Promise<Catalog> {
   const [row] = await db.query<CatalogRow>(
-    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)}, ${raw(HAS_EXTENSIONS)} from (select ${schemas} :: text[] as schemas) as wanted`,
+    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)}, ${raw(HAS_EXTENSIONS)}, ${raw(HAS_GEOJSON)} from (select ${schemas} :: text[] as schemas) as wanted`,
   );
   if (!row) throw new Error('the catalog query returned no row');
-  const relations = (row.relations ?? []).map(toRelation);
+  const rows = row.relations ?? [];
+  const origins = await columnOrigins(db, rows);
+  const relations = rows.map((row) => toRelation(row, origins.get(row.oid)));
   const routines = (row.routines ?? []).map(toRoutine);
   return {
     schemas,
     serverVersion: row.server_version,
     hasExtensions: row.has_extensions,
+    hasGeoJson: row.has_geojson,
     usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
-    relations: new Map(relations.map((one) => [keyOf(one), one])),
+    relations: new Map(relations.map((candidate) => [keyOf(candidate), candidate])),
     routines: groupBy(routines, keyOf),
   };
 }
@@ -39,17 +43,20 @@ function columnNames(relation: string, numbers: string): string {
 const RELATION_KINDS_SQL = `('r', 'v', 'm', 'f', 'p')`;
 
 /** `schema.name` of the relation that a composite type is the row of. */
-function relationOf(type: string): string {
+function rowRelation(type: string): string {
   return `(select rn.nspname || '.' || rc.relname from pg_class rc join pg_namespace rn on rn.oid = rc.relnamespace
     where rc.oid = ${type}.typrelid and rc.relkind in ${RELATION_KINDS_SQL})`;
 }
 
 const HAS_EXTENSIONS = `exists (select from pg_extension e where e.extnamespace = to_regnamespace('extensions')) as has_extensions`;
 
+const HAS_GEOJSON = `exists (select from pg_proc p where p.proname = 'st_asgeojson' and p.proargtypes[0] = 'record'::regtype
+    and p.pronamespace in (to_regnamespace('public'), to_regnamespace('extensions'))) as has_geojson`;
+
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 
-// Joined as sets: a subquery for each column would take most of a start with a thousand tables.
-// Partitions (relispartition) are parts of their parent, not resources.
+// Joins sets, because a subquery per column would dominate the start with a thousand tables. Partitions
+// (relispartition) are parts of their parent, not resources.
 const RELATIONS = `(
   with exposed as materialized (
     select c.oid, n.nspname, c.relname, c.relkind, c.relrowsecurity, c.reltuples
@@ -60,14 +67,22 @@ const RELATIONS = `(
       and not c.relispartition
   ), enums as materialized (
     select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid
+  ), domains as materialized (
+    with recursive steps as (
+      select oid as domain, typbasetype as base from pg_type where typtype = 'd'
+      union all
+      select steps.domain, t.typbasetype from steps join pg_type t on t.oid = steps.base and t.typtype = 'd'
+    )
+    select steps.domain, steps.base from steps join pg_type t on t.oid = steps.base and t.typtype <> 'd'
   ), columns as materialized (
     select a.attrelid, json_agg(json_build_object(
+      'number', a.attnum,
       'name', a.attname,
       'type', format_type(a.atttypid, a.atttypmod),
       'baseType', base.typname,
       'category', base.typcategory,
       'notNull', a.attnotnull,
-      'default', pg_get_expr(d.adbin, d.adrelid),
+      'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(t.typdefaultbin, 0)),
       'identity', a.attidentity,
       'generated', a.attgenerated,
       'comment', note.description,
@@ -79,7 +94,8 @@ const RELATIONS = `(
     from pg_attribute a
     join exposed on exposed.oid = a.attrelid
     join pg_type t on t.oid = a.atttypid
-    join pg_type base on base.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
+    left join domains on domains.domain = t.oid
+    join pg_type base on base.oid = coalesce(domains.base, t.oid)
     left join enums own on own.enumtypid = base.oid
     left join enums items on items.enumtypid = base.typelem
     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
@@ -110,6 +126,7 @@ const RELATIONS = `(
     group by k.conrelid
   )
   select json_agg(json_build_object(
+    'oid', c.oid::int8,
     'schema', c.nspname,
     'name', c.relname,
     'kind', c.relkind,
@@ -119,24 +136,6 @@ const RELATIONS = `(
     'updatability', pg_relation_is_updatable(c.oid, true),
     'columns', columns.list,
     'keys', keys.list,
-    'origins', case when c.relkind in ('v', 'm') then (
-      select json_object_agg(a.attname, json_build_object('schema', bn.nspname, 'name', bc.relname, 'column', ba.attname))
-      from (
-        select distinct on (m[1]::int) m[1]::int as number, m[2]::oid as origin, m[3]::int as position
-        from pg_rewrite r, regexp_matches(
-          r.ev_action::text,
-          ':resno (\\d+) :resname \\S+ :ressortgroupref \\d+ :resorigtbl (\\d+) :resorigcol (\\d+)', 'g'
-        ) with ordinality as found(m, place)
-        -- Inner selects have numbers of their own, and the branches of a union different origins.
-        where r.ev_class = c.oid and r.rulename = '_RETURN'
-          and r.ev_action::text not like '%{SUBLINK%' and r.ev_action::text not like '%:setOperations {%'
-        order by m[1]::int, place desc
-      ) as target
-      join pg_attribute a on a.attrelid = c.oid and a.attnum = target.number
-      join pg_class bc on bc.oid = target.origin
-      join pg_namespace bn on bn.oid = bc.relnamespace
-      join pg_attribute ba on ba.attrelid = target.origin and ba.attnum = target.position
-    ) end,
     'foreignKeys', foreign_keys.list
   ) order by c.nspname, c.relname)
   from exposed c
@@ -156,14 +155,14 @@ const ROUTINES = `(
     'returnType', format_type(p.prorettype, null),
     'returnBaseType', rt.typname,
     'returnKind', rt.typtype,
-    'returnRelation', ${relationOf('rt')},
+    'returnRelation', ${rowRelation('rt')},
     'defaults', p.pronargdefaults,
     'args', (
       select json_agg(json_build_object(
         'name', coalesce(p.proargnames[i], ''),
         'type', format_type(t.oid, null),
         'baseType', base.typname,
-        'relation', ${relationOf('t')},
+        'relation', ${rowRelation('t')},
         'mode', coalesce(p.proargmodes[i]::text, 'i')
       ) order by i)
       from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as x(type_oid, i)
@@ -181,10 +180,11 @@ const ROUTINES = `(
 ) as routines`;
 
 /**
- * Writing expressions out takes longer than everything else here, and few name a setting: as a constant, whose bytes the
- * stored form has in decimal, or in a call of a function for settings.
+ * Whether the stored expression may name a setting. Deparsing every expression would take longer than the rest of
+ * this query, and few name a setting: as a constant, whose stored form lists its bytes in decimal, or in a call of a
+ * function for settings.
  */
-function mayName(expression: string): string {
+function canName(expression: string): string {
   const bytes = (text: string): string => `' ${[...Buffer.from(text)].join(' ')} '`;
   const call = (name: string): string =>
     `(select ':funcid ' || 'pg_catalog.${name}'::regprocedure::oid || ' ')`;
@@ -198,17 +198,17 @@ function mayName(expression: string): string {
   return `(${parts.map((part) => `strpos(${expression}::text, ${part}) > 0`).join(' or ')})`;
 }
 
-// Names of settings in any SQL text that may run on behalf of a request. A name built at run time cannot be found, so a
-// call whose setting is no plain constant counts for all of them, and so does `'request.'` or `'response.'` alone.
+// Finds names of settings in all SQL text that may run for a request. A name built at run time cannot be found, so a
+// call without a constant setting counts for all of them, and so does `'request.'` or `'response.'` alone.
 const USED_SETTINGS = `(
   with texts as (
     select prosrc as body from pg_proc p join pg_namespace n on n.oid = p.pronamespace
       where n.nspname not in ('pg_catalog', 'information_schema')
     union all select pg_get_function_sqlbody(p.oid) from pg_proc p where p.prosqlbody is not null
-    union all select pg_get_expr(polqual, polrelid) from pg_policy where ${mayName('polqual')}
-    union all select pg_get_expr(polwithcheck, polrelid) from pg_policy where ${mayName('polwithcheck')}
-    union all select pg_get_expr(adbin, adrelid) from pg_attrdef where ${mayName('adbin')}
-    union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c' and ${mayName('conbin')}
+    union all select pg_get_expr(polqual, polrelid) from pg_policy where ${canName('polqual')}
+    union all select pg_get_expr(polwithcheck, polrelid) from pg_policy where ${canName('polwithcheck')}
+    union all select pg_get_expr(adbin, adrelid) from pg_attrdef where ${canName('adbin')}
+    union all select pg_get_constraintdef(oid) from pg_constraint where contype = 'c' and ${canName('conbin')}
     union all select definition from pg_views where schemaname not in ('pg_catalog', 'information_schema')
   ), mentions as (
     select case when m[2] is null then null else m[1] || '.' || m[2] end as name
@@ -224,21 +224,22 @@ const USED_SETTINGS = `(
 type CatalogRow = {
   server_version: number;
   has_extensions: boolean;
+  has_geojson: boolean;
   relations: RelationRow[] | null;
   routines: RoutineRow[] | null;
   used_settings: string[] | null;
 };
 
 type RelationRow = Pick<Relation, 'schema' | 'name' | 'comment' | 'rowSecurity' | 'estimatedRows'> & {
+  oid: number;
   kind: string;
   updatability: number;
   columns: ColumnRow[] | null;
   keys: { type: string; columns: string[] }[] | null;
-  origins: Relation['origins'] | null;
   foreignKeys: Relation['foreignKeys'] | null;
 };
 
-type ColumnRow = Omit<Column, 'generated'> & { identity: string; generated: string };
+type ColumnRow = Omit<Column, 'generated'> & { number: number; identity: string; generated: string };
 
 type RoutineRow = Omit<Routine, 'volatility' | 'args' | 'returns'> & {
   volatility: string;
@@ -263,10 +264,11 @@ const UPDATABLE = 1 << 2;
 const INSERTABLE = 1 << 3;
 const DELETABLE = 1 << 4;
 
-function toRelation({ updatability, keys: found, ...row }: RelationRow): Relation {
+function toRelation(row: RelationRow, origins: Relation['origins'] = {}): Relation {
+  const { oid: _, updatability, keys: found, ...rest } = row;
   const keys = found ?? [];
   return {
-    ...row,
+    ...rest,
     kind: RELATION_KINDS[row.kind] ?? 'table',
     columns: (row.columns ?? []).map(toColumn),
     primaryKey: keys.find((key) => key.type === 'p')?.columns ?? [],
@@ -275,15 +277,16 @@ function toRelation({ updatability, keys: found, ...row }: RelationRow): Relatio
     insertable: (updatability & INSERTABLE) !== 0,
     updatable: (updatability & UPDATABLE) !== 0,
     deletable: (updatability & DELETABLE) !== 0,
-    origins: row.origins ?? {},
+    origins,
   };
 }
 
-function toColumn({ identity, generated, ...row }: ColumnRow): Column {
+function toColumn(row: ColumnRow): Column {
+  const { number: _, identity, generated, ...rest } = row;
   if (identity !== '') {
-    return { ...row, generated: identity === 'a' ? 'always' : 'by-default', default: 'identity' };
+    return { ...rest, generated: identity === 'a' ? 'always' : 'by-default', default: 'identity' };
   }
-  return { ...row, generated: generated === '' ? null : 'stored' };
+  return { ...rest, generated: generated === '' ? null : 'stored' };
 }
 
 const VOLATILITIES: Record<string, Routine['volatility']> = { v: 'volatile', s: 'stable', i: 'immutable' };

@@ -1,10 +1,10 @@
-// Keys of views. A view has no constraints, but a column of it that is a plain column of a table is bound by that
-// table's constraints. Keys whose columns are all in the view can therefore be used for embedding.
+// Keys of views. A view has no constraints, but constraints of a table also apply to the view's plain columns of that
+// table. If a view has all columns of a key, the key can be used for embedding.
 import { keyOf, type Catalog, type ColumnOrigin, type ForeignKey, type Relation } from './catalog.ts';
 
-/** The relation with the keys it shows of the tables behind it; tables stay as they are. */
+/** Returns a view with the keys of the tables behind it; returns tables unchanged. */
 export function withKeys(relation: Relation, catalog: Catalog): Relation {
-  if (relation.kind !== 'view' && relation.kind !== 'materialized-view') return relation;
+  if (!isView(relation)) return relation;
   const foreignKeys: ForeignKey[] = [];
   const uniqueKeys: Array<readonly string[]> = [];
   let primaryKey: readonly string[] = [];
@@ -28,14 +28,14 @@ export function withKeys(relation: Relation, catalog: Catalog): Relation {
   return { ...relation, foreignKeys, uniqueKeys, primaryKey };
 }
 
-/** Tables behind a view, each with its columns by the names they have in the view. */
+/** Returns the tables behind a view, each with its columns by their names in the view. */
 export function shownColumns(relation: Relation, catalog: Catalog): Map<Relation, Map<string, string>> {
   const shown = new Map<Relation, Map<string, string>>();
   for (const name of Object.keys(relation.origins)) {
-    const origin = baseOf(relation, name, catalog);
+    const origin = findBaseColumn(relation, name, catalog);
     if (!origin) continue;
     const columns = shown.get(origin.base) ?? new Map<string, string>();
-    // A column that the view has twice is known by its first name.
+    // A duplicate column has its first name.
     if (!columns.has(origin.column)) columns.set(origin.column, name);
     shown.set(origin.base, columns);
   }
@@ -43,7 +43,7 @@ export function shownColumns(relation: Relation, catalog: Catalog): Map<Relation
 }
 
 /** The table column behind a view's column, through any number of views. */
-function baseOf(
+function findBaseColumn(
   relation: Relation,
   column: string,
   catalog: Catalog,
@@ -53,8 +53,12 @@ function baseOf(
     const base = catalog.relations.get(keyOf(at));
     if (!base) return undefined;
     const next: ColumnOrigin | undefined = base.origins[at.column];
-    if (!next) return base.kind === 'view' ? undefined : { base, column: at.column };
+    if (!next) return isView(base) ? undefined : { base, column: at.column };
     at = next;
   }
   return undefined;
+}
+
+function isView({ kind }: Relation): boolean {
+  return kind === 'view' || kind === 'materialized-view';
 }

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { checkPasswordHashing } from '../auth/users/password.ts';
-import { SECRET_VARIABLES, takeSecretFiles } from '../config/read/secret-files.ts';
+import { SECRET_VARIABLES, readSecretFiles } from '../config/read/secret-files.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import { EXIT, explain, failure } from './exit.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-exit-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const codeOf = (work: () => unknown): number => {
+const exitCode = (work: () => unknown): number => {
   try {
     work();
     return 0;
@@ -19,20 +19,20 @@ const codeOf = (work: () => unknown): number => {
   }
 };
 
-test.each(SECRET_VARIABLES)('%s in the environment and in a file: no start', (name) => {
+test.each(SECRET_VARIABLES)('a start fails if %s is set in the environment and in a file', (name) => {
   const secret = join(folder, 'secret');
   writeFileSync(secret, 'hunter2');
   const both = { [name]: 'hunter3', [`${name}_FILE`]: secret };
-  expect(codeOf(() => takeSecretFiles(both, folder))).toBe(EXIT.badConfiguration);
-  expect(codeOf(() => takeSecretFiles({ [`${name}_FILE`]: join(folder, 'nothing') }, folder))).toBe(78);
-  expect(codeOf(() => takeSecretFiles({ [`${name}_FILE`]: secret }, folder))).toBe(0);
+  expect(exitCode(() => readSecretFiles(both, folder))).toBe(EXIT.badConfiguration);
+  expect(exitCode(() => readSecretFiles({ [`${name}_FILE`]: join(folder, 'nothing') }, folder))).toBe(78);
+  expect(exitCode(() => readSecretFiles({ [`${name}_FILE`]: secret }, folder))).toBe(0);
 });
 
-test('nothing hashes passwords: no start', () => {
-  expect(codeOf(() => checkPasswordHashing(false))).toBe(78);
+test('a start fails if passwords cannot be hashed', () => {
+  expect(exitCode(() => checkPasswordHashing(false))).toBe(78);
 });
 
-describe('what was thrown decides the code', () => {
+describe('the error decides the exit code', () => {
   test.each([
     ['no_backup', 1],
     ['restore_not_empty', 1],
@@ -48,7 +48,7 @@ describe('what was thrown decides the code', () => {
     expect(explain(new Problem(code, 500, 'said')).exitCode).toBe(exitCode);
   });
 
-  test('a failure that has its code, a stop that was asked for, a fault of ours', () => {
+  test('a failure keeps its code, a requested stop is 0, and a fault of svc is 70', () => {
     expect(explain(failure(EXIT.misuse, 'wrong')).exitCode).toBe(2);
     expect(explain(new Abort('shutdown'))).toMatchObject({ exitCode: 0, report: '' });
     expect(explain(new TypeError('x is undefined'))).toMatchObject({

@@ -1,18 +1,18 @@
-// How a command ends. Commands throw; `explain` turns whatever was thrown into text and an exit code.
+// How a command ends. Commands throw; `explain` turns the error into text and an exit code.
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { Abort, Problem } from '../problem/problem.ts';
 import type { JsonProblem } from './report/json-problem.ts';
 
 export const EXIT = {
-  /** A problem was found: invalid file, refused plan. */
+  /** A problem was found, such as an invalid file or a refused plan. */
   problem: 1,
-  /** The command line itself is wrong. */
+  /** The command line is wrong. */
   misuse: 2,
-  /** The database is not there, or takes no writes. */
+  /** The database does not respond, or accepts no writes. */
   unavailable: 69,
-  /** Our own fault. */
+  /** A fault of svc. */
   fault: 70,
-  /** The configuration or environment does not allow a start. */
+  /** The configuration or the environment does not allow a start. */
   badConfiguration: 78,
 } as const;
 
@@ -20,20 +20,20 @@ export const EXIT = {
 export class CommandFailure extends Error {
   readonly exitCode: number;
   readonly report: string;
-  /** The same in parts, where there is one sentence. */
-  readonly said: Pick<Problem, 'message' | 'hint'> | undefined;
+  /** Message and hint, if the failure consists of one problem. */
+  readonly problem: Pick<Problem, 'message' | 'hint'> | undefined;
 
-  /** The same for programs, where it is made of several. */
+  /** The problems for `--json`, if the failure consists of several. */
   readonly problems: readonly JsonProblem[] | undefined;
 
   constructor(
     exitCode: number,
     report: string,
-    said?: Pick<Problem, 'message' | 'hint'>,
+    problem?: Pick<Problem, 'message' | 'hint'>,
     problems?: readonly JsonProblem[],
   ) {
     super(report);
-    this.said = said;
+    this.problem = problem;
     this.problems = problems;
     this.name = 'CommandFailure';
     this.exitCode = exitCode;
@@ -41,7 +41,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** A failure that one line and a hint explain. */
+/** Creates a failure with one line and a hint. */
 export function failure(exitCode: number, message: string, hint?: string): CommandFailure {
   return new CommandFailure(exitCode, renderProblem({ message, hint, details: undefined }), {
     message,
@@ -49,31 +49,33 @@ export function failure(exitCode: number, message: string, hint?: string): Comma
   });
 }
 
-/** Work that was begun, or refused, for what was found and not for how this machine is set up. */
+/** Codes of problems that the command found. They do not concern the set-up of this machine. */
 const FOUND =
   /^(?:no_backup|bad_backup|backup_\w+|restore_(?!wrong_key)\w+|clone_\w+|nothing_applied|schema_\w+|migration_under_way)$/;
 const MISUSED = /^bad_(?:backup_target|clone_choice|identity|keep|recipient)$/;
 
-function codeOfWork(code: string): number | undefined {
+function workExitCode(code: string): number | undefined {
   if (MISUSED.test(code)) return EXIT.misuse;
   return FOUND.test(code) ? EXIT.problem : undefined;
 }
 
-/** The database of svc, or the one that is imported from. */
-const AWAY: ReadonlySet<string> = new Set(['database_unreachable', 'database_read_only', 'IMP-402']);
+/** Codes for an unavailable database, of svc or of an import. */
+const UNAVAILABLE: ReadonlySet<string> = new Set(['database_unreachable', 'database_read_only', 'IMP-402']);
 
 export function explain(error: unknown): CommandFailure {
   if (error instanceof CommandFailure) return error;
-  // A start that was stopped while it waited for its database: what was asked for.
+  // A requested stop of a start that waited for its database is not a failure.
   if (error instanceof Abort && error.reason === 'shutdown') return new CommandFailure(0, '');
   if (error instanceof Problem) {
-    const code = AWAY.has(error.code) ? EXIT.unavailable : (codeOfWork(error.code) ?? EXIT.badConfiguration);
+    const code = UNAVAILABLE.has(error.code)
+      ? EXIT.unavailable
+      : (workExitCode(error.code) ?? EXIT.badConfiguration);
     return new CommandFailure(code, renderProblem(error), error);
   }
   const database = databaseFailure(error);
   if (database) {
-    const said = error instanceof Error && error.message !== '' ? `: ${error.message}` : '';
-    return explain(failureProblem({ ...database, message: database.message + said }, error));
+    const problem = error instanceof Error && error.message !== '' ? `: ${error.message}` : '';
+    return explain(failureProblem({ ...database, message: database.message + problem }, error));
   }
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return new CommandFailure(
@@ -82,7 +84,7 @@ export function explain(error: unknown): CommandFailure {
   );
 }
 
-/** What happened, details, and what to do next. */
+/** Renders the message, the details and the hint. */
 export function renderProblem({
   message,
   details,

@@ -1,14 +1,15 @@
-// The commands of somebody who begins, as they print; none of them needs a database.
+// Tests the output of the first commands of a new user. None of them needs a database.
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test, vi } from 'vitest';
 import { CommandFailure } from './exit.ts';
-import { functionsCommand } from './functions.ts';
-import { initCommand } from './init.ts';
+import { functionsCommand } from './functions/functions.ts';
+import { initCommand } from './init/init.ts';
 import { ensureKeys } from './dev/keys-file.ts';
+import { publishRunningServer } from './dev/running-server.ts';
 import type { Terminal } from './terminal.ts';
-import { validateCommand } from './validate.ts';
+import { validateCommand } from './validate/validate.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'svc-first-steps-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -24,7 +25,7 @@ const terminal: Terminal = {
 beforeEach(() => {
   folder = mkdtempSync(join(root, 'p-'));
   printed = [];
-  // A shell of its own: what the machine that runs the tests has set is not what is tested.
+  // Clears variables of the machine that runs the tests.
   vi.stubEnv('npm_command', undefined);
   vi.stubEnv('npm_lifecycle_event', undefined);
   vi.stubEnv('SVC_PORT', undefined);
@@ -39,7 +40,7 @@ const functions = (...args: string[]): Promise<unknown> =>
 const validate = (): Promise<unknown> =>
   validateCommand(terminal).parseAsync(['--config', join(folder, 'svc.yaml')], { from: 'user' });
 
-test('init names the next command as it can be typed', async () => {
+test('init prints the next command so that it can be typed', async () => {
   await init();
   expect(output()).toMatch(/&& svc dev$/);
   printed = [];
@@ -49,7 +50,14 @@ test('init names the next command as it can be typed', async () => {
   expect(output()).toMatch(/&& npx svc dev$/);
 });
 
-test('a first file is valid, and refers to nothing that is not there', async () => {
+test('init in an npm script prints a command that works outside of the script', async () => {
+  vi.stubEnv('npm_command', 'run-script');
+  vi.stubEnv('npm_lifecycle_event', 'setup');
+  await init();
+  expect(output()).toMatch(/&& npx svc dev$/);
+});
+
+test('the first file is valid and refers only to existing files', async () => {
   await init();
   expect(readFileSync(join(folder, 'svc.yaml'), 'utf8')).not.toMatch(/docs\/|\.md\b/);
   printed = [];
@@ -57,7 +65,29 @@ test('a first file is valid, and refers to nothing that is not there', async () 
   expect(output()).toMatch(/^✓ .* is valid: 1 table,[^\n]*$/);
 });
 
-test('functions list says that there are none yet, and lists those there are', async () => {
+test('functions new prints the URL of the running svc dev', async () => {
+  await init();
+  const withdraw = publishRunningServer(folder, 'http://localhost:4711');
+  await functions('new', 'hello');
+  expect(output()).toContain('curl http://localhost:4711/functions/v1/hello');
+  withdraw();
+  await functions('new', 'later');
+  expect(output()).toContain('curl http://localhost:8080/functions/v1/later');
+});
+
+test('the URL of a killed svc dev is not printed', async () => {
+  await init();
+  publishRunningServer(folder, 'http://localhost:4711');
+  // No process has this id: it is above the largest that Linux allows.
+  writeFileSync(
+    join(folder, '.svc/running.json'),
+    JSON.stringify({ url: 'http://localhost:4711', pid: 4_194_305 }),
+  );
+  await functions('new', 'hello');
+  expect(output()).toContain('curl http://localhost:8080/functions/v1/hello');
+});
+
+test('functions list reports that there are none, or lists them', async () => {
   await init();
   printed = [];
   await functions('list');
@@ -87,7 +117,7 @@ test.each([
 const GITHUB =
   'auth: { oauth: { github: { client_id: "${ID}", client_secret: "${SECRET}", redirect_url: "${BACK}" } } }\n';
 
-test('validate warns of variables that are not set, whatever their keys take', async () => {
+test('validate warns about unset variables of keys of any type', async () => {
   writeFileSync(
     join(folder, 'svc.yaml'),
     `version: 1\nserver: { port: "\${MY_PORT}", timeouts: { request: "\${TIME}" } }\n${GITHUB}`,
@@ -97,7 +127,7 @@ test('validate warns of variables that are not set, whatever their keys take', a
   expect(output()).toMatch(/has no variable TIME[^]*✓ .* is valid/);
 });
 
-test('a mistake of the file is found although a variable is not set', async () => {
+test('a mistake is found although a variable is not set', async () => {
   writeFileSync(join(folder, 'svc.yaml'), `version: 1\n${GITHUB}project: { nmae: x }\n`);
   const failure: unknown = await validate().catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(CommandFailure);
@@ -107,7 +137,7 @@ test('a mistake of the file is found although a variable is not set', async () =
   expect(report).toMatch(/\n1 mistake in /);
 });
 
-test('validate names the lines of an environment file that set nothing, and not what is in them', async () => {
+test('validate reports invalid lines of an environment file without their content', async () => {
   await init();
   writeFileSync(join(folder, '.env'), 'A=1\nhunter2\n');
   printed = [];
@@ -117,7 +147,7 @@ test('validate names the lines of an environment file that set nothing, and not 
 });
 
 test.skipIf(process.platform === 'win32')(
-  'an environment file that gets the secret key is closed to others',
+  'an environment file that receives the secret key is readable only by its owner',
   () => {
     const file = join(folder, '.env');
     writeFileSync(file, 'A=1');
@@ -132,7 +162,7 @@ test.skipIf(process.platform === 'win32')(
   },
 );
 
-test('an environment file that has its keys already is left as it is', () => {
+test('an environment file with keys is not changed', () => {
   const file = join(folder, '.env');
   const keys = ensureKeys(file, {}, terminal);
   printed = [];

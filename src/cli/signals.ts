@@ -1,14 +1,20 @@
-// Waits for the signal to stop: the first one begins an orderly stop, a second one ends the process at once.
+// Waits for a signal to stop. The first signal begins an orderly stop, a second one ends the process
+// immediately.
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 type StopOptions = {
-  /** Its end counts as a signal too: a parent that holds the other end has died. */
+  /** Whether the end of standard input counts as a signal: the parent that kept the pipe open has died. */
   readonly stdin?: boolean;
-  /** Asked at every later signal: true when there was something to cut short, so that the process need not end yet. */
+  /**
+   * Called for every later signal. Returns true if it could shorten the stop, so that the process need not
+   * exit.
+   */
   readonly again?: () => boolean;
 };
 
-/** Resolves with the first signal. A later one ends the process at once, with the shell's code for it. */
+/**
+ * Resolves with the first signal. A later signal ends the process immediately, with the shell's exit code.
+ */
 export function untilStopped(
   signals: readonly NodeJS.Signals[] = SIGNALS,
   { stdin = false, again = () => false }: StopOptions = {},
@@ -16,7 +22,7 @@ export function untilStopped(
   return new Promise((resolve) => {
     if (stdin) {
       process.stdin.resume().once('close', () => resolve('stdin'));
-      // An open pipe alone must not keep the process running.
+      // An open pipe must not keep the process running.
       process.stdin.unref();
     }
     let stopping = false;

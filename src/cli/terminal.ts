@@ -1,4 +1,4 @@
-// What commands print. Colour only where a person reads it: a terminal, and no NO_COLOR (https://no-color.org).
+// The output of commands. Uses colour only on a terminal without NO_COLOR (https://no-color.org).
 import { inspect } from 'node:util';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';

@@ -6,6 +6,7 @@ import type { Source } from './read/source.ts';
 import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
 import type { RawDataStep } from './schema/data-steps.ts';
 import type { RawCodeFunction, RawSqlFunction } from './schema/functions.ts';
+import type { NoticeKind } from './schema/names.ts';
 import type { RawConstraint } from './schema/tables/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
@@ -87,10 +88,20 @@ export type AuthConfig = {
   readonly allowSignup: boolean;
   readonly allowAnonymous: boolean;
   readonly redirectUrls: readonly string[];
+  readonly sessions: Immutable<SvcFile['auth']['sessions']>;
   /** Undefined without an `auth.email` block: the one-time-password endpoint is then not mounted. */
-  readonly email: { readonly verifyEmail: boolean; readonly templates: readonly EmailTemplate[] } | undefined;
+  readonly email: EmailConfig | undefined;
   readonly oauth: readonly OAuthProvider[];
   readonly triggers: readonly UserTrigger[];
+};
+
+/** The optional parts are set for every file; an absent one means false. */
+export type EmailConfig = {
+  readonly verifyEmail: boolean;
+  readonly confirmAtSignup?: boolean;
+  readonly confirmExpiryMs?: number;
+  readonly notices?: boolean | readonly NoticeKind[];
+  readonly templates: readonly EmailTemplate[];
 };
 
 /** The body is inline, or read from `body_file`. */

@@ -6,8 +6,9 @@ import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { loadConfig, type Loaded } from './load.ts';
 import { renderMistakes } from './mistakes/report.ts';
+import { scaled } from '../../test/support/run/scaled.ts';
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: scaled(60_000) });
 
 const directories: string[] = [];
 afterEach(() => {
@@ -44,7 +45,7 @@ const table = (name: string): string =>
   `  ${name}:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n    rls: [{ operations: [select], using: 'true' }]\n`;
 
 /** Everything that is loaded, without where it stands. */
-function modelOf(loaded: Loaded): unknown {
+function toModel(loaded: Loaded): unknown {
   if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));
   const { source: _source, ...config } = loaded.config;
   return JSON.parse(
@@ -103,7 +104,7 @@ describe('files are put together', () => {
     const { text } = loaded.config.source;
     expect(text).toContain('${NAME}');
     expect(text).not.toMatch(/include|[&*]b/);
-    expect(modelOf(load({ 'svc.yaml': text }))).toEqual(modelOf(loaded));
+    expect(toModel(load({ 'svc.yaml': text }))).toEqual(toModel(loaded));
   });
 
   test('any split gives the same configuration, and mistakes name the file in which they are', () => {
@@ -120,7 +121,7 @@ describe('files are put together', () => {
           'svc.yaml': `version: 1\ninclude: ["p*.yaml"]\ntables:\n${part(0)}`,
         };
         for (const number of [1, 2, 3, 4]) files[`p${number}.yaml`] = `# ${number}\ntables:\n${part(number)}`;
-        expect(modelOf(load(files))).toEqual(modelOf(whole));
+        expect(toModel(load(files))).toEqual(toModel(whole));
         const wrong = { ...files };
         const victim = `p${places.find((one) => one > 0) ?? 1}.yaml`;
         wrong[victim] = `${files[victim]}\nviews:\n  v: { qeury: select 1 }\n`;
@@ -236,4 +237,12 @@ describe('what is wrong with the files is told where it stands', () => {
     expect(told({ ...many, 'svc.yaml': 'version: 1\ninclude: p/*.yaml' })).toContain('more than 200 files');
     expect(told({ ...deep, 'svc.yaml': 'version: 1\ninclude: 0.yaml' })).toContain('more than 5 levels');
   });
+});
+
+test('an item without a colon is a mistake in an included file too', () => {
+  const files = {
+    'svc.yaml': 'version: 1\ninclude: [tables.yaml]\n',
+    'tables.yaml': 'tables: { t: { rls: [{ operations: [select], using: true, a = b }] } }\n',
+  };
+  expect(told(files)).toContain('"a = b" has no colon');
 });

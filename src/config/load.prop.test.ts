@@ -7,6 +7,7 @@ import { loadConfig, type Loaded } from './load.ts';
 import type { Mistake } from './mistakes/mistake.ts';
 import { EXAMPLES } from './docs/reference-examples.ts';
 import { renderMistakes } from './mistakes/report.ts';
+import { scaled } from '../../test/support/run/scaled.ts';
 
 // Nothing is beside a file that is only a text.
 const FILE = Object.values(EXAMPLES)
@@ -24,13 +25,13 @@ function load(text: string, variables: Record<string, string> = VARIABLES): Load
   return loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables });
 }
 
-function mistakesOf(loaded: Loaded): readonly Mistake[] {
+function listMistakes(loaded: Loaded): readonly Mistake[] {
   return loaded.ok ? loaded.warnings : loaded.mistakes;
 }
 
 /** What holds for every answer: places inside of the file, words for a person, and it can be printed. */
 function expectSound(text: string): void {
-  const mistakes = mistakesOf(load(text));
+  const mistakes = listMistakes(load(text));
   const lines = text.split('\n');
   for (const { position, length, message } of mistakes) {
     expect(position.line).toBeGreaterThanOrEqual(1);
@@ -44,7 +45,7 @@ function expectSound(text: string): void {
 }
 
 // Hundreds of loads each; a busy machine needs its time.
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: scaled(120_000) });
 
 const KNOWN_KEYS =
   'version server port auth oauth google tables t fields name type rls operations using default sql enum min foreign_key references storage rpc returns body args functions file runtime env indexes columns providers email'.split(
@@ -158,7 +159,7 @@ test('wherever a variable stands in the file, no message shows what it stands fo
   for (const secret of ['73519264.5', 'a\nb: hunter2']) {
     for (const [start, end] of places) {
       const text = `${FILE.slice(0, start)}"\${SECRET}"${FILE.slice(end)}`;
-      const mistakes = mistakesOf(load(text, { ...VARIABLES, SECRET: secret }));
+      const mistakes = listMistakes(load(text, { ...VARIABLES, SECRET: secret }));
       expect(JSON.stringify(mistakes)).not.toContain(JSON.stringify(secret).slice(1, -1));
     }
   }

@@ -1,20 +1,19 @@
 // svc.yaml → Config, or every mistake in it at once. Each stage hands on a value with a name:
 // text → parts (a document each) → tree (values and places of all, the overlay laid over them) → checked file → Config.
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readTextFile } from '../lib/text/text-file.ts';
 import { check } from './check/check.ts';
 import type { Config } from './config.ts';
-import { LookedAt, type Seen } from './read/looked-at.ts';
 import type { Source } from './read/source.ts';
 import { mergedText, type NamedText } from './read/merged-text.ts';
-import { readParts, type Part, type ToRead } from './read/read-parts.ts';
+import { readParts, type Part } from './read/read-parts.ts';
 import type { Variables } from './read/interpolate.ts';
 import { inOrder, renderPath, type Mistake } from './mistakes/mistake.ts';
 import { normalise } from './normalise.ts';
 import type { SvcFile } from './schema/schema.ts';
+import { toRecord } from './read/merge-parts.ts';
 import { readTree } from './read/read-tree.ts';
 import type { Tree } from './read/tree.ts';
-import type { Unread } from './unread.ts';
 import { BrokenPaths, usablePart, withoutMissingTwins } from './check/tables/usable-part.ts';
 import { validate } from './check/validate.ts';
 
@@ -23,6 +22,10 @@ export type LoadOptions = {
   readonly variables: Variables;
   /** An open table is an error instead of a warning. */
   readonly strict?: boolean | undefined;
+  /** SQL and handlers are parsed, too; `loadSqlParser` must have been awaited. */
+  readonly syntax?: boolean | undefined;
+  /** Unset variables of the mail provider are errors in development, too. */
+  readonly requireVariables?: boolean | undefined;
 };
 
 export type Loaded =
@@ -35,8 +38,6 @@ export type Loaded =
       /** What texts of the file stand in, relative to its directory. */
       readonly files: readonly string[];
       readonly included: Included;
-      /** What it was made from, beside the text of svc.yaml. */
-      readonly seen: Seen;
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[]; readonly included: Included };
 
@@ -63,26 +64,12 @@ export type IncludedPart = {
 
 /** `prepareToRead` must have been awaited for this source. */
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
-  return load(source, options);
-}
-
-/**
- * The same, with tables as they were when the file was read before. Undefined where something is wrong, or something is to
- * be said of such a table: then all of it has to be read.
- */
-export function loadChanged(source: Source, options: LoadOptions, unread: Unread): Loaded | undefined {
-  const loaded = load(source, options, unread);
-  const isOfUnread = ({ path: [key, name] }: Mistake): boolean =>
-    key === 'tables' && unread.tables.has(String(name));
-  return loaded.ok && !loaded.warnings.some(isOfUnread) ? loaded : undefined;
-}
-
-function load(source: Source, options: LoadOptions, unread?: Unread): Loaded {
-  const lookedAt = new LookedAt(source.directory);
-  const read = readText(source, { variables: options.variables, lookedAt, toRead: unread?.toRead });
+  const read = readText(source, options.variables);
   if (!read.ok) return read;
-  const { tree, included } = read;
-  const validated = validate(tree, unread);
+  const { included } = read;
+  const isLenient = source.mode === 'development' && options.requireVariables !== true;
+  const tree = isLenient ? withoutUnsetMail(read.tree) : read.tree;
+  const validated = validate(tree);
   // A value that could not be substituted is one mistake, not also a missing or a wrong one.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
   const shape = withoutMissingTwins(
@@ -96,7 +83,12 @@ function load(source: Source, options: LoadOptions, unread?: Unread): Loaded {
       : usablePart(tree, left);
   const { directory } = source;
   const cross = part
-    ? check(tree, part, { directory, strict: options.strict ?? false, lookedAt, unread })
+    ? check(tree, part, {
+        directory,
+        mode: source.mode,
+        strict: options.strict ?? false,
+        syntax: options.syntax,
+      })
     : [];
   const all = [...read.mistakes, ...tree.mistakes, ...shape, ...cross];
   if (!validated.file || all.some((mistake) => mistake.severity === 'error'))
@@ -105,13 +97,25 @@ function load(source: Source, options: LoadOptions, unread?: Unread): Loaded {
   const bodyFiles = readBodyFiles(validated.file, directory);
   return {
     ok: true,
-    config: normalise(tree, validated.file, { source: withParts(source, included), bodyFiles, unread }),
+    config: normalise(tree, validated.file, { source: withParts(source, included), bodyFiles }),
     tables: validated.file.tables,
     warnings: inOrder(all),
     files: [...bodyFiles.keys(), ...seedFiles(validated.file)],
     included,
-    seen: lookedAt.seen,
   };
+}
+
+/** Development captures mail, so a mail provider whose variables are not set is left out with warnings. */
+function withoutUnsetMail(tree: Tree): Tree {
+  const isUnset = ({ code, path }: Mistake): boolean =>
+    code === 'missing-variable' && path[0] === 'providers' && path[1] === 'email';
+  if (!tree.mistakes.some(isUnset)) return tree;
+  const mistakes = tree.mistakes.map((mistake) =>
+    isUnset(mistake) ? { ...mistake, severity: 'warning' as const } : mistake,
+  );
+  const value = toRecord(tree.value);
+  const { email: _email, ...providers } = toRecord(value['providers']);
+  return { ...tree, value: { ...value, providers }, mistakes };
 }
 
 /** The same with the files that it consists of. Its text is made when somebody asks: a start does not. */
@@ -144,18 +148,8 @@ type ReadText = {
   readonly included: Included;
 };
 
-function readText(
-  source: Source,
-  {
-    variables,
-    lookedAt,
-    toRead,
-  }: { readonly variables: Variables; readonly lookedAt: LookedAt; readonly toRead: ToRead | undefined },
-): ReadText | Extract<Loaded, { ok: false }> {
-  const { parts, overlay, texts, mistakes, watched } = readParts(source, lookedAt, toRead);
-  const laidOver = overlay ? [overlay] : [];
-  for (const { text, yaml } of [...parts, ...laidOver])
-    if (yaml === undefined) lookedAt.variables(text, variables);
+function readText(source: Source, variables: Variables): ReadText | Extract<Loaded, { ok: false }> {
+  const { parts, overlay, texts, mistakes, watched } = readParts(source);
   // Without their nodes: those of a large file are many, and not needed any more.
   const withoutNodes = ({ name, path, text, yaml }: Part): IncludedPart => ({ name, path, text, yaml });
   const others = parts.slice(1).map(withoutNodes);
@@ -189,18 +183,17 @@ function readBodyFiles(file: SvcFile, directory: string | undefined): Map<string
   if (directory === undefined) return bodies;
   for (const template of Object.values(file.auth.email?.templates ?? {})) {
     if (template.body_file !== undefined)
-      bodies.set(template.body_file, readFileSync(join(directory, template.body_file), 'utf8'));
+      bodies.set(template.body_file, readTextFile(join(directory, template.body_file)));
   }
   for (const { bodyFile } of Object.values(file.rpc)) {
-    if (bodyFile !== undefined) bodies.set(bodyFile, readFileSync(join(directory, bodyFile), 'utf8'));
+    if (bodyFile !== undefined) bodies.set(bodyFile, readTextFile(join(directory, bodyFile)));
   }
   for (const { query } of Object.values(file.views)) {
-    if (typeof query !== 'string') bodies.set(query.file, readFileSync(join(directory, query.file), 'utf8'));
+    if (typeof query !== 'string') bodies.set(query.file, readTextFile(join(directory, query.file)));
   }
   for (const { run, undo } of file.migrations.steps) {
     const files = [run, typeof undo === 'object' ? undo.file : undefined];
-    for (const path of files)
-      if (path !== undefined) bodies.set(path, readFileSync(join(directory, path), 'utf8'));
+    for (const path of files) if (path !== undefined) bodies.set(path, readTextFile(join(directory, path)));
   }
   return bodies;
 }

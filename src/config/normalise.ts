@@ -1,13 +1,12 @@
 // The checked file → Config: adds to each declaration its name and place, and reads the literals of defaults
 // from the tree, which keeps their digits.
 import { must } from '../lib/assert.ts';
-import { userOf } from './check/seed.ts';
+import { seedUser } from './check/seed.ts';
 import type {
   AuthConfig,
   Config,
   Default,
   Field,
-  Partition,
   Policy,
   SeedEntry,
   SeedTable,
@@ -17,15 +16,13 @@ import type {
   View,
 } from './config.ts';
 import { decimalDigits } from './schema/scalar.ts';
-import { locate, placeAt, positionOf, toJson, type Tree } from './read/tree.ts';
+import { locate, placeAt, toPosition, toJson, type Tree } from './read/tree.ts';
 import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/tables/reference.ts';
-import { functionsOf, isServed, type RawSqlFunction } from './schema/functions.ts';
+import { listFunctions, isServed, type RawSqlFunction } from './schema/functions.ts';
 import type { SvcFile } from './schema/schema.ts';
-import type { Unread } from './unread.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
-import { isListed } from './schema/tables/partitions.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
 import type { RawField, RawTable } from './schema/tables/tables.ts';
 import type { RawView } from './schema/tables/views.ts';
@@ -34,22 +31,16 @@ export type NormaliseOptions = {
   readonly source: Source;
   /** Contents of the files that stand for a text, by the path as written. */
   readonly bodyFiles: ReadonlyMap<string, string>;
-  /** Tables whose places are not in the tree. */
-  readonly unread?: Unread | undefined;
 };
 
-export function normalise(
-  tree: Tree,
-  file: SvcFile,
-  { source, bodyFiles, unread }: NormaliseOptions,
-): Config {
+export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: NormaliseOptions): Config {
   const { project, database, server, providers, expose, migrations } = file;
   const { pool } = database;
   const store = providers.storage;
   const declared = new Set(
-    functionsOf(file.rpc).flatMap(({ key, name, fn }) => [`${fn.schema}.${name}`, `${fn.schema}.${key}`]),
+    listFunctions(file.rpc).flatMap(({ key, name, fn }) => [`${fn.schema}.${name}`, `${fn.schema}.${key}`]),
   );
-  const at = (path: KeyPath): Position => positionOf(tree, locate(tree, path, 'key'));
+  const at = (path: KeyPath): Position => toPosition(tree, locate(tree, path, 'key'));
   return {
     project,
     database: { ...database, pool: { ...pool, min: Math.min(pool.min, pool.max) } },
@@ -79,9 +70,7 @@ export function normalise(
       position: at(['statements', name]),
     })),
     extensions: file.extensions.map((extension, n) => ({ ...extension, position: at(['extensions', n]) })),
-    tables: Object.entries(file.tables).map(
-      ([name, table]) => unread?.tables.get(name)?.table ?? toTable(tree, name, table, at),
-    ),
+    tables: Object.entries(file.tables).map(([name, table]) => toTable(tree, name, table, at)),
     views: Object.entries(file.views).map(([name, view]) => toView(name, view, bodyFiles, at)),
     storage: Object.entries(file.storage).map(([name, bucket]) => ({
       ...bucket,
@@ -141,9 +130,13 @@ function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: A
     allowSignup: auth.allow_signup,
     allowAnonymous: auth.allow_anonymous,
     redirectUrls: auth.redirect_urls,
+    sessions: auth.sessions,
     email: auth.email
       ? {
           verifyEmail: auth.email.verify_email,
+          confirmAtSignup: auth.email.confirm_at_signup,
+          confirmExpiryMs: auth.email.confirm_expiry,
+          notices: auth.email.notices,
           templates: Object.entries(auth.email.templates).map(([name, { subject, body, body_file }]) => ({
             name,
             subject,
@@ -187,25 +180,6 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
       : partitions,
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
-  };
-}
-
-/** The same table further down in its file, or further up. */
-export function movedTable(table: Table, lines: number): Table {
-  if (lines === 0) return table;
-  const moved = <T extends { readonly position: Position }>(one: T): T => ({
-    ...one,
-    position: { ...one.position, line: one.position.line + lines },
-  });
-  return {
-    ...moved(table),
-    fields: table.fields.map(moved),
-    onNewUser: table.onNewUser && moved(table.onNewUser),
-    constraints: table.constraints.map(moved),
-    indexes: table.indexes.map(moved),
-    triggers: table.triggers.map(moved),
-    partitions: isListed<Partition>(table.partitions) ? table.partitions.map(moved) : table.partitions,
-    rls: typeof table.rls === 'string' ? table.rls : table.rls.map(moved),
   };
 }
 
@@ -308,7 +282,7 @@ function toSeed(
         : given.map((row, index) => {
             const place = [...path, 'rows', name, index];
             const values = Object.entries(row).map(([column, value]): [string, SeedValue] => {
-              const user = userOf(value);
+              const user = seedUser(value);
               if (user !== undefined) return [column, { user }];
               return [
                 column,

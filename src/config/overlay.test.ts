@@ -8,8 +8,9 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { loadConfig, type Loaded } from './load.ts';
 import { renderMistakes } from './mistakes/report.ts';
 import type { Mode } from './mode.ts';
+import { scaled } from '../../test/support/run/scaled.ts';
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: scaled(60_000) });
 
 const directories: string[] = [];
 afterEach(() => {
@@ -46,7 +47,7 @@ function told(files: Files, mode?: Mode): string {
 }
 
 /** Everything that is loaded, without where it stands. */
-function modelOf({
+function comparable({
   config: { source: _source, ...config },
 }: {
   config: object & { source: unknown };
@@ -201,7 +202,7 @@ describe('the whole as one text', () => {
     expect(text).toContain('of ${NAME}');
     expect(loaded.config.server.timeouts).toMatchObject({ requestMs: 7_000, uploadMs: 120_000 });
     expect(loaded.config.database.failoverWaitMs).toBe(5_000);
-    expect(modelOf(loadOk({ 'svc.yaml': text }))).toEqual(modelOf(loaded));
+    expect(comparable(loadOk({ 'svc.yaml': text }))).toEqual(comparable(loaded));
   });
 
   test('any overlay gives the same by its tree and by its text', () => {
@@ -230,7 +231,7 @@ describe('the whole as one text', () => {
           'svc.production.yaml': stringify(overlay, { nullStr: '~' }),
         };
         const loaded = loadOk(files);
-        expect(modelOf(loadOk({ 'svc.yaml': loaded.config.source.text }))).toEqual(modelOf(loaded));
+        expect(comparable(loadOk({ 'svc.yaml': loaded.config.source.text }))).toEqual(comparable(loaded));
       }),
       { numRuns: 150 },
     );
@@ -241,3 +242,92 @@ describe('the whole as one text', () => {
 function dropNulls(value: unknown): object {
   return JSON.parse(JSON.stringify(value, (_key, one: unknown) => one ?? undefined));
 }
+
+test('an item without a colon is a mistake in an overlay too', () => {
+  const files = {
+    'svc.yaml': 'version: 1\n',
+    'svc.production.yaml': 'tables: { t: { rls: [{ operations: [select], using: true, a = b }] } }\n',
+  };
+  expect(told(files)).toContain('"a = b" has no colon');
+});
+
+describe('mail and verification by mode', () => {
+  const verifying = `version: 1
+auth: { email: { verify_email: true } }
+providers: { email: { type: resend, api_key: x, default_from_email: a@example.com } }
+`;
+  const without = 'version: 1\nauth: { email: { verify_email: true } }\n';
+
+  test('verification without a provider is a warning in development and an error elsewhere', () => {
+    expect(loadOk({ 'svc.yaml': without }, 'development').warnings.map(({ message }) => message)).toEqual([
+      'mail is captured; svc serve needs a mail provider to verify addresses',
+    ]);
+    expect(load({ 'svc.yaml': without }, 'production').ok).toBe(false);
+  });
+
+  test('unset variables of the mail provider are warnings in development and errors elsewhere', () => {
+    const files = {
+      'svc.yaml': `version: 1
+auth: { email: { verify_email: true } }
+providers: { email: { type: resend, api_key: "\${MAIL_KEY}", default_from_email: "\${MAIL_FROM}" } }
+`,
+    };
+    const { warnings, config } = loadOk(files, 'development');
+    expect(warnings.map(({ code, path }) => [code, path.at(-1)])).toEqual([
+      ['missing-variable', 'api_key'],
+      ['missing-variable', 'default_from_email'],
+    ]);
+    expect(config.providers.email).toBeUndefined();
+    for (const mode of ['test', 'staging', 'production'] as const) expect(load(files, mode).ok).toBe(false);
+  });
+
+  test('other unset variables stay errors in development', () => {
+    const files = { 'svc.yaml': 'version: 1\nauth: { jwt_expiry: "${EXPIRY}" }\n' };
+    expect(load(files, 'development').ok).toBe(false);
+  });
+
+  test('a mistake that an overlay causes by removing a key names the overlay', () => {
+    const overlay = 'server: { port: 8081 }\nproviders: { email: null }\n';
+    expect(told({ 'svc.yaml': verifying, 'svc.production.yaml': overlay })).toContain(
+      'svc.production.yaml:2',
+    );
+    expect(told({ 'svc.yaml': verifying, 'svc.development.yaml': overlay }, 'development')).toContain(
+      'svc.development.yaml:2',
+    );
+  });
+
+  const resend = '{ type: resend, api_key: x, default_from_email: a@example.com }';
+  test.each([
+    [
+      'a type that needs another key',
+      `providers: { email: ${resend} }`,
+      'providers: { email: { type: smtp } }',
+    ],
+    ['a removed key', `providers: { email: ${resend} }`, 'providers: { email: { api_key: null } }'],
+    [
+      'half of a pair',
+      'providers: { storage: { type: s3, s3: { bucket: b, region: r } } }',
+      'providers: { storage: { s3: { access_key_id: a } } }',
+    ],
+    ['a smaller pool', 'database: { pool: { min: 5, max: 9 } }', 'database: { pool: { max: 2 } }'],
+    ['an earlier deadline', 'database: { failover_wait: 9s }', 'server: { timeouts: { request: 5s } }'],
+    [
+      'a second body',
+      'auth: { email: { templates: { confirm: { body_file: body.html } } } }',
+      'auth: { email: { templates: { confirm: { body: hi } } } }',
+    ],
+  ])('%s of an overlay is reported in the overlay', (_what, base, overlay) => {
+    const files = { 'svc.yaml': `version: 1\n${base}\n`, 'body.html': 'hello' };
+    const lines = told({ ...files, 'svc.production.yaml': `# two\n${overlay}\n` });
+    expect(lines).toContain('svc.production.yaml:2');
+    expect(lines).not.toMatch(/svc\.yaml:\d/);
+    expect(loadOk(files, 'staging').warnings).toEqual([]);
+  });
+
+  test('a required key that an overlay removes is missed in the overlay', () => {
+    const overlay = 'providers:\n  email:\n    default_from_email: null\n';
+    expect(told({ 'svc.yaml': verifying, 'svc.production.yaml': overlay })).toContain(
+      'svc.production.yaml:3',
+    );
+  });
+});

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { loadConfig } from './load.ts';
 import { describeSchema } from './schema/schema.ts';
 import type { Config } from './config.ts';
-import { effectOf, keysForRestart } from './restart-keys.ts';
+import { keyEffect, keysForRestart } from './restart-keys.ts';
 
 type Node = { readonly properties?: Readonly<Record<string, Node>>; readonly anyOf?: readonly Node[] };
 
@@ -27,7 +27,7 @@ function read(text: string): Config {
 test('of every key of the file it is known whether a reload applies it', () => {
   const keys = leaves(describeSchema());
   expect(keys.length).toBeGreaterThan(40);
-  expect(keys.filter((key) => effectOf(key) === undefined)).toEqual([]);
+  expect(keys.filter((key) => keyEffect(key) === undefined)).toEqual([]);
 });
 
 test.each([

@@ -65,7 +65,7 @@ const AT_RELOAD: readonly string[] = [
 ];
 
 /** How a change of this key, or of one below it, comes into effect; undefined for a key that is in neither list. */
-export function effectOf(key: string): 'reload' | 'restart' | undefined {
+export function keyEffect(key: string): 'reload' | 'restart' | undefined {
   const isIn = (known: string): boolean => key === known || key.startsWith(`${known}.`);
   if (Object.keys(AT_START).some(isIn)) return 'restart';
   return AT_RELOAD.some(isIn) ? 'reload' : undefined;

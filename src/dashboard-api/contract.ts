@@ -1,9 +1,9 @@
-// The JSON API under `/dashboard/api`, as types that server and page share. Dates are ISO text, sizes bytes, durations
-// milliseconds.
+// The JSON API under `/dashboard/api`, as types shared by server and page. Dates are ISO text, sizes are in bytes,
+// durations in milliseconds.
 //
-// Every route but `GET /session`, `POST /session` and `POST /session/local` needs the session cookie. Every method
-// but GET and HEAD also needs the header `x-svc-csrf` with the token of `GET /session`. Routes marked (write) are
-// refused with 403 `dashboard_read_only` unless the mode is `readwrite`.
+// Every route except `GET /session`, `POST /session` and `POST /session/local` needs the session cookie. Every method
+// except GET and HEAD also needs the header `x-svc-csrf` with the token of `GET /session`. Routes marked (write) are
+// rejected with 403 `dashboard_read_only` unless the mode is `readwrite`.
 
 export type DashboardMode = 'readwrite' | 'readonly';
 
@@ -13,7 +13,7 @@ export type ApiError = {
   message: string;
   details: string | null;
   hint: string | null;
-  /** With `config_refused`: the mistakes in the changed file. With `plan_refused`: the problems of the migration. */
+  /** Mistakes in the changed file for `config_refused`, problems of the migration for `plan_refused`. */
   mistakes?: FileMistake[];
 };
 
@@ -26,15 +26,18 @@ export type Session = {
   /** Whether `POST /session/local` would sign in without a key. */
   localSignIn: boolean;
   mode: DashboardMode;
-  /** Empty when nobody is signed in. */
+  /** Empty without a session. */
   csrf: string;
-  /** Null until signed in. */
+  /** Null without a session. */
   project: { name: string; dev: boolean } | null;
-  /** Why the database follows another file than this instance; null while it does not, and until signed in. */
+  /** Reason why the database follows a different file than this instance. Null otherwise, and without a session. */
   superseded: { message: string; hint: string; differs: readonly string[] } | null;
 };
 
-/** One of several processes that serve the file on this machine; number 0 is their parent, which serves nothing. */
+/**
+ * Figures of one process, when several serve the file on this machine. Process 0 is their parent and serves no
+ * requests.
+ */
 export type ProcessFigures = {
   process: number;
   pid: number;
@@ -56,9 +59,9 @@ export type Overview = {
     database: 'ok' | 'unreachable';
     databaseMs: number | null;
     uptimeMs: number;
-    /** Of all processes together. */
+    /** Sum over all processes. */
     memoryBytes: number;
-    /** Empty where there is one. */
+    /** Empty with a single process. */
     processes: ProcessFigures[];
   };
   counts: { tables: number; buckets: number; sqlFunctions: number; codeFunctions: number; users: number };
@@ -67,7 +70,7 @@ export type Overview = {
   openTables: string[];
 };
 
-/** `GET /pending`: migration steps from the database's schema to that of the file. */
+/** `GET /pending`: migration steps from the schema of the database to the schema of the file. */
 export type Pending =
   | { kind: 'in-sync' }
   /** Another instance has already migrated to a newer file. */
@@ -77,13 +80,13 @@ export type Pending =
 /** `POST /keys/secret` → the secret key, for the copy button. */
 export type SecretKey = { secretKey: string };
 
-/** The caller that rows are read and functions called as. */
+/** The caller whose rights apply to the request. */
 export type CallerName = 'service' | 'anon' | `user:${string}`;
 
-// `/as/<caller>/rest/v1/…`, `/as/<caller>/auth/v1/…`, `/as/<caller>/storage/v1/…`, `/as/<caller>/functions/v1/…`:
-// the APIs themselves, with any method, headers, query and body they accept, called with the keys and token of that
-// caller, which the page never sees. In `readonly` mode only GET, HEAD and the POST that lists objects
-// (`/object/list/<bucket>`), and no functions.
+// `/as/<caller>/rest/v1/…`, `/as/<caller>/auth/v1/…`, `/as/<caller>/storage/v1/…`, `/as/<caller>/functions/v1/…`: the
+// APIs themselves, with any method, header, query and body that they accept. The server adds the keys and the token
+// of that caller; the page never sees them. In `readonly` mode only GET, HEAD and the POST that lists objects
+// (`/object/list/<bucket>`) are allowed, and no functions.
 
 /** `GET /tables` */
 export type TableList = { tables: TableInfo[] };
@@ -107,8 +110,10 @@ export type TableInfo = {
   indexes: Array<{ name: string; definition: string; unique: boolean }>;
   rowSecurity: boolean;
   policies: PolicyInfo[];
-  /** -1 before the table was first analysed. */
+  /** -1 before the first ANALYZE. */
   estimatedRows: number;
+  /** Exact count of a small table; null if only the estimate is known. */
+  countedRows: number | null;
   totalBytes: number;
   insertable: boolean;
   updatable: boolean;
@@ -118,7 +123,7 @@ export type TableInfo = {
 export type ColumnInfo = {
   name: string;
   type: string;
-  /** One letter of `pg_type.typcategory`: `N` numeric, `B` boolean, `D` date and time, `A` array, `S` string … */
+  /** `pg_type.typcategory`: `N` numeric, `B` boolean, `D` date and time, `A` array, `S` string … */
   category: string;
   notNull: boolean;
   default: string | null;
@@ -129,10 +134,11 @@ export type ColumnInfo = {
 
 export type PolicyInfo = {
   name: string;
-  /** As in PostgreSQL; `all` means every operation. */
+  /** PostgreSQL's operation; `all` means every operation. */
   operation: 'select' | 'insert' | 'update' | 'delete' | 'all';
   permissive: boolean;
   roles: string[];
+  /** Text of the file if it declares this policy, otherwise PostgreSQL's text. */
   using: string | null;
   withCheck: string | null;
 };
@@ -169,13 +175,16 @@ export type OperationVerdict = {
 export type PolicyVerdict = {
   name: string;
   permissive: boolean;
-  /** Whether it applies to this role. */
+  /** True if the policy applies to this role. */
   applies: boolean;
   using: { sql: string; outcome: PolicyOutcome } | null;
   withCheck: { sql: string; outcome: PolicyOutcome } | null;
 };
 
-/** `null`: the expression was NULL, which counts as false. `error`: it failed, with PostgreSQL's message. */
+/**
+ * `null`: the expression evaluated to NULL, which counts as false. `error`: evaluation failed with PostgreSQL's
+ * message.
+ */
 export type PolicyOutcome = { kind: 'true' | 'false' | 'null' } | { kind: 'error'; message: string };
 
 /** `GET /sql-functions`. Called through `/as/<caller>/rest/v1/rpc/<name>`. */
@@ -190,7 +199,7 @@ export type SqlFunctionInfo = {
   isSetOf: boolean;
   volatility: 'volatile' | 'stable' | 'immutable';
   authRequired: boolean;
-  /** The body as in svc.yaml; null for functions not managed by it. */
+  /** The body as in svc.yaml; null for functions that svc.yaml does not manage. */
   sql: string | null;
 };
 
@@ -198,11 +207,11 @@ export type SqlFunctionInfo = {
 export type CodeFunctionList = {
   functions: CodeFunctionInfo[];
   workers: Array<{ pid: number | null; state: string; inFlight: number; readyMs: number | null }>;
-  /** The sources can be read: the configuration is local and no bundle is used. */
+  /** True if the sources can be read: the configuration is local and no bundle is used. */
   readable: boolean;
-  /** The sources can also be changed: this is the only instance. */
+  /** True if the sources can also be changed: this is the only instance. */
   editable: boolean;
-  /** Number of instances on this database. */
+  /** Number of instances that use this database. */
   instances: number;
 };
 
@@ -215,7 +224,7 @@ export type CodeFunctionInfo = {
   url: string;
   /** Names only: values may be secret. */
   env: string[];
-  /** The error when it was last loaded; null if it loaded. */
+  /** Error of the last attempt to load the function; null if it loaded. */
   error: string | null;
 };
 
@@ -223,11 +232,11 @@ export type CodeFunctionInfo = {
 export type NewFunction = { name: string; language: 'js' | 'ts'; authRequired: boolean };
 export type CreatedFunction = { files: string[] } & LoadOutcome;
 
-/** What became of a written file in this instance. */
+/** Whether this instance has loaded a written file. */
 export type LoadOutcome = {
-  /** False under `svc dev`, whose watcher loads it a moment later. */
-  taken: boolean;
-  /** The error when the function was last loaded; null if it loaded. */
+  /** False under `svc dev`, whose file watcher loads it a moment later. */
+  loaded: boolean;
+  /** Error of the last attempt to load the function; null if it loaded. */
   error: string | null;
 };
 
@@ -235,7 +244,7 @@ export type LoadOutcome = {
 export type FunctionSource = {
   file: string;
   text: string;
-  /** Identifies this content. A save with another version than the file's is refused with 409 `file_changed`. */
+  /** Hash of the content. A save against a different version is rejected with 409 `file_changed`. */
   version: string;
 };
 
@@ -243,6 +252,8 @@ export type FunctionSource = {
 export type AuthSettings = {
   jwtExpirySeconds: number;
   refreshTokenExpirySeconds: number;
+  /** When the data APIs reject tokens of ended sessions. */
+  revocation: 'immediate' | 'expiry';
   allowSignup: boolean;
   allowAnonymous: boolean;
   redirectUrls: string[];
@@ -254,9 +265,9 @@ export type AuthSettings = {
 
 export type MailTemplateInfo = {
   kind: string;
-  /** Its name under `auth.email.templates`, which may be an alias of the kind. */
+  /** Name under `auth.email.templates`, which may be an alias of the kind. */
   name: string;
-  /** Whether svc.yaml overrides the built-in text. */
+  /** True if svc.yaml overrides the built-in text. */
   custom: boolean;
   subject: string;
   body: string;
@@ -271,8 +282,8 @@ export type MailPreview =
   | { ok: false; error: string };
 
 /**
- * `POST /auth/templates/page` {html} → MailPage: the HTML of a preview as a sandboxed page at `path`. Refused with
- * 413 `preview_too_large` if it does not fit into a URL.
+ * `POST /auth/templates/page` {html} → MailPage: the HTML of a preview as a sandboxed page at `path`. Returns 413
+ * `preview_too_large` if it does not fit into a URL.
  */
 export type MailPage = { path: string };
 
@@ -310,9 +321,9 @@ export type UserDetail = UserRow & {
   factors: Array<{ id: string; type: string; name: string | null; status: string; createdAt: string }>;
 };
 
-/** `GET /mail?to=&limit=50`. `GET /mail/<id>/html` is the mail as a sandboxed page. */
+/** `GET /mail?to=&limit=50`. `GET /mail/<id>/html` returns the HTML of the mail as a sandboxed page. */
 export type MailList = {
-  /** Mail is kept instead of sent: `svc dev` without a mail provider. */
+  /** True if mail is stored instead of sent: `svc dev` without a mail provider. */
   caught: boolean;
   mails: MailRow[];
 };
@@ -333,8 +344,9 @@ export type MailRow = {
 };
 
 /**
- * `GET /logs?after=<seq>&level=&source=` (that level and above) → LogPage · `GET /logs/stream?after=<seq>` →
- * server-sent events, each a LogLine with its `seq` as event id. The latest lines of this instance, kept in memory.
+ * `GET /logs?after=<seq>&level=&source=` (`level` is the minimum) → LogPage. `GET /logs/stream?after=<seq>` →
+ * server-sent events, each a LogLine with its `seq` as event id. Returns the latest lines of this instance, kept in
+ * memory.
  */
 export type LogPage = { lines: LogLine[] };
 
@@ -342,7 +354,7 @@ export type LogLine = {
   seq: number;
   time: string;
   level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
-  /** `request` for answered requests, `function` for output of code functions, `service` for the rest. */
+  /** `request` for completed requests, `function` for output of code functions, `service` for everything else. */
   source: 'request' | 'function' | 'service';
   message: string;
   /** Name of the code function, for `function`. */
@@ -350,39 +362,42 @@ export type LogLine = {
   fields: Record<string, unknown>;
 };
 
-/** `GET /statements`: what statements cost the database, those that took the most time together first. */
+/** `GET /statements`: cost of SQL statements, sorted by total time in descending order. */
 export type StatementList = {
-  /** The extension, or what this service counts itself. */
+  /** `own`: counted by this process. */
   source: 'pg_stat_statements' | 'own';
-  /** Why the extension is not read; null where it is. */
+  /** Reason why the extension is not used; null if it is. */
   missing: ExtensionMissing | null;
   since: string | null;
-  /** Where several processes serve the file: the one that counted, by its pid. Null where there is one, or the extension. */
+  /** Pid of the process that counted, if several serve the file. Null with a single process or with the extension. */
   process: number | null;
   statements: StatementFigures[];
-  /** How many are not listed; of svc's own those that made room for others, each time. */
+  /** Number of unlisted statements. With `own`: number of evictions from the counter. */
   more: number;
 };
 
 export type ExtensionMissing = {
-  /** `not_installed` in this database; `not_loaded` by the server; `unreadable`: PostgreSQL refused. */
+  /**
+   * `not_installed`: not in this database. `not_loaded`: not by the server. `unreadable`: PostgreSQL returned an
+   * error.
+   */
   reason: 'not_installed' | 'not_loaded' | 'unreadable';
-  /** What PostgreSQL said, if it said something. */
+  /** Error message of PostgreSQL. */
   message: string | null;
 };
 
 export type StatementFigures = {
-  /** Its own in the list, and the same in the next one; empty without a text. */
+  /** Stable across requests; empty without a text. */
   id: string;
   role: string;
-  /** With `$1` where values were; null where the owner may not read it. */
+  /** Text with `$1` in place of values; null if the owner must not read it. */
   sql: string | null;
   calls: number;
   meanMs: number;
   totalMs: number;
-  /** Of the time of all statements that are counted now, listed or not: from 0 to 1. */
+  /** Share of the time of all counted statements, listed or not: from 0 to 1. */
   share: number;
-  /** That all calls together returned or touched. */
+  /** Number of rows that all calls together returned or changed. */
   rows: number;
 };
 
@@ -392,22 +407,25 @@ export type FunctionSaved = FunctionSource & LoadOutcome;
 export type ConfigFile = {
   name: string;
   text: string;
-  /** Files that it includes, relative to its directory. Forms change them, the text of the page does not. */
+  /**
+   * Included files, relative to the directory of svc.yaml. Form edits can change them; the text editor changes only
+   * svc.yaml.
+   */
   includes: string[];
-  /** What is laid over all of them in the mode that is served, relative as well. Nothing here changes it. */
+  /** Overlay of the served mode, as a relative path. The dashboard never changes it. */
   overlay: string | null;
   version: string;
-  /** False for a remote or read-only file, and if there are other instances with files of their own. */
+  /** False for a remote or read-only file, and if other instances have their own files. */
   editable: boolean;
   instances: number;
   /**
-   * Where all instances share the file: `3 of 4 instances serve 17`, then a line for each that does not and why. Null
-   * where each has its own.
+   * If all instances share the file: `3 of 4 instances serve 17`, then one line with a reason for each instance that
+   * does not. Null if each instance has its own file.
    */
   shared: string[] | null;
 };
 
-/** The body of plan and apply. `version` is the version that the change was made against. */
+/** Body of plan and apply. `version`: the version that the change was made against. */
 export type ConfigChange = { version: string } & ({ edits: ConfigEditRequest[] } | { text: string });
 
 export type ConfigEditRequest =
@@ -415,11 +433,11 @@ export type ConfigEditRequest =
   | { kind: 'delete'; path: Array<string | number> }
   | { kind: 'rename'; path: Array<string | number>; name: string };
 
-/** `POST /config/plan` {ConfigChange}: what the change would do, without doing it. */
+/** `POST /config/plan` {ConfigChange}: previews the change. */
 export type ConfigPlan = {
   /** svc.yaml after the change. */
   text: string;
-  /** A line diff; that of an included file begins with a line of its name. */
+  /** A line diff. The diff of an included file starts with a line that contains its path. */
   diff: Array<{ sign: ' ' | '+' | '-'; text: string; line: number }>;
   warnings: FileMistake[];
   steps: PlanStep[];
@@ -428,10 +446,9 @@ export type ConfigPlan = {
 };
 
 /**
- * `POST /config/apply` (write) {ConfigChange} → ConfigApplied. 409 `file_changed` if svc.yaml has another version,
- * 409 `not_alone` if other instances have files of their own,
- * 422 `config_refused` with `mistakes`, 422 `plan_refused` if the migration is not possible. The service then reloads
- * the file as after any other change.
+ * `POST /config/apply` (write) {ConfigChange} → ConfigApplied. The service then reloads the file. Errors: 409
+ * `file_changed` if svc.yaml has a different version, 409 `not_alone` if other instances have their own files, 422
+ * `config_refused` with `mistakes`, 422 `plan_refused` if the migration is not possible.
  */
 export type ConfigApplied = {
   version: string;
@@ -442,7 +459,7 @@ export type ConfigApplied = {
 
 export type FileMistake = {
   path: string;
-  /** The included file in which it stands; null for svc.yaml itself. */
+  /** Path of the included file with the mistake; null for svc.yaml itself. */
   file: string | null;
   line: number | null;
   column: number | null;
@@ -464,13 +481,13 @@ export type PlanProblem = { code: string; at: string; message: string; hint: str
 
 /** `GET /realtime` */
 export type RealtimeLive = {
-  /** Under `realtime` of svc.yaml. */
+  /** `realtime.enabled` of svc.yaml. */
   enabled: boolean;
   privateOnly: boolean;
   hasPolicies: boolean;
-  /** Tables whose changes are told, as `schema.table`. */
+  /** Tables that publish their changes, as `schema.table`. */
   published: string[];
-  /** The first is the one that the page talks to. Counters are since the start of each. */
+  /** The instance that serves this request comes first. Counters start with the instance. */
   instances: Array<{
     state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
     sockets: number;
@@ -479,53 +496,54 @@ export type RealtimeLive = {
     skipped: number;
     refused: number;
   }>;
-  /** Other instances that did not answer: their channels are missing here. */
+  /** Number of instances that did not answer. Their channels are missing. */
   silent: number;
-  /** Of all instances that answered; those with the most members first. */
+  /** Channels of all instances that answered, sorted by member count in descending order. */
   channels: RealtimeChannelInfo[];
-  /** How many channels are not listed. */
+  /** Number of unlisted channels. */
   more: number;
 };
 
 export type RealtimeChannelInfo = {
-  /** Without `realtime:`. */
+  /** Topic, without the prefix `realtime:`. */
   topic: string;
   private: boolean;
   members: number;
-  /** On how many instances they are. */
+  /** Number of instances with a member. */
   instances: number;
-  /** Messages for members since the channel was opened. */
+  /** Messages sent to members since the channel was opened. */
   delivered: number;
-  /** Whose changes its members listen for: `schema.table` or `schema.*`. */
+  /** Subscribed tables: `schema.table` or `schema.*`. */
   tables: string[];
-  /** Keys of who is present, the first of them. */
+  /** First keys of the presence state. */
   present: string[];
   presentCount: number;
 };
 
 /**
- * `GET /realtime/watch?caller=&topic=&private=&table=` → an event stream of WatchedFrame: what that caller would be sent
- * after joining. `table` is `schema.table` or `schema.*` and may be repeated. The stream ends with the channel.
+ * `GET /realtime/watch?caller=&topic=&private=&table=` → an event stream of WatchedFrame: messages that this caller
+ * receives after joining. `table` is `schema.table` or `schema.*` and may be repeated. The stream ends when the
+ * channel closes.
  */
 export type WatchedFrame = {
-  /** Event of the protocol: `phx_reply` (of the join), `broadcast`, `presence_state`, `postgres_changes`, `system` … */
+  /** Protocol event: `phx_reply` (of the join), `broadcast`, `presence_state`, `postgres_changes`, `system` … */
   event: string;
   payload: unknown;
   bytes: number;
   time: string;
 };
 
-/** `POST /realtime/send` (write): a broadcast as that caller → RealtimeSent; 403 when the policies do not let him. */
+/** `POST /realtime/send` (write): sends a broadcast as that caller → RealtimeSent. 403 if the policies reject it. */
 export type RealtimeSend = {
   caller: CallerName;
   topic: string;
   private: boolean;
   event: string;
-  /** Any JSON. */
+  /** Any JSON value. */
   payload: unknown;
 };
 
 export type RealtimeSent = {
-  /** Members of this instance who were sent it; those of others are not known. */
+  /** Number of recipients on this instance. Recipients on other instances are not counted. */
   heard: number;
 };

@@ -1,4 +1,4 @@
-// What the routes under /dashboard/api work with.
+// Context of the routes under /dashboard/api.
 import type { Source } from '../config/read/source.ts';
 import type { Variables } from '../config/read/interpolate.ts';
 import type { Functions } from '../functions/functions.ts';
@@ -12,37 +12,40 @@ import type { Realtime } from '../realtime/realtime.ts';
 import type { SharedFile } from './shared-file.ts';
 import type { DashboardMode, ProcessFigures } from './contract.ts';
 
-/** What the server provides in addition to the context of every feature. */
+/** Settings of the server, in addition to the context of every feature. */
 export type DashboardSettings = {
   readonly mode: DashboardMode;
   readonly keys: ApiKeys;
   readonly functions: Functions;
   readonly realtime: Realtime;
   readonly recentLines: LineSource;
-  /** What statements of requests cost in this process. */
+  /** Cost of the statements that requests execute in this process. */
   readonly statementCounts?: StatementCounts | undefined;
-  /** Where several processes serve the file: the figures of each. */
+  /** Returns the figures of each process, if several serve the file. */
   readonly processes?: (() => Promise<readonly ProcessFigures[]>) | undefined;
-  /** Folder of the built page; by default the one in this package. */
+  /** Folder of the built page; defaults to the one in this package. */
   readonly pageDirectory?: string | undefined;
   readonly following?: Following | undefined;
-  /** Why the database follows another file than this one, if it does. */
+  /** Returns why the database follows a different file than this instance, if it does. */
   readonly superseded?: (() => SupersededReport | undefined) | undefined;
 };
 
-/** How the service reloads svc.yaml, so that a change is checked here as the reload will check it. */
+/** How the service reloads svc.yaml. The dashboard checks a change in the same way. */
 type Following = {
-  /** Values of `${VAR}` as the next reload reads them; by default the environment over the files beside svc.yaml. */
+  /**
+   * Values of `${VAR}` for the next reload. Defaults to the environment, then the env files in the directory of
+   * svc.yaml.
+   */
   readonly variables?: (() => Variables) | undefined;
   /** `--strict`. */
   readonly strict?: boolean | undefined;
-  /** Policy of a reload's migration. */
+  /** Migration policy of a reload. */
   readonly policy?: ((source: Source) => Partial<MigrationPolicy>) | undefined;
-  /** Reloads the file; throws if it is refused. Absent under `svc dev`, where a watcher reloads. */
+  /** Reloads the file; throws if it is rejected. Absent under `svc dev`, whose watcher reloads it. */
   readonly reload?: (() => Promise<void>) | undefined;
-  /** The file is a row that all instances follow; absent where it is a file of this machine. */
+  /** The file is a database row shared by all instances. Absent for a local file. */
   readonly shared?: SharedFile | undefined;
-  /** Of several processes with the same files: lets the others load what this one has loaded. Part of `reload`. */
+  /** Makes the other processes of the same files load what this process has loaded. `reload` does this too. */
   readonly reloadOthers?: (() => Promise<void>) | undefined;
 };
 

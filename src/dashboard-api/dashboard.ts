@@ -1,4 +1,5 @@
-// `/dashboard`: the page, and its API. One hook checks every request against the access that its route declares.
+// Mounts the page and its API under `/dashboard`. One hook checks every request against the access that its route
+// declares.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Feature } from '../http/feature.ts';
 import { actAsRoutes } from './routes/act-as.ts';
@@ -25,7 +26,7 @@ import { DashboardSessions, isCsrfToken, readCookie, type DashboardSession } fro
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The dashboard session of the request; null on public routes and outside the dashboard. */
+    /** Dashboard session of the request; null on public routes and outside the dashboard. */
     dashboardSession: DashboardSession | null;
   }
 }
@@ -51,7 +52,7 @@ export function createDashboard(settings: DashboardSettings): Feature {
     const sessions = new DashboardSessions(context);
     app.decorateRequest('dashboardSession', null);
     app.addHook('onRoute', (route) => {
-      // Only our own page may read this, whatever CORS the file allows for the APIs.
+      // Disable CORS: only the dashboard page may read these responses, whatever CORS the file allows for the APIs.
       const routine = route.method === 'GET' || route.method === 'HEAD';
       route.config = { routine, ...route.config, cors: false };
     });
@@ -69,11 +70,11 @@ function addApi(api: FastifyInstance, context: DashboardContext, sessions: Dashb
   actAsRoutes(api, context);
   addRoutes(api, realtimeRoutes(sessions)(context, api));
   for (const routes of PAGES) addRoutes(api, routes(context, api));
-  const nothing = (): never => {
+  const rejectUnknownPath = (): never => {
     throw notFound('The dashboard has no such path');
   };
-  api.all('/', nothing);
-  api.all('/*', nothing);
+  api.all('/', rejectUnknownPath);
+  api.all('/*', rejectUnknownPath);
 }
 
 /** Throws unless the request is allowed. */
@@ -90,7 +91,7 @@ async function authorize(
     if (!session) throw signedOut();
     if (isForeignFetch(request)) throw foreignOrigin();
   }
-  // Signing in too: an attacker's page could otherwise sign the visitor in to the attacker's project (login CSRF).
+  // Sign-in is checked too: otherwise an attacker's page could sign the visitor in to another project (login CSRF).
   if (changes && (isForeignFetch(request) || !ownOrigin(request, context.baseUrl()))) throw foreignOrigin();
   if (changes && session && !isCsrfToken(request.headers['x-svc-csrf'], session)) throw noCsrfToken();
   if (access === 'write' && context.mode !== 'readwrite') throw readOnly();

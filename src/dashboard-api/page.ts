@@ -1,17 +1,17 @@
-// The page itself, as built by `vite build dashboard` into dist/dashboard. Files are looked up by name in a table,
-// never opened by a requested path; every other address gets the page, which has its own router.
+// Serves the page that `vite build dashboard` writes to dist/dashboard. Files are looked up by name in a table and
+// never opened by the requested path. Every other path returns the page, which has its own router.
 import { randomBytes } from 'node:crypto';
 import { createReadStream, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createGzip } from 'node:zlib';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ownFile } from '../lib/own-files.ts';
+import { ownFile } from '../lib/package-files.ts';
 import { notFound } from './problem.ts';
 
 const BUILT = ownFile('dist/dashboard');
 const ROOT = '/dashboard';
 const HOUR = 'private, max-age=3600';
-/** For files whose names contain a hash of their content. */
+/** Cache header for files whose names contain a hash of their content. */
 const FOREVER = 'public, max-age=31536000, immutable';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -26,9 +26,9 @@ const TYPES: Readonly<Record<string, string>> = {
   webmanifest: 'application/manifest+json',
   woff2: 'font/woff2',
 };
-/** Smaller files are not worth compressing. */
-const WORTH_PACKING_BYTES = 1024;
-const PACKABLE: ReadonlySet<string> = new Set(['css', 'ico', 'js', 'json', 'map', 'svg', 'txt']);
+/** Smaller files are sent uncompressed. */
+const MIN_COMPRESSED_BYTES = 1024;
+const COMPRESSIBLE: ReadonlySet<string> = new Set(['css', 'ico', 'js', 'json', 'map', 'svg', 'txt']);
 
 type File = { readonly path: string; readonly bytes: number; readonly kind: string };
 
@@ -39,7 +39,7 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
   const answer = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
     if (path === ROOT) return reply.redirect(`${ROOT}/`, 302);
-    if (!isPlain(path)) throw notFound('No such page');
+    if (!isPlainPath(path)) throw notFound('No such page');
     built = readPage(directory, built);
     const file = built?.files.get(path.slice(ROOT.length + 1));
     if (file) return sendFile(request, reply, path, file);
@@ -49,8 +49,8 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
   const config = { dashboard: 'public' as const };
   app.get('/', { config }, answer);
   app.get('/*', { config }, answer);
-  // Routes for the other methods, so that CORS preflights also find a route that allows no other origin.
-  const method = app.supportedMethods.filter((one) => one !== 'GET' && one !== 'HEAD');
+  // Also register the other methods, so that CORS preflights find a route that allows no other origin.
+  const method = app.supportedMethods.filter((name) => name !== 'GET' && name !== 'HEAD');
   const handler = (): never => {
     throw notFound('The page supports only GET and HEAD');
   };
@@ -59,10 +59,10 @@ export function pageRoutes(app: FastifyInstance, directory: string = BUILT): voi
 }
 
 /**
- * Only paths of the form that the page's own links have. Refuses what a proxy or cache on the way could interpret as
+ * Returns whether the path has the form of the page's own links. Rejects what a proxy or cache could interpret as
  * another path: empty and dotted segments, encoded slashes, path parameters.
  */
-function isPlain(path: string): boolean {
+function isPlainPath(path: string): boolean {
   return path.startsWith(`${ROOT}/`) && !/\/\/|\/\.|[;\\]|%(?:2f|5c|2e|3b|00|25)/i.test(path);
 }
 
@@ -76,22 +76,22 @@ function sendPage(reply: FastifyReply, html: string | undefined): FastifyReply {
 function sendFile(request: FastifyRequest, reply: FastifyReply, path: string, file: File): FastifyReply {
   reply.type(TYPES[file.kind] ?? 'application/octet-stream');
   reply.header('cache-control', path.startsWith(`${ROOT}/assets/`) ? FOREVER : HOUR);
-  const packable = PACKABLE.has(file.kind) && file.bytes > WORTH_PACKING_BYTES;
-  if (packable) reply.header('vary', 'accept-encoding');
-  if (packable && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) {
+  const isCompressible = COMPRESSIBLE.has(file.kind) && file.bytes > MIN_COMPRESSED_BYTES;
+  if (isCompressible) reply.header('vary', 'accept-encoding');
+  if (isCompressible && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) {
     reply.header('content-encoding', 'gzip');
     if (request.method === 'HEAD') return reply.send();
     const source = createReadStream(file.path);
-    const packed = createGzip();
-    source.on('error', (error) => packed.destroy(error));
-    packed.on('close', () => source.destroy());
-    return reply.send(source.pipe(packed));
+    const compressed = createGzip();
+    source.on('error', (error) => compressed.destroy(error));
+    compressed.on('close', () => source.destroy());
+    return reply.send(source.pipe(compressed));
   }
   reply.header('content-length', String(file.bytes));
   return request.method === 'HEAD' ? reply.send() : reply.send(createReadStream(file.path));
 }
 
-/** Reads the build again when it has changed: `npm run build` may run while the service does. */
+/** Reads the build again when it has changed, because `npm run build` may run while the service is running. */
 function readPage(directory: string, known: Page | undefined): Page | undefined {
   const index = join(directory, 'index.html');
   const builtAt = statSync(index, { throwIfNoEntry: false })?.mtimeMs;
@@ -113,7 +113,8 @@ function listFiles(directory: string): Map<string, File> {
 }
 
 /**
- * Of everything under /dashboard: no inline scripts, no framing by others, no caching. `nonce`: for the style element that the page's component library creates.
+ * Headers of everything under /dashboard: no inline scripts, no framing by other sites, no caching.
+ * `nonce`: allows the style element that the page's component library creates.
  */
 export function securityHeaders(nonce?: string): Record<string, string> {
   return {

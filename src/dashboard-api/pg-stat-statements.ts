@@ -1,32 +1,32 @@
-// What `pg_stat_statements` knows of this database and of our roles. Its figures are open to every role, its texts only to
-// the role whose statement it was: each of the callers' roles is therefore asked for its own.
+// Reads the statements of this database and of svc's roles from `pg_stat_statements`. Every role can read the
+// figures, but only the role that ran a statement can read its text. Each caller role therefore reads its own rows.
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { DATABASE_ROLES, type DatabaseRole } from '../postgres/pool/caller-pool.ts';
 import { ident, sql, type Sql } from '../postgres/sql.ts';
 import { LOGIN_ROLES } from '../provision/roles.ts';
 import type { ExtensionMissing, StatementFigures, StatementList } from './contract.ts';
 import type { DashboardContext } from './dashboard-context.ts';
-import { withoutStrings } from './without-strings.ts';
+import { redactLiterals } from './redact-literals.ts';
 
 type Found = Pick<StatementList, 'since' | 'statements' | 'more'>;
 
-type Place = { readonly schema: string | null; readonly loaded: boolean };
+type ExtensionState = { readonly schema: string | null; readonly loaded: boolean };
 
-/** Figures as text: so they come on the connections of callers. */
+/** Figures as text, the format that connections of callers return. */
 type Row = Record<string, string | null>;
 
-const MOST = 500;
-const LONGEST_TEXT = 2_000;
+const MAX_STATEMENTS = 500;
+const MAX_TEXT_LENGTH = 2_000;
 
 export async function readPgStatStatements(context: DashboardContext): Promise<Found | ExtensionMissing> {
-  const [place] = await context.owner.query<Place>(sql`
+  const [extension] = await context.owner.query<ExtensionState>(sql`
     select (select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace
         where e.extname = 'pg_stat_statements') as schema,
       current_setting('pg_stat_statements.max', true) is not null as loaded`);
-  if (!place?.loaded) return { reason: 'not_loaded', message: null };
-  if (place.schema === null) return { reason: 'not_installed', message: null };
+  if (!extension?.loaded) return { reason: 'not_loaded', message: null };
+  if (extension.schema === null) return { reason: 'not_installed', message: null };
   try {
-    return await read(context, place.schema);
+    return await read(context, extension.schema);
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
     return { reason: 'unreadable', message: error.message };
@@ -35,16 +35,18 @@ export async function readPgStatStatements(context: DashboardContext): Promise<F
 
 async function read(context: DashboardContext, schema: string): Promise<Found> {
   const { owner } = context;
-  const rows = await owner.query<Row>(figuresOf([...LOGIN_ROLES, ...DATABASE_ROLES], schema));
+  const rows = await owner.query<Row>(figuresQuery([...LOGIN_ROLES, ...DATABASE_ROLES], schema));
   const [info] = await owner.query<{ since: Date | null }>(
     sql`select stats_reset as since from ${ident(schema, 'pg_stat_statements_info')}`,
   );
   const found = await withTexts(context, schema, rows);
-  // Each role was read at a moment of its own: its sums are in every row of it.
+  // Roles are read at different times. Each row contains the sums of its role.
   const roles = [...new Map(found.map((row) => [row['role'], row])).values()];
   const total = roles.reduce((sum, row) => sum + Number(row['role_ms']), 0);
   const shapes = roles.reduce((sum, row) => sum + Number(row['role_shapes']), 0);
-  const statements = found.sort((a, b) => Number(b['total_ms']) - Number(a['total_ms'])).slice(0, MOST);
+  const statements = found
+    .sort((a, b) => Number(b['total_ms']) - Number(a['total_ms']))
+    .slice(0, MAX_STATEMENTS);
   return {
     since: info?.since?.toISOString() ?? null,
     statements: statements.map((row) => toFigures(row, total)),
@@ -52,7 +54,7 @@ async function read(context: DashboardContext, schema: string): Promise<Found> {
   };
 }
 
-/** Rows of roles whose texts the owner may not read are replaced by those that the role reads itself, where it may. */
+/** Replaces rows of roles whose texts the owner must not read by the rows that the role itself can read. */
 async function withTexts(context: DashboardContext, schema: string, rows: readonly Row[]): Promise<Row[]> {
   const hidden = DATABASE_ROLES.filter((role) =>
     rows.some((row) => row['role'] === role && row['text'] === null),
@@ -70,7 +72,7 @@ async function readAs(
   try {
     return await callers.transaction(
       { role, claims: JSON.stringify({ role }) },
-      async (transaction) => await transaction.query(figuresOf([role], schema)),
+      async (transaction) => await transaction.query(figuresQuery([role], schema)),
       { readOnly: true },
     );
   } catch (error) {
@@ -80,19 +82,21 @@ async function readAs(
   }
 }
 
-/** Statements inside functions are in the time of those that called them. */
-function figuresOf(roles: readonly string[], schema: string): Sql {
+/** The time of a statement includes the statements in functions that it calls. */
+function figuresQuery(roles: readonly string[], schema: string): Sql {
   return sql`
     select concat(s.userid, '/' || s.queryid) as id, pg_get_userbyid(s.userid)::text as role,
-      case when s.queryid is not null then left(s.query, ${LONGEST_TEXT}::int) end as text,
+      case when s.queryid is not null then left(s.query, ${MAX_TEXT_LENGTH}::int) end as text,
       s.calls::text as calls, s.total_exec_time::text as total_ms, s.rows::text as rows,
       (sum(s.total_exec_time) over (partition by s.userid))::text as role_ms,
       (count(*) over (partition by s.userid))::text as role_shapes
     from ${ident(schema, 'pg_stat_statements')} s
     where s.dbid = (select oid from pg_database where datname = current_database())
       and pg_get_userbyid(s.userid) = any(${roles}::text[]) and s.toplevel
+      -- Exclude the statements of this file.
+      and (s.query is null or s.query not like '%pg_stat_statements%')
     order by s.total_exec_time desc
-    limit ${MOST}::int`;
+    limit ${MAX_STATEMENTS}::int`;
 }
 
 function toFigures(row: Row, total: number): StatementFigures {
@@ -102,7 +106,7 @@ function toFigures(row: Row, total: number): StatementFigures {
   return {
     id: text === null ? '' : (row['id'] ?? ''),
     role: row['role'] ?? '',
-    sql: text === null ? null : withoutStrings(text.length < LONGEST_TEXT ? text : `${text}…`),
+    sql: text === null ? null : redactLiterals(text.length < MAX_TEXT_LENGTH ? text : `${text}…`),
     calls,
     meanMs: calls > 0 ? totalMs / calls : 0,
     totalMs,

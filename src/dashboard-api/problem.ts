@@ -1,14 +1,14 @@
-// The errors of the dashboard's API. The page matches on the codes.
+// Errors of the dashboard's API. The page matches on the codes.
 import { failureProblem, type DatabaseFailure } from '../postgres/pg-error.ts';
 import { Problem } from '../problem/problem.ts';
 
 export const signedOut = (): Problem =>
-  new Problem('dashboard_signed_out', 401, 'Nobody is signed in to the dashboard', {
+  new Problem('dashboard_signed_out', 401, 'You are not signed in to the dashboard', {
     hint: 'Sign in with the secret key.',
   });
 export const wrongKey = (): Problem =>
   new Problem('wrong_key', 401, 'This is not the secret key of this service', {
-    hint: 'It starts with svc_secret_ and is in the environment of the service, or in .env beside svc.yaml.',
+    hint: 'It starts with svc_secret_ and is in the environment of the service, or in .env next to svc.yaml.',
   });
 export const foreignOrigin = (): Problem =>
   new Problem('foreign_origin', 403, 'The request does not come from the dashboard', {

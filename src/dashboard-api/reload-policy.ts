@@ -1,4 +1,4 @@
-// How a reload of svc.yaml would migrate, so that what the dashboard shows and checks is what happens then.
+// Migration policy of a reload of svc.yaml. The dashboard shows and checks a change with the same policy.
 import type { Config } from '../config/config.ts';
 import { DEV_POLICY, SERVE_POLICY, type MigrationPolicy } from '../migrate/apply/policy.ts';
 import { digestConfig } from '../migrate/state/config-digest.ts';
@@ -9,7 +9,7 @@ export function reloadPolicy(context: DashboardContext, { source }: Config): Par
   return {
     ...(following?.policy?.(source) ?? (dev ? DEV_POLICY : SERVE_POLICY)),
     replaces: digestConfig(snapshot().config).hash,
-    // A shared file becomes the newest by being saved, and is refused on an older base.
+    // Saving a shared file makes it the newest. A save against an older base is rejected.
     ...(following?.shared && { allowRollback: true }),
   };
 }

@@ -1,4 +1,4 @@
-// What a request to the dashboard's API carries: a JSON body, parsed once into a type, and the parts of its address.
+// Parses requests to the dashboard's API: the JSON body, path parameters and query.
 import type { FastifyRequest } from 'fastify';
 import type { ZodType } from 'zod';
 import { Fields } from '../auth/fields.ts';
@@ -25,16 +25,16 @@ export async function readJson<T>(request: FastifyRequest, type: ZodType<T>): Pr
   );
 }
 
-/** The part of the path that the route calls `:name`. */
-export function parameter({ params }: FastifyRequest, name: string): string {
+/** Returns the path segment that the route calls `:name`. */
+export function pathParameter({ params }: FastifyRequest, name: string): string {
   return (params as Readonly<Record<string, string>>)[name] ?? '';
 }
 
-export function queryOf({ query }: FastifyRequest): Fields {
+export function queryFields({ query }: FastifyRequest): Fields {
   return new Fields(query as Readonly<Record<string, unknown>>);
 }
 
-/** Base URL of the APIs as the client reaches them. */
+/** Returns the base URL of the APIs as the client reaches them. */
 export function baseUrlFor(request: FastifyRequest, { baseUrl }: DashboardContext): string {
   return baseUrl() ?? localBaseUrl(request);
 }

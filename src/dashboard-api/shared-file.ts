@@ -1,22 +1,22 @@
-// The file when all instances share it in the database: what the dashboard needs of `svc serve --config database`.
+// Port to the file that all instances share in the database (`svc serve --config database`).
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import type { MigrationProblem } from '../migrate/problem.ts';
 import { must } from '../lib/assert.ts';
 import type { Problem } from '../problem/problem.ts';
 import { configConflict, type ConfigRow } from '../shared-config/config-rows.ts';
-import { sourceOf } from '../shared-config/shared-source.ts';
+import { toSource } from '../shared-config/shared-source.ts';
 import type { ReadFile } from './config-file.ts';
 import { fileChanged } from './problem.ts';
 
 export type SharedFile = {
-  /** The row that is applied. */
+  /** Returns the applied row. */
   read(): Promise<ConfigRow | undefined>;
-  /** What every instance makes of a row, in lines. */
+  /** Returns one line per state: how many instances serve the row, and why others do not. */
   status(id: string): Promise<string[]>;
   /**
-   * Applies a checked text for all instances, and takes it here. Throws `config_conflict` when another row than `base` is
-   * applied by now; with problems, nothing was changed.
+   * Saves a checked text for all instances and applies it to this one. Throws `config_conflict` if the applied row is
+   * no longer `base`. Changes nothing if it returns problems.
    */
   save(
     text: string,
@@ -28,11 +28,11 @@ export type SharedFile = {
 
 export async function readSharedFile(shared: SharedFile): Promise<ReadFile> {
   const row = must(await shared.read(), 'the applied configuration');
-  return { source: sourceOf(row), version: row.id };
+  return { source: toSource(row), version: row.id };
 }
 
-/** 409 with what the stale change would do to the applied text. */
+/** Returns 409 `file_changed` with the difference between the stale change and the applied text. */
 export function sharedFileChanged(row: ConfigRow, base: string, text: string): Problem {
   const { message, details, hint } = configConflict(row, base, text);
-  return fileChanged(sourceOf(row).name, { message, details, hint });
+  return fileChanged(toSource(row).name, { message, details, hint });
 }

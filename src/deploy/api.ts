@@ -138,9 +138,14 @@ function field(answer: object, name: string): string {
   return value;
 }
 
-function unexpected(what: string, cause?: unknown): Problem {
-  return new Problem('deploy_answer', 502, `The server's response is not from the deployment API: ${what}`, {
-    cause,
-    hint: 'Check that --to is a server that runs `svc receive`.',
-  });
+function unexpected(reason: string, cause?: unknown): Problem {
+  return new Problem(
+    'deploy_answer',
+    502,
+    `The server's response is not from the deployment API: ${reason}`,
+    {
+      cause,
+      hint: 'Check that --to is a server that runs `svc receive`.',
+    },
+  );
 }

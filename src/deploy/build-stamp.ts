@@ -1,6 +1,6 @@
-// The build stamp `.svc/build.json` beside svc.yaml: when somebody meant this file to be deployed. It travels with what
-// is deployed, so that a revert that is built anew is newer, and an old image that starts again stays old. Times of
-// files tell neither: a mounted one has that of the mount, a reproducible build one of long ago.
+// The build stamp `.svc/build.json` next to svc.yaml records when the file was released. It is part of the deployed
+// files: a revert that is rebuilt counts as newer, and an old image that restarts stays old. File times cannot
+// replace it, because mounts and reproducible builds change them.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ const STAMP = z.object({
   /** Milliseconds since 1970. */
   sequence: z.int().positive(),
   commit: z.string().nullable().default(null),
-  /** The commit is not all: there were changes beside it. */
+  /** True if the folder had uncommitted changes. */
   dirty: z.boolean().default(false),
 });
 
@@ -48,7 +48,7 @@ export function readStamp(directory: string): BuildStamp | undefined {
   }
   const stamp = STAMP.safeParse(parseJson(text));
   if (stamp.success) return stamp.data;
-  throw new Problem('bad_build_stamp', 500, `${STAMP_PATH} is no build stamp`, {
+  throw new Problem('bad_build_stamp', 500, `${STAMP_PATH} is not a build stamp`, {
     hint: 'Write a new one with `svc stamp`, or remove it.',
   });
 }
@@ -64,7 +64,9 @@ function parseJson(text: string): unknown {
 
 const run = promisify(execFile);
 
-/** Of the folder's own Git repository; images are often built without one. */
+/**
+ * Describes the commit of the folder's own Git repository, if there is one. Images are often built without it.
+ */
 async function describeCommit(directory: string): Promise<Pick<BuildStamp, 'commit' | 'dirty'>> {
   const git = async (...args: string[]): Promise<string> => {
     const { stdout } = await run('git', ['-C', directory, ...args], { timeout: 10_000 });

@@ -1,5 +1,5 @@
-// The number that orders deployments: what the command line says, else the build stamp beside the file, else when a
-// remote file was last changed.
+// The number that orders deployments: from the command line, else from the build stamp next to the file, else the
+// modification time of a remote file.
 import { Problem } from '../problem/problem.ts';
 import type { Source } from '../config/read/source.ts';
 import type { FencePolicy } from '../migrate/state/fence.ts';
@@ -13,19 +13,19 @@ export type DeployNumberOptions = {
   readonly env: Readonly<Record<string, string | undefined>>;
 };
 
-/** What a start, a reload or a command is allowed, for the file as it is now. */
+/** Returns the permissions of a start, a reload or a command for the present file. */
 export function fencePolicy(
   source: Source,
   { deploySeq, allowRollback = false, env }: DeployNumberOptions,
 ): Omit<FencePolicy, 'replaces'> {
   return {
-    deploySeq: deploySeq ?? variableNumber(env) ?? numberOf(source),
+    deploySeq: deploySeq ?? variableNumber(env) ?? sourceNumber(source),
     allowRollback,
     allowRollbackTo: rollbackTarget(env),
   };
 }
 
-function numberOf({ directory, modifiedAt }: Source): number | null {
+function sourceNumber({ directory, modifiedAt }: Source): number | null {
   if (directory !== undefined) return readStamp(directory)?.sequence ?? null;
   return modifiedAt?.getTime() ?? null;
 }
@@ -44,12 +44,14 @@ function variableNumber({ SVC_DEPLOY_SEQ: text }: DeployNumberOptions['env']): n
 }
 
 /** Short enough to type, long enough to fit one file only. */
-const SHORTEST_HASH = 6;
+const MIN_HASH_LENGTH = 6;
 
 function rollbackTarget({ SVC_ALLOW_ROLLBACK: text }: DeployNumberOptions['env']): string | null {
   if (!text) return null;
-  if (new RegExp(`^[0-9a-f]{${SHORTEST_HASH},64}$`).test(text)) return text;
+  if (new RegExp(`^[0-9a-f]{${MIN_HASH_LENGTH},64}$`).test(text)) return text;
   throw new Problem('bad_allow_rollback', 500, `SVC_ALLOW_ROLLBACK is ${JSON.stringify(text)}`, {
-    hint: 'It is the hash of the one file that may be applied again, as the message about it and `svc migrate status` show it, for example 3f9a01c2.',
+    hint:
+      'It is the hash of the one file that may be applied again, ' +
+      'as the message about it and `svc migrate status` show it, for example 3f9a01c2.',
   });
 }

@@ -1,4 +1,4 @@
-// One deployment: builds an archive, starts it beside the live release, switches the traffic and watches it. The
+// One deployment: builds an archive, starts it next to the live release, switches the traffic and watches it. The
 // previous release keeps running until the new one has passed its probation, so a rollback needs no start.
 import { rm } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -79,7 +79,7 @@ export class Deployment {
   async #goLive(archive: string): Promise<void> {
     const { live, store } = this.#options;
     await this.#release.build(archive);
-    this.#enter('starting', 'starting the release beside the live one');
+    this.#enter('starting', 'starting the release next to the live one');
     await this.#release.start('refuse');
     live.release = this.#release;
     this.#enter('watching', 'ready; it receives the traffic now');

@@ -55,7 +55,7 @@ test('an unknown peer may add to X-Forwarded-For and nothing else', async () => 
   expect(await told(sent)).not.toHaveProperty('forwarded');
 });
 
-test('a trusted proxy keeps what it says', async () => {
+test('the headers of a trusted proxy are kept', async () => {
   trusted = new AddressList(['loopback']);
   expect(await told({ 'x-forwarded-for': '192.0.2.1', 'x-forwarded-proto': 'https' })).toMatchObject({
     'x-forwarded-for': '192.0.2.1, 127.0.0.1',
@@ -69,7 +69,7 @@ test('a trusted proxy keeps what it says', async () => {
 test('a health check in HTTP/1.0, which names no host, is answered', async () => {
   const { port } = receiver.address() as AddressInfo;
   const socket = connect(port, '127.0.0.1');
-  // HAProxy asks like this unless it is told otherwise.
+  // HAProxy sends this request by default.
   socket.write('GET /ready HTTP/1.0\r\n\r\n');
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 200 /);
 });
@@ -78,7 +78,7 @@ test('a socket goes through with the name of its client, and a refusal as it was
   trusted = new AddressList([]);
   sockets.once('connection', (socket, request) => {
     socket.send(JSON.stringify(request.headers));
-    socket.on('message', (data: Buffer) => socket.send(`heard ${data.toString()}`));
+    socket.on('message', (data: Buffer) => socket.send(`received ${data.toString()}`));
   });
   const { port } = receiver.address() as AddressInfo;
   const socket = new WebSocket(`ws://127.0.0.1:${port}/sockets`);
@@ -91,7 +91,7 @@ test('a socket goes through with the name of its client, and a refusal as it was
     'x-forwarded-for': '127.0.0.1',
     'x-svc-front': 'the secret',
   });
-  expect(heard[1]).toBe('heard hello');
+  expect(heard[1]).toBe('received hello');
   socket.close(1000);
   await once(socket, 'close');
   const refused = new WebSocket(`ws://127.0.0.1:${port}/elsewhere`);

@@ -38,7 +38,7 @@ export class Front {
       unavailable(response);
       return;
     }
-    const headers = headersOf(request);
+    const headers = forwardedHeaders(request);
     nameClient(headers, request, target);
     // HTTP/1.0 need not name one, and the release is asked in HTTP/1.1, which must.
     headers['host'] ??= `127.0.0.1:${target.port}`;
@@ -81,10 +81,10 @@ export class Front {
       socket.end(`HTTP/1.1 503 ${STATUS_CODES[503]}\r\nRetry-After: 1\r\nConnection: close\r\n\r\n`);
       return;
     }
-    const headers = headersOf(request);
+    const headers = forwardedHeaders(request);
     nameClient(headers, request, target);
     const lines = Object.entries({ ...headers, connection: 'Upgrade', upgrade: request.headers.upgrade })
-      .flatMap(([name, value]) => [value ?? []].flat().map((one) => `${name}: ${one}\r\n`))
+      .flatMap(([name, value]) => [value ?? []].flat().map((item) => `${name}: ${item}\r\n`))
       .join('');
     onward.on('error', () => socket.destroy());
     onward.on('close', () => socket.end());
@@ -99,7 +99,7 @@ export class Front {
   }
 }
 
-function headersOf(request: IncomingMessage): OutgoingHttpHeaders {
+function forwardedHeaders(request: IncomingMessage): OutgoingHttpHeaders {
   const headers: OutgoingHttpHeaders = {};
   for (let at = 0; at + 1 < request.rawHeaders.length; at += 2) {
     const name = (request.rawHeaders[at] ?? '').toLowerCase();
@@ -117,8 +117,8 @@ export function asksForSocket({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * The release believes what it is told here, so an unknown peer may only add to X-Forwarded-For, which is read from its
- * end. A trusted proxy that speaks `Forwarded` alone keeps doing so.
+ * The release trusts these headers, so an unknown peer may only append to X-Forwarded-For, which is read from its
+ * end. For a trusted proxy that sends only `Forwarded`, that header is extended instead.
  */
 function nameClient(headers: OutgoingHttpHeaders, request: IncomingMessage, target: FrontTarget): void {
   const peer = readAddress(request.socket.remoteAddress ?? '') ?? 'unknown';

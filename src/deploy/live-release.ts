@@ -19,12 +19,12 @@ export class LiveRelease {
     this.#log = log;
   }
 
-  /** Where to send requests; undefined while no release runs. */
+  /** Target of requests. Undefined while no release runs. */
   get target(): FrontTarget | undefined {
     return this.release?.running ? this.release.target : undefined;
   }
 
-  /** Runs a deployment without restarting releases meanwhile. */
+  /** Runs a deployment. Releases are not restarted during it. */
   async during(deployment: () => Promise<void>): Promise<void> {
     this.#supervised = false;
     try {
@@ -63,7 +63,7 @@ export class LiveRelease {
         this.#log.error({ err: error, release: release.id }, 'the live release did not start');
         continue;
       }
-      // A deployment may have switched releases meanwhile.
+      // A concurrent deployment may have switched releases.
       if (this.release !== release) await release.stop();
       return;
     }

@@ -25,7 +25,7 @@ async function aProcess(script: string): Promise<ChildProcess & { readonly pid: 
 
 const DEAF = `process.on('SIGTERM', () => {})`;
 
-// Elsewhere the system tells no start times, and processes end with the pipe to their receiver alone.
+// Other systems report no start times, and processes end only with the pipe to their receiver.
 test.runIf(['linux', 'darwin'].includes(process.platform))(
   'what a killed receiver has left running is ended, and nothing else',
   async () => {
@@ -49,11 +49,13 @@ test.runIf(['linux', 'darwin'].includes(process.platform))(
 );
 
 test('a directory belongs to one receiver that runs', async () => {
-  const other = await aProcess('');
-  await (await ProcessRecords.open(directory)).add('receiver', other.pid);
-  await expect(ProcessRecords.open(directory)).rejects.toThrow(`(process ${other.pid}) uses ${directory}`);
-  other.kill('SIGKILL');
-  await once(other, 'exit');
+  const otherProcess = await aProcess('');
+  await (await ProcessRecords.open(directory)).add('receiver', otherProcess.pid);
+  await expect(ProcessRecords.open(directory)).rejects.toThrow(
+    `(process ${otherProcess.pid}) uses ${directory}`,
+  );
+  otherProcess.kill('SIGKILL');
+  await once(otherProcess, 'exit');
   const next = await ProcessRecords.open(directory);
   await next.close();
   expect(readdirSync(join(directory, 'processes'))).toEqual([]);

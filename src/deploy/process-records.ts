@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isAlive, startTimeOf } from '../embedded-postgres/process-table.ts';
+import { isAlive, readStartTime } from '../embedded-postgres/process-table.ts';
 import { ifExists } from '../lib/error-code.ts';
 import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
@@ -13,7 +13,7 @@ type ProcessRecord = { readonly pid: number; readonly startedAt: string };
 
 const SUFFIX = '.json';
 const RECEIVER = 'receiver';
-/** A release that is told to end answers its last requests first; a start that is under way ends before it listens. */
+/** A release that is stopped finishes its requests first. A start in progress ends before it listens. */
 const PATIENCE_MS = 60_000;
 const POLL_MS = 50;
 
@@ -28,12 +28,12 @@ export class ProcessRecords {
   static async open(directory: string): Promise<ProcessRecords> {
     const records = new ProcessRecords(join(directory, 'processes'));
     await mkdir(records.#directory, { recursive: true, mode: 0o700 });
-    const other = await records.#read(RECEIVER);
-    if (other && other.pid !== process.pid && (await isRunning(other))) {
+    const receiver = await records.#read(RECEIVER);
+    if (receiver && receiver.pid !== process.pid && (await isRunning(receiver))) {
       throw new Problem(
         'directory_in_use',
         500,
-        `Another \`svc receive\` (process ${other.pid}) uses ${directory}`,
+        `Another \`svc receive\` (process ${receiver.pid}) uses ${directory}`,
         {
           hint: 'Stop it, or choose another directory with --dir.',
         },
@@ -44,14 +44,14 @@ export class ProcessRecords {
   }
 
   async add(name: string, pid: number): Promise<void> {
-    const record: ProcessRecord = { pid, startedAt: await startTimeOf(pid) };
-    const file = this.#fileOf(name);
+    const record: ProcessRecord = { pid, startedAt: await readStartTime(pid) };
+    const file = this.#recordFile(name);
     await writeFile(`${file}.tmp`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
     await rename(`${file}.tmp`, file);
   }
 
   async remove(name: string): Promise<void> {
-    await rm(this.#fileOf(name), { force: true });
+    await rm(this.#recordFile(name), { force: true });
   }
 
   async close(): Promise<void> {
@@ -79,12 +79,12 @@ export class ProcessRecords {
     );
   }
 
-  #fileOf(name: string): string {
+  #recordFile(name: string): string {
     return join(this.#directory, name + SUFFIX);
   }
 
   async #read(name: string): Promise<ProcessRecord | undefined> {
-    const text = await ifExists(readFile(this.#fileOf(name), 'utf8'));
+    const text = await ifExists(readFile(this.#recordFile(name), 'utf8'));
     return text === undefined ? undefined : parseRecord(text);
   }
 }
@@ -94,7 +94,7 @@ async function end(record: ProcessRecord, patienceMs: number): Promise<void> {
     try {
       process.kill(record.pid, signal);
     } catch {
-      // It has ended meanwhile.
+      // The process has ended in the meantime.
       return;
     }
     const until = performance.now() + patienceMs;
@@ -106,7 +106,7 @@ async function end(record: ProcessRecord, patienceMs: number): Promise<void> {
 }
 
 async function isRunning({ pid, startedAt }: ProcessRecord): Promise<boolean> {
-  return (await isAlive(pid)) && (await startTimeOf(pid)) === startedAt;
+  return (await isAlive(pid)) && (await readStartTime(pid)) === startedAt;
 }
 
 function parseRecord(text: string): ProcessRecord | undefined {

@@ -20,7 +20,7 @@ export type ReceiverOptions = Pick<
   ReleaseOptions,
   'env' | 'launcher' | 'log' | 'onOutput' | 'trustedProxies'
 > & {
-  /** Where releases and the state are kept. */
+  /** Directory of the releases and the state. */
   readonly directory: string;
   readonly token: string;
   /** How long a new release is watched before the previous one is stopped. */
@@ -43,7 +43,7 @@ export class Receiver {
   readonly #front = new Front();
   readonly #server: Server;
   readonly #deployments = new Map<string, Deployment>();
-  /** From the first byte of an upload to the end of its deployment. */
+  /** True from the first byte of an upload to the end of its deployment. */
   #busy = false;
   #stopping = false;
   #deploying: Promise<void> = Promise.resolve();
@@ -66,7 +66,9 @@ export class Receiver {
   static async open(options: ReceiverOptions): Promise<Receiver> {
     if (options.token.length < MIN_TOKEN_LENGTH) {
       throw new Problem('weak_token', 500, 'SVC_DEPLOY_TOKEN is missing or too short', {
-        hint: `It controls this server. Use at least ${MIN_TOKEN_LENGTH} characters, such as \`openssl rand -hex 32\` makes.`,
+        hint:
+          `It controls this server. Use at least ${MIN_TOKEN_LENGTH} characters, ` +
+          'for example the output of `openssl rand -hex 32`.',
       });
     }
     const store = await ReleaseStore.open(options.directory);
@@ -171,7 +173,7 @@ export class Receiver {
     }
     this.#busy = true;
     const id = `${new Date().toISOString().replace(/\D/g, '').slice(0, 14)}-${randomUUID().slice(0, 8)}`;
-    const archive = this.#store.uploadOf(id);
+    const archive = this.#store.uploadFile(id);
     try {
       await this.#receive(request, archive);
     } catch (error) {
@@ -209,7 +211,7 @@ export class Receiver {
   #release(id: string, onLine: (line: string) => void): Release {
     const { env, launcher, log, onOutput, trustedProxies } = this.#options;
     const records = this.#records;
-    const directory = this.#store.folderOf(id);
+    const directory = this.#store.releaseFolder(id);
     const onExit = (): void => this.#live.restartIfEnded();
     return new Release({
       id,

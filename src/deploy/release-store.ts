@@ -44,11 +44,11 @@ export class ReleaseStore {
     return this.#state.live;
   }
 
-  folderOf(release: string): string {
+  releaseFolder(release: string): string {
     return join(this.#releases, release);
   }
 
-  uploadOf(release: string): string {
+  uploadFile(release: string): string {
     return join(this.#releases, release + UPLOAD_SUFFIX);
   }
 
@@ -63,7 +63,7 @@ export class ReleaseStore {
     );
     // Names begin with a timestamp.
     const old = names.sort((a, b) => a.localeCompare(b)).slice(0, -KEPT_RELEASES);
-    for (const name of old) await rm(this.folderOf(name), { recursive: true, force: true });
+    for (const name of old) await rm(this.releaseFolder(name), { recursive: true, force: true });
   }
 
   async #save(): Promise<void> {

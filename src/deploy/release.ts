@@ -27,7 +27,7 @@ import type { ProcessRecords } from './process-records.ts';
 export type ReleaseOptions = {
   readonly id: string;
   readonly directory: string;
-  /** Where the files of all releases are, unless svc.yaml names an absolute directory or S3. */
+  /** Directory for the files of all releases, unless svc.yaml names an absolute directory or S3. */
   readonly dataDirectory: string;
   /** Environment of `svc serve`. */
   readonly env: Environment;
@@ -68,7 +68,7 @@ export class Release {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Where requests go, once it has started. */
+  /** Target of requests after the start. */
   get target(): FrontTarget {
     return { port: this.#port, secret: this.#secret, trusted: this.#trusted };
   }
@@ -110,8 +110,8 @@ export class Release {
   }
 
   /**
-   * Starts it and waits until it is ready. If it throws, nothing is left running. A release whose file is not applied
-   * because a newer one was is no success of a deployment; as the live one of a server that starts again it serves on.
+   * Starts the release and waits until it is ready. A failure leaves nothing running. A release whose file was
+   * superseded by a newer one fails as a deployment, but serves if it was live before the server restarted.
    */
   async start(superseded: 'refuse' | 'serve' = 'serve'): Promise<void> {
     const { id, directory, dataDirectory, launcher, trustedProxies, records, onOutput, onExit } =
@@ -184,7 +184,7 @@ export class Release {
     await rename(from, to);
   }
 
-  /** Undefined when the file is not valid here: then the start says why. */
+  /** Returns undefined for an invalid file. The start then reports the reason. */
   #loadConfig(): Config | undefined {
     const { directory, env } = this.#options;
     const text = readFileSync(join(directory, 'svc.yaml'), 'utf8');

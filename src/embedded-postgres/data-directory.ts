@@ -1,5 +1,5 @@
-// Creates the data directory atomically: initdb runs in a folder beside the final path, which is renamed at the end.
-// The next start removes what a crash leaves.
+// Creates the data directory atomically: initdb runs in a temporary folder next to the final path, and the folder is
+// renamed at the end. The next start removes the remains of a crash.
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -67,7 +67,7 @@ export async function hasDataDirectory(dataDirectory: string, program: Program):
  * The built-in provider sorts by code point and maps Unicode case, the same on every machine. It exists since
  * PostgreSQL 17; older binaries use the C library's locale of the same name.
  */
-const localeOf = ({ native }: Program): string[] =>
+const localeOptions = ({ native }: Program): string[] =>
   Number(native.major) >= 17
     ? ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8']
     : ['--locale=C.UTF-8'];
@@ -82,7 +82,7 @@ async function runInitdb(program: Program, fresh: string, sync: boolean): Promis
       '--username=postgres',
       '--auth=scram-sha-256',
       '--encoding=UTF8',
-      ...localeOf(program),
+      ...localeOptions(program),
       '--no-instructions',
       ...(sync ? [] : ['--no-sync']),
     ],

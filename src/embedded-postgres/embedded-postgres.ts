@@ -27,14 +27,14 @@ import type { Program } from './program.ts';
 import { acquireProjectLock } from './project-lock.ts';
 import { usableNative } from './usable-native.ts';
 
-/** Of a server whose data nobody wants. */
+/** Time for a disposable server to stop. */
 const ABANDONED_ENDS_MS = 10_000;
 
 export type EmbeddedPostgresOptions = {
   /** The project's `.svc` folder; created if missing. */
   readonly dir: string;
   readonly log: Log;
-  /** `throwaway` gives up crash safety for speed; for tests. */
+  /** `throwaway` trades crash safety for speed. For tests. */
   readonly durability?: Durability | undefined;
   /** Binaries to use instead of those npm installed for this platform. */
   readonly native?: NativePackage | undefined;
@@ -43,7 +43,7 @@ export type EmbeddedPostgresOptions = {
 export type EmbeddedPostgres = {
   /** Connection string of the superuser, with the password. */
   readonly url: string;
-  /** For example `18.4`. */
+  /** Version, for example `18.4`. */
   readonly version: string;
   /** True if an earlier svc had left the server running. */
   readonly adopted: boolean;
@@ -69,9 +69,9 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   try {
     const project = await openProject(dir, owner, options);
     const password = await prepareData(project);
-    const urlOf = (port: number) => serverUrl(port, password);
-    const running = await adoptServer(project, urlOf);
-    const server = running ?? (await startServer(project, urlOf));
+    const toUrl = (port: number) => serverUrl(port, password);
+    const running = await adoptServer(project, toUrl);
+    const server = running ?? (await startServer(project, toUrl));
     const adopted = running !== undefined;
     options.log.debug({ pid: server.pid, port: server.port, adopted }, 'PostgreSQL is ready');
 
@@ -97,7 +97,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       }
     };
     return {
-      url: urlOf(server.port),
+      url: toUrl(server.port),
       version: project.program.native.version,
       adopted,
       pid: server.pid,
@@ -200,13 +200,13 @@ async function createPassword(file: string, owner: Account | undefined): Promise
 /** Adopts a server that outlived its svc if it is certainly ours and of the right version; otherwise stops it. */
 async function adoptServer(
   { program, dataDirectory }: Project,
-  urlOf: (port: number) => string,
+  toUrl: (port: number) => string,
 ): Promise<Postmaster | undefined> {
   const found = await findPostmaster(dataDirectory);
   if (found === undefined) return undefined;
   const ready = await whenReady(dataDirectory, found.pid);
   if (ready?.port !== undefined) {
-    const answer = await probeServer(urlOf(ready.port));
+    const answer = await probeServer(toUrl(ready.port));
     if (
       answer.kind === 'ok' &&
       answer.version === program.native.version &&
@@ -216,7 +216,7 @@ async function adoptServer(
     }
   }
   await stopPostmaster(program, dataDirectory, found.pid, 'durable');
-  // It may have been killed meanwhile, or before it was found and not yet gone.
+  // The server may have been killed in the meantime, or may not be fully gone.
   await clearRuins(dataDirectory, found.pid);
   return undefined;
 }
@@ -236,7 +236,10 @@ async function startServer(project: Project, urlOf: (port: number) => string): P
   }
 }
 
-/** Polls, because an adopted server is no child and has no exit event. Returns a function that stops the watch. */
+/**
+ * Polls, because an adopted server is not a child process and has no exit event. Returns a function that stops the
+ * watch.
+ */
 function watchProcess(pid: number, onExit: () => void): () => void {
   let watching = true;
   const end = () => {
@@ -245,7 +248,7 @@ function watchProcess(pid: number, onExit: () => void): () => void {
   };
   const timer = setInterval(() => {
     void isAlive(pid).then((alive) => {
-      // The watch may have been stopped meanwhile.
+      // The watch may have been stopped during the check.
       if (alive || !watching) return;
       end();
       onExit();

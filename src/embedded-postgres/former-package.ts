@@ -11,7 +11,7 @@ export async function installFormer(major: string, folder: string): Promise<Nati
   await mkdir(folder, { recursive: true });
   const listed: unknown = JSON.parse(await npm(folder, name, major, ['view', name, 'versions', '--json']));
   const version = (Array.isArray(listed) ? listed.map(String) : [])
-    .filter((one) => one.startsWith(`${major}.`))
+    .filter((version) => version.startsWith(`${major}.`))
     .toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     .at(-1);
   if (version === undefined) throw formerNotInstalled(name, major, 'npm knows no such version');
@@ -20,7 +20,7 @@ export async function installFormer(major: string, folder: string): Promise<Nati
   return await readNativePackage(join(folder, 'node_modules', name));
 }
 
-/** What npm prints. */
+/** Runs npm and returns its output. */
 async function npm(folder: string, name: string, major: string, args: readonly string[]): Promise<string> {
   const windows = process.platform === 'win32';
   const child = spawn(windows ? 'npm.cmd' : 'npm', args, {

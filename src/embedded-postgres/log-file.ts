@@ -9,7 +9,7 @@ const CHECK_EVERY_MS = 60_000;
 
 export type LogFile = {
   readonly path: string;
-  /** For stdout and stderr of the child. */
+  /** File descriptor for stdout and stderr of the child. */
   readonly fd: number;
   /** Text written since this was opened, at most the last 64 KB. */
   tail(): Promise<string>;
@@ -17,7 +17,7 @@ export type LogFile = {
 };
 
 export async function openLogFile(path: string, owner: Account | undefined): Promise<LogFile> {
-  if ((await sizeOf(path)) > MAX_BYTES) await rename(path, `${path}.1`);
+  if ((await readSize(path)) > MAX_BYTES) await rename(path, `${path}.1`);
   // Append mode: after a truncation, writes continue at the new end instead of leaving a hole.
   const file = await open(path, 'a+', 0o600);
   await giveTo(path, owner);
@@ -36,7 +36,10 @@ export async function openLogFile(path: string, owner: Account | undefined): Pro
   };
 }
 
-/** Truncates the log whenever it is too large; if that fails, the next start rotates it. Returns a function that stops this. */
+/**
+ * Truncates the log whenever it is too large; if that fails, the next start rotates it. Returns a function that stops
+ * this.
+ */
 export function limitSize(path: string): () => void {
   const timer = setInterval(() => void truncateIfLarge(path).catch(() => {}), CHECK_EVERY_MS);
   timer.unref();
@@ -44,9 +47,9 @@ export function limitSize(path: string): () => void {
 }
 
 async function truncateIfLarge(path: string): Promise<void> {
-  if ((await sizeOf(path)) > MAX_BYTES) await truncate(path);
+  if ((await readSize(path)) > MAX_BYTES) await truncate(path);
 }
 
-async function sizeOf(path: string): Promise<number> {
+async function readSize(path: string): Promise<number> {
   return (await ifExists(stat(path)))?.size ?? 0;
 }

@@ -4,7 +4,7 @@ import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { hasCode, ifExists } from '../lib/error-code.ts';
-import { resolvePackage } from '../lib/own-files.ts';
+import { resolvePackage } from '../lib/package-files.ts';
 import { libraryMissing, packageMissing, unsupportedPlatform } from './problem.ts';
 
 export type NativePackage = {
@@ -27,7 +27,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 
 const THIS_PLATFORM = `${process.platform}-${process.arch}`;
 
-/** On npm; each of its versions has one of PostgreSQL. */
+/** Returns the name on npm. Package versions match PostgreSQL versions. */
 export function packageName(platform: string = THIS_PLATFORM): string {
   const name = PACKAGES[platform];
   if (name === undefined) throw unsupportedPlatform(platform);
@@ -36,19 +36,19 @@ export function packageName(platform: string = THIS_PLATFORM): string {
 
 export async function findNativePackage(
   platform: string = THIS_PLATFORM,
-  entryOf: (name: string) => string = resolveInstalled,
+  resolveEntry: (name: string) => string = resolveInstalled,
 ): Promise<NativePackage> {
   const name = packageName(platform);
   let entry: string;
   try {
-    entry = entryOf(name);
+    entry = resolveEntry(name);
   } catch (cause) {
     throw packageMissing(name, cause);
   }
   return readNativePackage(resolve(dirname(entry), '..'));
 }
 
-/** Beside this package, as in a clone, or as what the project installed for development: `@svcyaml/postgres`. */
+/** Resolves the package next to this one, as in a clone, or in the project's development dependencies. */
 function resolveInstalled(name: string): string {
   try {
     return resolvePackage(name);

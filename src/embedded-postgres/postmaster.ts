@@ -9,6 +9,7 @@ import { freePort } from '../lib/free-port.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { must } from '../lib/assert.ts';
 import { hasCode } from '../lib/error-code.ts';
+import { EMBEDDED_SETTING } from './embedded-setting.ts';
 import type { LogFile } from './log-file.ts';
 import { notOurs, portTaken, problemFromOutput, startFailed, stopFailed } from './problem.ts';
 import { postmasterFile, readPostmasterFile, type PostmasterFile } from './postmaster-file.ts';
@@ -42,6 +43,7 @@ const SETTINGS: readonly string[] = [
   'log_checkpoints=off',
   'logging_collector=off',
   'log_line_prefix=%m [%p] %q%u@%d ',
+  `${EMBEDDED_SETTING}=on`,
 ];
 
 const THROWAWAY: readonly string[] = [
@@ -76,7 +78,10 @@ export async function startPostmaster(program: Program, request: StartRequest): 
   throw portTaken(PORT_ATTEMPTS, output.trim().split('\n').at(-1) ?? '');
 }
 
-/** The server running in this data directory, whoever started it. Cleans up after a dead one. */
+/**
+ * Returns the server that runs in this data directory, also one started by another process. Removes the files of a
+ * dead server.
+ */
 export async function findPostmaster(dataDirectory: string): Promise<PostmasterFile | undefined> {
   const found = await readPostmasterFile(dataDirectory);
   if (found === undefined) return undefined;

@@ -1,6 +1,6 @@
 // Errors of the development PostgreSQL, each with a hint. They are printed by the command that starts the database and
 // never sent to clients.
-import { isPublished } from '../lib/own-files.ts';
+import { isPublished } from '../lib/package-files.ts';
 import { Problem } from '../problem/problem.ts';
 
 const OWN_SERVER = 'set SVC_DATABASE_URL to a PostgreSQL server of your own';
@@ -72,7 +72,7 @@ export const wrongVersion = (dataDirectory: string, has: string, needed: string)
     'postgres_wrong_version',
     `The development database was created by PostgreSQL ${has}, this svc comes with PostgreSQL ${needed}`,
     dataDirectory,
-    `To keep the data, run svc db upgrade. To begin anew, run svc db reset.`,
+    `To keep the data, run svc db upgrade. To start over, run svc db reset.`,
   );
 
 export const formerNotInstalled = (name: string, major: string, details: string, cause?: unknown) =>

@@ -20,13 +20,13 @@ export function pidExists(pid: number): boolean {
 export async function isAlive(pid: number): Promise<boolean> {
   if (!pidExists(pid)) return false;
   if (process.platform !== 'linux') return true;
-  // In a container without an init process nobody reaps orphans, and signal 0 to a zombie always succeeds.
+  // A container without an init process keeps zombies, for which signal 0 always succeeds.
   const state = (await linuxStat(pid))?.[0];
   return state !== undefined && state !== 'Z' && state !== 'X';
 }
 
 /** An opaque start time that distinguishes processes with the same id; empty where unavailable. */
-export async function startTimeOf(pid: number): Promise<string> {
+export async function readStartTime(pid: number): Promise<string> {
   if (process.platform === 'linux') {
     const ticks = (await linuxStat(pid))?.[19];
     if (ticks === undefined) return '';
@@ -38,7 +38,9 @@ export async function startTimeOf(pid: number): Promise<string> {
   return '';
 }
 
-/** Is this a PostgreSQL process of this data directory? `undefined` if the system cannot tell. */
+/**
+ * Checks whether the process is PostgreSQL on this data directory. Returns `undefined` if the system cannot answer.
+ */
 export async function isPostgresIn(pid: number, dataDirectory: string): Promise<boolean | undefined> {
   if (process.platform === 'linux') {
     // The working directory of every server process is the data directory. Inodes, unlike paths, survive a move of the

@@ -53,7 +53,9 @@ export async function launch(program: Program, call: Invocation): Promise<ChildP
   return child;
 }
 
-/** Nothing is inherited: PGPORT or PGOPTIONS would reconfigure the server, and it must not get our secrets. */
+/**
+ * Does not inherit variables: PGPORT or PGOPTIONS would reconfigure the server, and it must not receive our secrets.
+ */
 function environment(): NodeJS.ProcessEnv {
   // English messages, because problemFromOutput matches them; UTC, because initdb would store the local time zone.
   const fixed = { LC_ALL: 'C', TZ: 'UTC' };

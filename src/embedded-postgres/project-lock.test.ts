@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { startTimeOf } from './process-table.ts';
+import { readStartTime } from './process-table.ts';
 import { acquireProjectLock, type ProjectLock } from './project-lock.ts';
 
 let dir: string;
@@ -34,7 +34,7 @@ test('the lock of a process that ended is taken over', async () => {
   expect(await readdir(dir)).toEqual([]);
 });
 
-test.skipIf((await startTimeOf(process.pid)) === '')(
+test.skipIf((await readStartTime(process.pid)) === '')(
   'the lock of a process whose id was reused is taken over',
   async () => {
     await leaveBehind(process.ppid, 'feedfeedfeedfeed');

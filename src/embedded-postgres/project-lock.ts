@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { giveTo, type Account } from './account.ts';
 import { ifExists } from '../lib/error-code.ts';
 import { alreadyRunning } from './problem.ts';
-import { isAlive, startTimeOf } from './process-table.ts';
+import { isAlive, readStartTime } from './process-table.ts';
 
 export type ProjectLock = { release(): Promise<void> };
 
@@ -78,6 +78,6 @@ async function isHeld(claim: Claim): Promise<boolean> {
 }
 
 async function digestOfStart(pid: number): Promise<string> {
-  const start = await startTimeOf(pid);
+  const start = await readStartTime(pid);
   return start === '' ? '' : createHash('sha256').update(start).digest('hex').slice(0, 16);
 }

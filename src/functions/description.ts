@@ -1,4 +1,4 @@
-// `/functions/v1` in OpenAPI: the functions of the file. What they take and answer is theirs.
+// OpenAPI description of `/functions/v1`. Functions define their bodies themselves.
 import type { Config } from '../config/config.ts';
 import { type ApiDescription, named, object, type Operation, text } from '../lib/openapi.ts';
 
@@ -16,7 +16,7 @@ export function describeFunctions({ functions }: Pick<Config, 'functions'>): Api
             summary: name,
             access: authRequired ? 'user' : 'none',
             ...(method === 'GET' ? {} : { body: { media: { '*/*': {} } } }),
-            answers: { 200: 'What the function says' },
+            answers: { 200: 'Response of the function' },
           },
         ]),
       ),

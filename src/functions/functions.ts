@@ -3,20 +3,21 @@ import type { Config } from '../config/config.ts';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
 import { redactor } from '../lib/secret-mask.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
+import { SerialQueue } from '../lib/limits/serial-queue.ts';
 import type { Metrics } from '../log/metrics.ts';
 import { Problem } from '../problem/problem.ts';
-import { Admission } from './admission.ts';
+import { DrainGate } from './drain-gate.ts';
 import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation } from './generation.ts';
 import { addRoutes } from './http/routes.ts';
+import { notLoaded } from './problem.ts';
 import { serviceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
 import type { WorkerProcess } from './runtime/worker-process.ts';
 import { checkFunctions } from './sources/check.ts';
 import { CodeFolders, type CodeFolder } from './sources/code-folder.ts';
 import { sourcePaths, watchSources, type SourceWatch } from './sources/dev-sources.ts';
-import { installDependencies } from './sources/install.ts';
-import type { Loaded } from './worker/protocol.ts';
+import { dependencyState, installDependencies } from './sources/install.ts';
+import type { Failure, Loaded } from './worker/protocol.ts';
 
 export type FunctionsOptions = {
   readonly publishableKey: string;
@@ -42,7 +43,7 @@ type WorkerStatus = Pick<WorkerProcess, 'state' | 'responsive' | 'inFlight'> & {
 export type FunctionsStatus = {
   readonly workers: readonly WorkerStatus[];
   readonly functions: readonly string[];
-  /** By function, why its code failed to load the last time. */
+  /** Last error while loading the code, keyed by function. */
   readonly failures: ReadonlyMap<string, string>;
 };
 
@@ -52,12 +53,12 @@ export class Functions {
   readonly #options: FunctionsOptions;
   readonly #runtime: string;
   readonly #pool = new WorkerPool();
-  readonly #admission = new Admission();
+  readonly #admission = new DrainGate();
   readonly #folders: CodeFolders;
-  /** One at a time: a source change must not finish after a newer change of svc.yaml. */
+  /** Serialises reloads: a source change must not finish after a newer change of svc.yaml. */
   readonly #reloads = new SerialQueue();
   readonly #failures = new Map<string, string>();
-  /** Workers that took the place of one that had died or degraded. */
+  /** Number of workers that replaced a dead or degraded worker. */
   #replacedWorkers = 0;
   #attached: Attached | undefined;
   #served: Generation = NO_FUNCTIONS;
@@ -65,6 +66,8 @@ export class Functions {
   #config: Config | undefined;
   #folder: CodeFolder | undefined;
   #installedFor: string | undefined;
+  /** State of package.json and the lockfile that was installed or reported last. */
+  #dependencies: string | undefined;
   #watch: SourceWatch | undefined;
   #stopped = false;
 
@@ -98,14 +101,20 @@ export class Functions {
     return this.#reloads.run(() => this.#reload(config));
   }
 
-  /** Reloads the sources. Uses the configuration that is current when this reload's turn comes. */
-  refresh(): Promise<void> {
+  /**
+   * Reloads the sources. Uses the configuration that is current when this reload's turn comes. Throws if the function
+   * `required` does not load; the previous version stays in service.
+   */
+  refresh(required?: string): Promise<void> {
     return this.#reloads.run(async () => {
-      if (this.#config) await this.#reload(this.#config);
+      if (this.#config) await this.#reload(this.#config, required);
     });
   }
 
-  /** Refuses new requests and waits for those in flight. Keep listening meanwhile: their handlers may call the API. */
+  /**
+   * Rejects new requests and waits for those in flight. Keep listening until then, because their handlers may call
+   * the API.
+   */
   drain(): Promise<void> {
     return this.#admission.drain();
   }
@@ -124,7 +133,7 @@ export class Functions {
     return this.#pool.healthy;
   }
 
-  /** For the dashboard and tests. */
+  /** Returns the status for the dashboard and tests. */
   status(): FunctionsStatus {
     return {
       workers: this.#pool.workers.map((worker) => ({
@@ -158,9 +167,9 @@ export class Functions {
     );
   }
 
-  async #reload(config: Config): Promise<void> {
+  async #reload(config: Config, required?: string): Promise<void> {
     if (this.#stopped) return;
-    if (config.functions.length > 0) await this.#load(config);
+    if (config.functions.length > 0) await this.#load(config, required);
     else {
       this.#served = NO_FUNCTIONS;
       this.#pool.clear();
@@ -170,13 +179,13 @@ export class Functions {
     this.#config = config;
   }
 
-  async #load(config: Config): Promise<void> {
+  async #load(config: Config, required?: string): Promise<void> {
     const development = this.#options.mode === 'development';
     const folder = await this.#folders.open(config);
     try {
       checkFunctions(config.functions, folder.root, this.#runtime);
       if (development) await this.#install(folder.root);
-      await this.#serve(await readGeneration(config, folder.root), folder.root);
+      await this.#serve(await readGeneration(config, folder.root), folder.root, required);
       this.#folder = folder;
     } finally {
       await this.#folders.keepOnly(this.#folder);
@@ -189,9 +198,21 @@ export class Functions {
     const { env, log } = this.#serving.context;
     await installDependencies({ directory: root, env, log });
     this.#installedFor = root;
+    this.#dependencies = dependencyState(root);
   }
 
-  async #serve(next: Generation, root: string): Promise<void> {
+  /** Logs once for each change that dependencies have changed since the start. */
+  #reportDependencies(): void {
+    if (this.#installedFor === undefined) return;
+    const state = dependencyState(this.#installedFor);
+    if (state === this.#dependencies) return;
+    this.#dependencies = state;
+    this.#serving.context.log.warn(
+      'functions/package.json or its lockfile has changed: restart `svc dev` to install and use the dependencies',
+    );
+  }
+
+  async #serve(next: Generation, root: string, required?: string): Promise<void> {
     if (next.key === this.#served.key && this.#pool.workers.length > 0) {
       this.#served = next;
       return;
@@ -199,11 +220,19 @@ export class Functions {
     const { size, processes = 1, memoryMb, loopbackUrl, publishableKey } = this.#options;
     const { context, serviceToken } = this.#serving;
     const { env, log, dev } = context;
+    const redact = redactor(next.secrets);
+    let failure: string | undefined;
     await this.#pool.replace(
       {
         size: size ?? Math.max(1, Math.floor(workersFrom(env) / processes)),
         log,
-        onLoaded: (loaded) => this.#onLoaded(loaded),
+        onLoaded: (loaded) => {
+          if (loaded.name === required && loaded.failure) failure = shownError(loaded.failure);
+          else this.#onLoaded(loaded);
+        },
+        assertLoaded: () => {
+          if (required !== undefined && failure !== undefined) throw notLoaded(required, redact(failure));
+        },
         onReplaced: () => {
           this.#replacedWorkers += 1;
         },
@@ -218,7 +247,7 @@ export class Functions {
           },
           env,
           log,
-          redact: redactor(next.secrets),
+          redact,
           showErrors: dev,
           serviceToken,
         },
@@ -239,6 +268,7 @@ export class Functions {
     const { log } = this.#serving.context;
     log.debug('the sources of functions changed');
     const before = this.#served.key;
+    this.#reportDependencies();
     try {
       await this.refresh();
       if (this.#served.key !== before) log.info('the functions were reloaded');
@@ -255,7 +285,7 @@ export class Functions {
       log.debug({ function: name, ms: Math.round(ms) }, 'loaded a function');
       return;
     }
-    const error = failure.stack ?? failure.message;
+    const error = shownError(failure);
     this.#failures.set(name, error);
     log.error({ function: name, error }, 'a function could not be loaded');
   }
@@ -263,4 +293,8 @@ export class Functions {
   get #serving(): Attached {
     return must(this.#attached, 'the feature context');
   }
+}
+
+function shownError({ stack, message }: Failure): string {
+  return stack ?? message;
 }

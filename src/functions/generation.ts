@@ -34,7 +34,7 @@ export async function readGeneration(config: Config, root: string): Promise<Gene
   };
 }
 
-/** min(4, CPUs), or fewer if SVC_FUNCTIONS_WORKERS says so. */
+/** Returns the value of SVC_FUNCTIONS_WORKERS, by default and at most min(4, CPUs). */
 export function workersFrom(env: Environment): number {
   const max = Math.min(MAX_WORKERS, availableParallelism());
   const hint = 'It must be a whole number, 1 or more.';

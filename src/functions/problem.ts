@@ -1,6 +1,7 @@
-// The errors of `/functions/v1`, as `{ code, message, hint? }`. `x-relay-error` (502 and 503 only) tells client
-// libraries that the platform failed, not the function.
+// The errors of `/functions/v1`, as `{ code, message, hint? }`. `x-relay-error` (502 and 503 only) marks a failure of
+// the platform instead of the function for client libraries.
 import type { RefusalFormat } from '../http/refusal-format.ts';
+import { SESSION_RESTRICTED } from '../identity/caller.ts';
 import { Problem } from '../problem/problem.ts';
 import type { Failure } from './worker/protocol.ts';
 
@@ -16,6 +17,8 @@ export const signInRequired = (): Problem =>
     hint: 'Send Authorization: Bearer <access token>. API keys are not access tokens.',
     headers: { 'www-authenticate': 'Bearer' },
   });
+
+export const sessionRestricted = (): Problem => new Problem('insufficient_aal', 403, SESSION_RESTRICTED);
 
 export const bodyTooSlow = (): Problem =>
   new Problem('body_timeout', 408, 'The request body did not arrive in time', {
@@ -36,9 +39,11 @@ export function functionFailed(kind: Failure['kind'], message: string, shown: st
     return new Problem('invalid_json', 400, why);
   }
   const [code, text] = FAILURES[kind];
-  return new Problem(code, 500, shown ?? text, {
-    hint: shown ? undefined : 'See the log for the id in X-Request-Id.',
-  });
+  const hint =
+    kind === 'load'
+      ? 'The log has the reason, once for each start or reload.'
+      : 'See the log for the id in X-Request-Id.';
+  return new Problem(code, 500, shown ?? text, { hint: shown ? undefined : hint });
 }
 
 export const workerDied = (): Problem =>
@@ -49,6 +54,13 @@ export const noWorker = (): Problem =>
     headers: { ...RELAY, 'retry-after': '1' },
   });
 
+/** Thrown by a reload of one changed function, for the dashboard. */
+export const notLoaded = (name: string, details: string): Problem =>
+  new Problem('function_not_loaded', 422, `The changed source of function ${name} does not load`, {
+    details,
+    hint: 'The previous version is restored and still served. Correct the source and save again.',
+  });
+
 /** Thrown by a start or a reload; never a response. */
 export const workersDoNotStart = (): Problem =>
   new Problem('workers_do_not_start', 500, 'The workers for code functions exit before they are ready', {
@@ -56,7 +68,7 @@ export const workersDoNotStart = (): Problem =>
   });
 
 export const saturated = (): Problem =>
-  new Problem('saturated', 503, 'All function slots are in use', {
+  new Problem('saturated', 503, 'All function slots that this caller can use are in use', {
     hint: 'Try again in a moment.',
     headers: { ...RELAY, 'retry-after': '1' },
   });

@@ -18,7 +18,7 @@ function sent(budget: AnswerBudget, key: string, megabytes: number): AnswerCharg
 }
 
 describe('when there is no room', () => {
-  test('the largest answer of the caller with most is given up', () => {
+  test('the largest response of the largest caller is cancelled', () => {
     const budget = new AnswerBudget(() => 100 * MB);
     const [small, large] = [building(budget, 'many', 10), building(budget, 'many', 35)];
     const few = building(budget, 'few', 40);
@@ -27,14 +27,14 @@ describe('when there is no room', () => {
     expect(budget.bytes).toBe(70 * MB);
   });
 
-  test('nobody with less than a megabyte is refused', () => {
+  test('a caller with less than a megabyte is never rejected', () => {
     const budget = new AnswerBudget(() => 10 * MB);
     for (const key of ['a', 'b']) sent(budget, key, 5);
     for (let n = 0; n < 20; n++) expect(building(budget, `small ${n}`, 0.9).isStopped).toBe(false);
     expect(building(budget, 'large', 2).isStopped).toBe(true);
   });
 
-  test('what is on its way is not given up until its deadline has passed', () => {
+  test('a response in transit is not cancelled before its deadline', () => {
     const budget = new AnswerBudget(() => 10 * MB);
     const slow = sent(budget, 'slow', 5);
     sent(budget, 'other', 5);

@@ -1,24 +1,26 @@
-// Memory for answers: how many bytes are built and not yet taken by their clients, in all and for each caller. When there
-// is no room the largest answers of whoever holds most are given up (docs/decisions/0091).
+// Memory budget for responses: bytes that are built and not yet read by clients, in total and per caller. If memory
+// runs out, the largest responses of the largest caller are cancelled (docs/decisions/0091).
 
-/** Answers up to this size are not counted: there is no harm in as many as there are requests. */
+/** Responses up to this size are not counted, because the number of requests is limited. */
 export const SMALL_BYTES = 64 * 1024;
-/** Nobody with less than this in all is refused. */
+/** Guaranteed bytes per caller. Below this total no response is rejected. */
 const GRANTED_BYTES = 1024 * 1024;
 
 type Holder = { readonly key: string; bytes: number; readonly answers: Set<AnswerCharge> };
 
-/** What one answer takes of the budget; shared by the callers of one run, who get the same bytes. */
+/** The charge of one response. Callers of a shared run share it, because they get the same bytes. */
 export class AnswerCharge {
   readonly holder: Holder;
   readonly #budget: AnswerBudget;
   readonly #cuts: Array<() => void> = [];
   bytes = 0;
-  /** Who still needs the bytes. */
+  /** Number of callers that still need the bytes. */
   users = 1;
-  /** Gives the answer up. Set while that is possible: it is being built, or taken after its deadline. */
+  /**
+   * Cancels the response. Set while that is possible: during construction, or when a client reads past its deadline.
+   */
   stop: (() => void) | undefined;
-  /** It was given up to make room. */
+  /** True if the response was cancelled to free memory. */
   isStopped = false;
 
   constructor(budget: AnswerBudget, holder: Holder) {
@@ -26,19 +28,19 @@ export class AnswerCharge {
     this.holder = holder;
   }
 
-  /** Counts it as that large, if it is not already. False when there is no room, and it has to be given up. */
+  /** Raises the charge to `bytes`. Returns false if the response must be cancelled for lack of memory. */
   growTo(bytes: number): boolean {
     if (bytes > this.bytes && this.users > 0 && !this.isStopped) this.#budget.set(this, bytes);
     return !this.isStopped;
   }
 
-  /** It turned out smaller. */
+  /** Lowers the charge to `bytes`. */
   shrinkTo(bytes: number): void {
     if (bytes < this.bytes) this.#budget.set(this, bytes);
   }
 
-  /** From now on it may be given up: it is on its way to one user for longer than it should. `cut` ends that. */
-  mayCut(cut: () => void): void {
+  /** Allows the cancellation of a response that one client reads too slowly. `cut` ends its transmission. */
+  allowCut(cut: () => void): void {
     this.#cuts.push(cut);
     if (this.#cuts.length < this.users) return;
     this.stop = () => {
@@ -46,7 +48,7 @@ export class AnswerCharge {
     };
   }
 
-  /** One user less: the answer is sent, or its client is gone. */
+  /** Ends the use by one caller: the response is sent, or the client has disconnected. */
   release(): void {
     this.users -= 1;
     if (this.users === 0) this.#budget.remove(this);
@@ -59,7 +61,7 @@ export class AnswerBudget {
   readonly #shared = new WeakMap<object, AnswerCharge>();
   #bytes = 0;
 
-  /** `most` bytes in all; read anew each time, so that a reload takes effect. */
+  /** `most`: total bytes, evaluated on each call so that a reload takes effect. */
   constructor(most: () => number = () => Number.POSITIVE_INFINITY) {
     this.#most = most;
   }
@@ -68,23 +70,23 @@ export class AnswerBudget {
     return this.#bytes;
   }
 
-  /** The largest answer there is room for: what one caller may hold. */
-  get mostForOne(): number {
+  /** Maximum bytes of one caller, and so of one response. */
+  get maxPerCaller(): number {
     return this.#most() / 2;
   }
 
-  /** So little is left that somebody may have to be refused. */
+  /** True if memory is so low that a caller may have to be rejected. */
   get isScarce(): boolean {
-    return this.#bytes > this.mostForOne / 2;
+    return this.#bytes > this.maxPerCaller / 2;
   }
 
-  /** Whether an answer of this caller may be begun that cannot be given up. */
+  /** Whether this caller can start a response that cannot be cancelled. */
   hasRoom(key: string): boolean {
     const bytes = this.#holders.get(key)?.bytes ?? 0;
-    return bytes < GRANTED_BYTES || (bytes < this.mostForOne && this.#bytes < this.#most());
+    return bytes < GRANTED_BYTES || (bytes < this.maxPerCaller && this.#bytes < this.#most());
   }
 
-  /** `key`: whose answer it is. */
+  /** `key`: the caller. */
   open(key: string): AnswerCharge {
     const known = this.#holders.get(key);
     const holder = known ?? { key, bytes: 0, answers: new Set() };
@@ -94,7 +96,10 @@ export class AnswerBudget {
     return charge;
   }
 
-  /** The charge of a result that several callers got: that of the first who tells. The others give up their own. */
+  /**
+   * Returns the common charge of a result that several callers got. The first caller provides it; the others release
+   * theirs.
+   */
   share(result: object, own: AnswerCharge): AnswerCharge {
     const first = this.#shared.get(result);
     if (first === own) return own;
@@ -107,7 +112,7 @@ export class AnswerBudget {
     return own;
   }
 
-  /** For `AnswerCharge`. */
+  /** Changes the bytes of a charge. Called by `AnswerCharge`. */
   set(charge: AnswerCharge, bytes: number): void {
     const { holder } = charge;
     const more = bytes - charge.bytes;
@@ -115,19 +120,19 @@ export class AnswerBudget {
     holder.bytes += more;
     this.#bytes += more;
     if (more <= 0) return;
-    while (holder.bytes > this.mostForOne) {
+    while (holder.bytes > this.maxPerCaller) {
       if (!this.#stopLargest(holder)) break;
     }
     while (this.#bytes > this.#most()) {
-      const [first] = [...this.#holders.values()].filter(mayStop).toSorted((a, b) => b.bytes - a.bytes);
+      const [first] = [...this.#holders.values()].filter(canStop).toSorted((a, b) => b.bytes - a.bytes);
       if (!first) break;
-      // Among equals the one who came last.
-      const isLast = first.bytes === holder.bytes && mayStop(holder);
+      // Among equal holders, the latest caller loses its response.
+      const isLast = first.bytes === holder.bytes && canStop(holder);
       if (!this.#stopLargest(isLast ? holder : first)) break;
     }
   }
 
-  /** For `AnswerCharge`. */
+  /** Removes a charge. Called by `AnswerCharge`. */
   remove(charge: AnswerCharge): void {
     const { holder } = charge;
     if (!holder.answers.delete(charge)) return;
@@ -136,9 +141,9 @@ export class AnswerBudget {
     if (holder.answers.size === 0) this.#holders.delete(holder.key);
   }
 
-  /** False when nothing of it can be given up. */
+  /** Returns false if no response of the holder can be cancelled. */
   #stopLargest(holder: Holder): boolean {
-    if (!mayStop(holder)) return false;
+    if (!canStop(holder)) return false;
     const [largest] = [...holder.answers].filter(({ stop }) => stop).toSorted((a, b) => b.bytes - a.bytes);
     if (!largest) return false;
     const { stop } = largest;
@@ -150,6 +155,6 @@ export class AnswerBudget {
   }
 }
 
-function mayStop({ bytes, answers }: Holder): boolean {
+function canStop({ bytes, answers }: Holder): boolean {
   return bytes >= GRANTED_BYTES && [...answers].some(({ stop }) => stop !== undefined);
 }

@@ -1,5 +1,5 @@
-// Reading a request body up to a limit. Bodies reach a feature as the untouched stream: what is JSON and what
-// is bytes, and how large it may be, differs from API to API and follows the file without a restart.
+// Reads a request body up to a limit. A feature receives the body as an unmodified stream, because the content type
+// and the size limit depend on the API and on the file, which can change without a restart.
 import type { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { formatBytes } from '../lib/bytes.ts';
@@ -10,23 +10,23 @@ export const bodyTooLarge = (maxBytes: number): Problem<'body_too_large'> =>
     hint: 'Send less at once, or raise server.max_body_size in svc.yaml.',
   });
 
-/** The body did not come whole before the deadline, or stopped coming. */
+/** The body was incomplete at the deadline, or stalled. */
 export const bodyTooSlow = (): Problem<'request_timeout'> =>
   new Problem('request_timeout', 408, 'The request body did not arrive in time', {
     hint: 'Send it again. The limits are body_idle and request under server.timeouts in svc.yaml.',
   });
 
-/** Fastify would parse by content type and with one fixed limit; this hands the stream through instead. */
+/** Passes the stream through, because Fastify would parse by content type and with one fixed limit. */
 export function passBodyThrough(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
 }
 
-/** The whole body; more than `maxBytes` ends in 413 as soon as it is known. */
+/** Returns the whole body. A body above `maxBytes` fails with 413 as soon as the excess is known. */
 export async function readBody(body: unknown, maxBytes: number, declaredLength?: string): Promise<Buffer> {
   if (!isReadable(body)) return Buffer.alloc(0);
   if (declaredLength !== undefined && Number(declaredLength) > maxBytes) {
-    // Unread bytes must not stay in the socket, or the next request would start with them.
+    // Drains unread bytes, because the next request would start with them.
     body.resume();
     throw bodyTooLarge(maxBytes);
   }

@@ -34,7 +34,7 @@ const forwarded = (value: string): Sent => ({ forwarded: value });
 test.each<[string, string, Sent, string]>([
   ['no header', '10.0.0.1', {}, '10.0.0.1'],
   ['one client', '10.0.0.1', xff('192.0.2.1'), '192.0.2.1'],
-  ['what the client made up stands before it', '10.0.0.1', xff('8.8.8.8, 192.0.2.1'), '192.0.2.1'],
+  ['an invented address of the client precedes it', '10.0.0.1', xff('8.8.8.8, 192.0.2.1'), '192.0.2.1'],
   ['a chain of trusted proxies', '10.0.0.1', xff('192.0.2.1, 10.0.0.3, 10.0.0.2'), '192.0.2.1'],
   ['a chain with something made up', '10.0.0.1', xff('10.9.9.9, 192.0.2.1, 10.0.0.2'), '192.0.2.1'],
   ['all trusted: the leftmost', '10.0.0.1', xff('10.0.0.9, 10.0.0.2'), '10.0.0.9'],
@@ -91,7 +91,7 @@ test.each<[Sent, 'http' | 'https']>([
   [{ ...xff('192.0.2.1'), 'x-forwarded-proto': 'HTTPS' }, 'https'],
   [{ ...xff('192.0.2.1'), 'x-forwarded-proto': 'ftp' }, 'http'],
   [{ 'x-forwarded-proto': 'https' }, 'https'],
-  // The client said https, the proxy that it was http.
+  // The client used https, the proxy http.
   [{ ...xff('192.0.2.1'), 'x-forwarded-proto': 'https, http' }, 'http'],
   // Two proxies: TLS ended at the first.
   [{ ...xff('192.0.2.1, 10.0.0.2'), 'x-forwarded-proto': 'https, http' }, 'https'],
@@ -121,7 +121,7 @@ test('a peer that is not trusted is named once, with the line that trusts it', (
   expect(warnings).toEqual([{ peer: '172.20.0.4', add: 'server: { trusted_proxies: ["172.20.0.4"] }' }]);
 });
 
-test('two headers that name different clients are told of once', () => {
+test('two headers that name different clients are reported once', () => {
   const { read, warnings } = aReader();
   read('10.0.0.1', { ...xff('192.0.2.1'), ...forwarded('for=192.0.2.1') });
   expect(warnings).toHaveLength(0);
@@ -138,7 +138,7 @@ test('another list counts from the next request on, on connections that are open
   expect(reader.read(request).address).toBe('192.0.2.1');
 });
 
-test('behind `svc receive` only who knows the secret may forward, and nobody sees it', () => {
+test('behind `svc receive` only a front with the secret may forward, and the secret is removed', () => {
   const { read, reader, warnings } = aReader({ frontSecret: 'the secret', trusted: () => ['loopback'] });
   const sent = { ...xff('192.0.2.1'), 'x-forwarded-proto': 'https' };
   const request = aRequest('127.0.0.1', { [FRONT_HEADER]: 'the secret', ...sent });

@@ -1,6 +1,6 @@
-// Who sends a request: the peer of the connection, or whom trusted proxies name. `request.client` is the only source
-// for limits, logs, the audit log and sessions. Fastify's own `request.ip` takes text that is no address, and with
-// proxies believes X-Forwarded-Host too.
+// Identifies the client of a request: the peer of the connection, or the address that trusted proxies report.
+// `request.client` is the only source for limits, logs, the audit log and sessions. Fastify's `request.ip` accepts
+// text that is not an address, and with proxies it trusts X-Forwarded-Host too.
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -8,12 +8,12 @@ import { AddressList, isLoopback, readAddress } from '../lib/ip-address.ts';
 import type { Log } from '../log/log.ts';
 
 export type Client = {
-  /** One spelling for each address: without port, brackets and zone; IPv4 in IPv6 as IPv4. */
+  /** Canonical address: without port, brackets and zone; IPv4 in IPv6 as IPv4. */
   readonly address: string;
   readonly proto: 'http' | 'https';
   /**
-   * How the address is known. `local`: the peer is a program of this machine, and no proxy stands between. `proxy`:
-   * trusted proxies name it. `peer`: it is the other end of the connection.
+   * Source of the address. `local`: the peer is a program on this machine without a proxy. `proxy`: trusted proxies
+   * reported it. `peer`: the other end of the connection.
    */
   readonly via: 'local' | 'peer' | 'proxy';
 };
@@ -25,19 +25,19 @@ declare module 'fastify' {
 }
 
 export type ClientReaderOptions = {
-  /** Addresses, ranges and words of `server.trusted_proxies`. Another list is noticed by its identity. */
+  /** Addresses, ranges and words of `server.trusted_proxies`. A change is detected by object identity. */
   readonly trusted: () => readonly string[];
-  /** Set where `svc receive` stands before this process: what its front sends with each request. */
+  /** Secret that the front of `svc receive` sends with each request. Unset without `svc receive`. */
   readonly frontSecret?: string | undefined;
   readonly dev: boolean;
   readonly log: Log;
 };
 
-/** `svc receive` proves itself with it to the release; nobody behind may see it. */
+/** Header with which `svc receive` authenticates itself. It is removed before later handlers see it. */
 export const FRONT_HEADER = 'x-svc-front';
 
-/** Proxies that follow each other; a longer chain was made up. */
-const MOST_HOPS = 32;
+/** Maximum number of successive proxies. A longer chain is invalid. */
+const MAX_HOPS = 32;
 
 type Peer = { readonly address: string; readonly isTrusted: boolean; readonly client: Client };
 
@@ -57,7 +57,7 @@ export class ClientReader {
   }
 
   read(request: IncomingMessage): Client {
-    const peer = this.#peerOf(request.socket);
+    const peer = this.#findPeer(request.socket);
     const { headers } = request;
     const isTrusted = this.#frontSecret
       ? this.#isFront(request, this.#frontSecret) || (peer.isTrusted && !isLoopback(peer.address))
@@ -68,16 +68,16 @@ export class ClientReader {
     return { ...peer.client, via: 'peer' };
   }
 
-  /** Asked from this machine or by a trusted proxy itself, not through one. */
+  /** Whether a program on this machine or a trusted proxy sent the request itself, without a forwarded client. */
   isInsider({ socket, headers }: IncomingMessage): boolean {
-    const { address, isTrusted } = this.#peerOf(socket);
+    const { address, isTrusted } = this.#findPeer(socket);
     if (!isTrusted && !isLoopback(address)) return false;
     return (
       headers['x-forwarded-for'] === undefined && headers.forwarded === undefined && !isForwarded(headers)
     );
   }
 
-  #peerOf(socket: Socket): Peer {
+  #findPeer(socket: Socket): Peer {
     const entries = this.#options.trusted();
     if (entries !== this.#entries) this.#follow(entries);
     const known = this.#peers.get(socket);
@@ -95,12 +95,12 @@ export class ClientReader {
   }
 
   #readPeer(socket: Socket): Peer {
-    // A connection that is closed already has no peer any more, and nobody reads the answer.
+    // A closed connection has no peer address, and its response is never read.
     // oxlint-disable-next-line no-restricted-properties -- this is where `request.client` comes from.
     const address = readAddress(socket.remoteAddress ?? '') ?? '0.0.0.0';
     const proto = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http';
     const couldBeLocal = isLoopback(address) && this.#frontSecret === undefined;
-    // With proxies in use, a proxy of this machine that names nobody must not stand for all who come through it.
+    // If proxies are configured, a local proxy that reports no client must not count as a local client.
     const isLocal = couldBeLocal && (this.#options.dev || this.#trusted.size === 0);
     const client: Client = { address, proto, via: isLocal ? 'local' : 'peer' };
     return { address, isTrusted: this.#trusted.has(address), client };
@@ -119,33 +119,34 @@ export class ClientReader {
   }
 
   #readForwarded(headers: IncomingHttpHeaders, { address: peer, client }: Peer): Client {
-    const list = textOf(headers['x-forwarded-for']);
-    const forwarded = textOf(headers.forwarded);
+    const list = headerText(headers['x-forwarded-for']);
+    const forwarded = headerText(headers.forwarded);
     if (list === undefined && forwarded === undefined && headers['x-forwarded-proto'] === undefined) {
       return client;
     }
-    const elements = forwarded === undefined ? [] : elementsOf(forwarded);
+    const elements = forwarded === undefined ? [] : readElements(forwarded);
     const { address, hops } = this.#walk(
-      list === undefined ? elements.map((one) => one.for) : lastEntries(list),
+      list === undefined ? elements.map((element) => element.for) : lastEntries(list),
       peer,
     );
     if (list !== undefined && forwarded !== undefined && !this.#hasWarnedOfTwo) {
-      const other = this.#walk(
-        elements.map((one) => one.for),
+      const second = this.#walk(
+        elements.map((element) => element.for),
         peer,
       );
-      if (other.address !== address) this.#warnOfTwo(peer);
+      if (second.address !== address) this.#warnOfTwo(peer);
     }
     const proto =
-      textOf(headers['x-forwarded-proto']) ?? (list === undefined ? elements.map((one) => one.proto) : []);
-    return { address, proto: schemeOf(proto, hops) ?? client.proto, via: hops > 0 ? 'proxy' : 'peer' };
+      headerText(headers['x-forwarded-proto']) ??
+      (list === undefined ? elements.map((element) => element.proto) : []);
+    return { address, proto: readScheme(proto, hops) ?? client.proto, via: hops > 0 ? 'proxy' : 'peer' };
   }
 
-  /** From the nearest entry to the farthest, while the one who names it is trusted. */
+  /** Walks from the nearest entry to the farthest, while the reporting hop is trusted. */
   #walk(entries: readonly string[], peer: string): { readonly address: string; readonly hops: number } {
     let address = peer;
     let hops = 0;
-    for (let at = entries.length - 1; at >= 0 && hops < MOST_HOPS; at--) {
+    for (let at = entries.length - 1; at >= 0 && hops < MAX_HOPS; at--) {
       const named = addressIn(entries[at] ?? '');
       if (named === undefined) break;
       address = named;
@@ -160,7 +161,8 @@ export class ClientReader {
     this.#hasWarned = true;
     this.#options.log.warn(
       { peer, add: `server: { trusted_proxies: ["${peer}"] }` },
-      'requests come with a forwarded address from a peer that is not trusted to forward: all of them count as its own. If it is your proxy, add it to svc.yaml',
+      'requests come with a forwarded address from a peer that is not trusted to forward: ' +
+        'all of them count as its own. If it is your proxy, add it to svc.yaml',
     );
   }
 
@@ -168,12 +170,13 @@ export class ClientReader {
     this.#hasWarnedOfTwo = true;
     this.#options.log.warn(
       { peer },
-      'a proxy sends X-Forwarded-For and Forwarded, and they name different clients: X-Forwarded-For counts. Let it send one of the two',
+      'a proxy sends X-Forwarded-For and Forwarded, and they name different clients: ' +
+        'X-Forwarded-For counts. Let it send one of the two',
     );
   }
 }
 
-/** A program of this machine that is a proxy says so in one of these. */
+/** Whether a local peer is a proxy, which adds one of these headers. */
 function isForwarded(headers: IncomingHttpHeaders): boolean {
   return (
     headers.via !== undefined ||
@@ -186,7 +189,7 @@ function isForwarded(headers: IncomingHttpHeaders): boolean {
 }
 
 /** Node joins the lines of a list by commas. */
-function textOf(header: string | string[] | undefined): string | undefined {
+function headerText(header: string | string[] | undefined): string | undefined {
   const text = Array.isArray(header) ? header.join(',') : header;
   return text === undefined || text.trim() === '' ? undefined : text;
 }
@@ -195,7 +198,7 @@ function textOf(header: string | string[] | undefined): string | undefined {
 function lastEntries(list: string): string[] {
   const entries: string[] = [];
   let end = list.length;
-  while (end >= 0 && entries.length < MOST_HOPS) {
+  while (end >= 0 && entries.length < MAX_HOPS) {
     const comma = end === 0 ? -1 : list.lastIndexOf(',', end - 1);
     const entry = list.slice(comma + 1, end).trim();
     if (entry !== '') entries.unshift(entry);
@@ -215,8 +218,8 @@ function addressIn(entry: string): string | undefined {
 type Element = { readonly for: string; readonly proto: string };
 
 /** RFC 7239, `for=192.0.2.1;proto=https, for="[2001:db8::1]"`; the last elements, as many as can count. */
-function elementsOf(header: string): Element[] {
-  const elements = splitOutsideQuotes(header, ',').slice(-MOST_HOPS);
+function readElements(header: string): Element[] {
+  const elements = splitOutsideQuotes(header, ',').slice(-MAX_HOPS);
   return elements.map((element) => {
     const pairs = splitOutsideQuotes(element, ';').map((pair) => {
       const [name = '', ...value] = pair.split('=');
@@ -248,10 +251,10 @@ function unquote(value: string): string {
 }
 
 /**
- * The scheme that the outermost trusted proxy was asked with. One that overwrites the header sends one word; where each
- * adds its own, the words stand in the order of the addresses.
+ * Returns the scheme of the request to the outermost trusted proxy. A proxy that overwrites the header sends one
+ * word; if each proxy appends one, the words have the order of the addresses.
  */
-function schemeOf(words: string | readonly string[], hops: number): Client['proto'] | undefined {
+function readScheme(words: string | readonly string[], hops: number): Client['proto'] | undefined {
   const list = (typeof words === 'string' ? words.split(',') : words).map((word) =>
     word.trim().toLowerCase(),
   );

@@ -1,5 +1,5 @@
-// Cross-origin rules for every API. Only the origins are configurable; the rest is fixed by what the client
-// libraries send and read (a browser shows `count` as null when Content-Range is not exposed).
+// Cross-origin rules for every API. Only the origins are configurable. The rest follows the requirements of client
+// libraries (a browser shows `count` as null unless Content-Range is exposed).
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
@@ -76,22 +76,32 @@ export type CorsPolicy = {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** False for routes that no other origin may read, whatever the file allows. */
-    cors?: false;
+    /**
+     * False for routes that other origins can never read, regardless of the file. `handler`: the route responds to
+     * preflights of unlisted origins.
+     */
+    cors?: false | 'handler';
   }
 }
 
-/** True when the request was a preflight and is answered. */
+export function isPreflight({ method, headers }: FastifyRequest): boolean {
+  return (
+    method === 'OPTIONS' &&
+    headers.origin !== undefined &&
+    headers['access-control-request-method'] !== undefined
+  );
+}
+
+/** Returns true if the request was a preflight and has its response. */
 export function applyCors(request: FastifyRequest, reply: FastifyReply, policy: CorsPolicy): boolean {
   if (request.routeOptions.config.cors === false) return false;
   const { origin } = request.headers;
-  const preflight =
-    request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
+  const preflight = isPreflight(request);
   if (origin === undefined) return false;
   const allowed = allowedOrigin(origin, policy);
   if (allowed === undefined) {
-    if (!preflight) return false;
-    // No Access-Control headers: the browser refuses. The answer itself is not an error.
+    if (!preflight || request.routeOptions.config.cors === 'handler') return false;
+    // Without Access-Control headers the browser rejects the request. The response itself is not an error.
     reply.code(200).send();
     return true;
   }
@@ -109,28 +119,43 @@ export function applyCors(request: FastifyRequest, reply: FastifyReply, policy: 
   return true;
 }
 
-/** Caches must tell origins apart wherever the answer names one; features set `Vary` for reasons of their own. */
+/** Adds `Origin` to `Vary` if the response names an origin. Features set further fields of `Vary`. */
 export function varyByOrigin(reply: FastifyReply): void {
   if (!namesOrigin(reply.raw)) return;
   const vary = reply.getHeader('vary');
   reply.header('vary', vary === undefined ? 'Origin' : `${String(vary)}, Origin`);
 }
 
-/** The same for a feature that writes its head itself. */
+/** Does the same for a feature that writes its head itself. */
 export function addVaryByOrigin(raw: ServerResponse, headers: Record<string, string | string[]>): void {
   if (!namesOrigin(raw)) return;
   const { vary } = headers;
   headers['vary'] = vary === undefined ? 'Origin' : `${String(vary)}, Origin`;
 }
 
+/**
+ * CORS headers for a response whose handler sets some itself. If the server names the origin, its headers apply: a
+ * browser rejects `*` together with credentials, and two values for one header.
+ */
+export function withServerCors(raw: ServerResponse, headers: Record<string, string | string[]>): void {
+  if (!namesOrigin(raw)) return;
+  delete headers['access-control-allow-origin'];
+  delete headers['access-control-allow-credentials'];
+  const exposed = headers['access-control-expose-headers'];
+  if (exposed !== undefined) headers['access-control-expose-headers'] = `${EXPOSED}, ${String(exposed)}`;
+  addVaryByOrigin(raw, headers);
+}
+
 function namesOrigin(raw: ServerResponse): boolean {
   return raw.hasHeader('Access-Control-Allow-Credentials');
 }
 
-/** What an answer says to a page of this origin; undefined when it may not read it. */
+/**
+ * Returns the value of Access-Control-Allow-Origin, or undefined if pages of this origin cannot read the response.
+ */
 export function allowedOrigin(origin: string, policy: CorsPolicy): string | undefined {
   if (policy.origins.includes('*')) return '*';
-  if (policy.origins.some((one) => normalise(one) === normalise(origin))) return origin;
+  if (policy.origins.some((allowed) => normalise(allowed) === normalise(origin))) return origin;
   return policy.allowLoopback && isLoopback(origin) ? origin : undefined;
 }
 

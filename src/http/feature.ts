@@ -1,5 +1,5 @@
-// What the server hands to each feature. A feature is a Fastify plugin made from this context; it owns its
-// routes and its error dialect, and shares nothing with its neighbours but what is here.
+// The context of a feature. A feature is a Fastify plugin made from it; it owns its routes and its error format, and
+// shares only this context with other features.
 import type { FastifyPluginAsync } from 'fastify';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
@@ -13,50 +13,53 @@ import type { ReplicaReads } from '../postgres/replicas/replica-reads.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import type { RefusalFormat } from './refusal-format.ts';
 
-/** The file and the database as they belong together. Swapped as a whole on a reload: read it once per request. */
+/** The file with the matching database catalog. A reload replaces it as a whole, so read it once per request. */
 export type Snapshot = {
   readonly config: Config;
   readonly catalog: Catalog;
-  /** Grows by one with every swap; part of the key of whatever is cached by it. */
+  /** Increases with every replacement; part of the keys of dependent caches. */
   readonly version: number;
 };
 
 export type FeatureContext = {
   readonly snapshot: () => Snapshot;
-  /** For a statement that failed on a name: the snapshot after this one, if the schema has changed since. */
+  /**
+   * Returns the next snapshot if the schema has changed since `version`. Used after a statement that failed on a
+   * name.
+   */
   readonly snapshotAfter?: (version: number) => Promise<Snapshot | undefined>;
   /** Statements on behalf of callers. */
   readonly callers: CallerPool;
-  /** Where replicas may answer for the primary. */
+  /** Routes reads to replicas, if there are any. */
   readonly reads?: ReplicaReads | undefined;
   /** The product's own statements. */
   readonly owner: OwnerDatabase;
   readonly credentials: CredentialReader;
   readonly signingKeys: SigningKeys;
-  /** Seals what is secret in the database. */
+  /** Encrypts secrets in the database. */
   readonly keyring: Keyring;
   /** The process environment, for the SVC_* variables a feature documents. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
   readonly now: () => Date;
-  /** Public base URL without a trailing slash, or undefined when only the request can tell (loopback development). */
+  /** Public base URL without a trailing slash; undefined if only the request determines it (loopback development). */
   readonly baseUrl: () => string | undefined;
-  /** Background work begins once file and database are there; without this, at once. */
+  /** Background work waits for this until file and database are ready; if unset, it starts at once. */
   readonly whenServing?: (work: () => void) => void;
-  /** Names this instance among those that `readInstancesAlive` finds. */
+  /** Id of this instance in the result of `readInstancesAlive`. */
   readonly instance?: string;
-  /** What makes this instance serve worse than it should; shown by `/ready`. */
+  /** Reasons why this instance works only partly; `/ready` shows them. */
   readonly degraded?: Degraded;
-  /** True under `svc dev`: more is shown to the person at the keyboard. */
+  /** True under `svc dev`, which shows more details to the developer. */
   readonly dev: boolean;
 };
 
 export type Feature = (context: FeatureContext) => FastifyPluginAsync;
 
-/** Where a feature is served. */
+/** The place of a feature's routes. */
 export type Mount = {
   readonly prefix: string;
   readonly feature: Feature;
-  /** Of refusals under the prefix that reach no route. Default: the general one. */
+  /** Format of rejections under the prefix that reach no route. Default: the general one. */
   readonly format?: RefusalFormat | undefined;
 };

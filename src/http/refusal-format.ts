@@ -1,9 +1,9 @@
-// A refusal as an API writes it, for refusals that no route of it makes: invalid HTTP, or a URL that cannot be read.
+// The format of rejections outside an API's routes, such as invalid HTTP or an unreadable URL.
 import type { Problem } from '../problem/problem.ts';
 
 export type WrittenRefusal = {
   readonly status: number;
-  /** Besides those that every refusal has. */
+  /** Headers in addition to those of every rejection. */
   readonly headers: Readonly<Record<string, string>>;
   /** JSON. */
   readonly body: string;
@@ -11,7 +11,7 @@ export type WrittenRefusal = {
 
 export type RefusalFormat = (problem: Problem, requestId: string) => WrittenRefusal;
 
-/** Outside the APIs, which have formats of their own. */
+/** The format outside the APIs, which have specific formats. */
 export const generalFormat: RefusalFormat = (problem) => ({
   status: problem.status,
   headers: problem.headers,

@@ -1,65 +1,62 @@
-// What lives as long as one request: its id, its deadline, and the way to stop what it started.
+// State of one request: its id, its deadline, and the way to stop its work.
+import type { IncomingMessage } from 'node:http';
 import type { FastifyReply } from 'fastify';
-import { networkOf } from '../lib/ip-address.ts';
 import type { Cancellable } from '../postgres/pool/caller-pool.ts';
 import type { Abort, Problem } from '../problem/problem.ts';
 import type { AnswerBudget, AnswerCharge } from './answer-budget.ts';
 
 export class RequestScope implements Cancellable {
   readonly id: string;
-  readonly #address: string | undefined;
-  /** Of the trace that the client says it belongs to. */
+  /** The client's address. */
+  readonly address: string | undefined;
+  /** Trace id from the client's headers. */
   traceId: string | undefined;
-  /** The request was handed on to another route, which writes its line in the log. */
+  /** True if another route handles the request, and logs it. */
   handedOn = false;
-  /** Where it stands in the list of requests under way. */
+  /** True for dashboard requests, which the statistics of the application exclude. */
+  isUncounted = false;
+  /** Index in the list of running requests. */
   place = -1;
-  /** The error that is the answer, for the line in the log. */
+  /** The error in the response, for the log. */
   refusal: Pick<Problem, 'code' | 'hint'> | undefined;
-  /** The code function that answers. */
+  /** The code function that responds. */
   functionName: string | undefined;
-  /** The bucket whose files it reads or writes, and how many bytes of them have come. */
+  /** Bucket of the request's files, and the number of received bytes. */
   bucket: string | undefined;
   received = 0;
-  /** Set by whoever runs a statement for this request; called when the request is given up. */
+  /** Cancels the running statement of this request. Called when the request is cancelled. */
   cancel: (() => void) | undefined;
-  /** `performance.now()` at which the request is given up. */
+  /** `performance.now()` of the deadline. */
   endsAt = Number.POSITIVE_INFINITY;
-  /** Whose rights its statements had; undefined where there were none. */
+  /** Caller whose rights the statements used; undefined if no statement ran. */
   sharer: Cancellable['sharer'];
   dbMs: number | undefined;
-  /** Bytes written to its connection before its answer. */
+  /** Bytes written to the connection before this response. */
   writtenBefore = 0;
-  /** What answers it. */
+  /** The reply to the request. */
   reply: FastifyReply | undefined;
-  /** Bytes on its connection when a byte of its body last came, and when that was; by `performance.now()`. */
+  /** Received bytes of the connection and `performance.now()` at the last byte of the body. */
   bytesRead = 0;
   readAt = 0;
-  /** Its answer is taken so slowly that some of it waits here. */
-  isTaking = false;
-  /** Where its answer is counted, if it is large; absent where nothing is. */
+  /** True if the client reads so slowly that part of the response is buffered here. */
+  isSlowReader = false;
+  /** Budget that counts a large response; unset without one. */
   answers: AnswerBudget | undefined;
   answer: AnswerCharge | undefined;
   #reason: Abort['reason'] | undefined;
   #controller: AbortController | undefined;
 
-  /** `address`: the client's. */
   constructor(id: string, address?: string) {
     this.id = id;
-    this.#address = address;
+    this.address = address;
   }
 
-  /** Where the client is: its address, of IPv6 the network. Read only when something is scarce. */
-  get network(): string | undefined {
-    return this.#address === undefined ? undefined : networkOf(this.#address);
-  }
-
-  /** Why the request was given up, undefined while it is wanted. */
+  /** Reason of the cancellation; undefined while the request is active. */
   get aborted(): Abort['reason'] | undefined {
     return this.#reason;
   }
 
-  /** For APIs that take a signal; made at its first use because most requests need none. */
+  /** Signal for APIs that take one. Created on first use, because most requests need none. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#reason && !this.#controller.signal.aborted) this.#controller.abort();
@@ -74,18 +71,29 @@ export class RequestScope implements Cancellable {
   }
 }
 
+const dashboardReads = new WeakSet<IncomingMessage>();
+
+/** Marks a request that the dashboard sends to show data. It stays marked when it is routed to an API. */
+export function markDashboardRead(request: IncomingMessage): void {
+  dashboardReads.add(request);
+}
+
+export function isDashboardRead(request: IncomingMessage): boolean {
+  return dashboardReads.has(request);
+}
+
 declare module 'fastify' {
   interface FastifyRequest {
     scope: RequestScope;
   }
   interface FastifyContextConfig {
-    /** Which of `server.timeouts` ends this route's requests; `none` when the feature has its own. */
+    /** Key of `server.timeouts` for this route; `none` if the feature has a separate deadline. */
     deadline?: 'request' | 'upload' | 'none' | undefined;
-    /** The route writes the heads of its successes itself, `X-Request-Id` included. */
+    /** True if the route writes the heads of its successes itself, including `X-Request-Id`. */
     writesHead?: boolean | undefined;
     /** Served also when `server.max_in_flight` is reached. */
     reserved?: boolean | undefined;
-    /** Asked again and again by a page that is merely open: only what fails is worth a line. */
+    /** True for routes that an open page polls. Only failures are logged. */
     routine?: boolean | undefined;
   }
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { takeTraceId } from './trace-context.ts';
+import { readTraceId } from './trace-context.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT = '00f067aa0ba902b7';
@@ -12,14 +12,14 @@ function requestWith(traceparent: string): Pick<IncomingMessage, 'headers' | 'ra
   };
 }
 
-const take = (request: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): string | undefined =>
-  takeTraceId(request as IncomingMessage);
+const read = (request: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): string | undefined =>
+  readTraceId(request as IncomingMessage);
 
 test.each([`00-${TRACE}-${PARENT}-01`, `00-${TRACE}-${PARENT}-00`, `cc-${TRACE}-${PARENT}-01-more`])(
   '%s is kept as it is',
   (traceparent) => {
     const request = requestWith(traceparent);
-    expect(take(request)).toBe(TRACE);
+    expect(read(request)).toBe(TRACE);
     expect(request).toEqual(requestWith(traceparent));
   },
 );
@@ -37,13 +37,13 @@ describe('what is not valid is taken out of the request', () => {
     ['a line break', `00-${TRACE}-${PARENT}-01\nx`],
   ])('%s', (_what, traceparent) => {
     const request = requestWith(traceparent);
-    expect(take(request)).toBeUndefined();
+    expect(read(request)).toBeUndefined();
     expect(request).toEqual({ headers: { host: 'a' }, rawHeaders: ['Host', 'a'] });
   });
 });
 
 test('without the header nothing changes', () => {
   const request = { headers: { tracestate: 'a=1' }, rawHeaders: ['tracestate', 'a=1'] };
-  expect(take(request)).toBeUndefined();
+  expect(read(request)).toBeUndefined();
   expect(request.rawHeaders).toHaveLength(2);
 });

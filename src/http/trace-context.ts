@@ -1,16 +1,16 @@
-// The trace that a request belongs to, as whoever called says it (W3C Trace Context). It is handed on as it came; spans are
-// left to those who measure.
+// Reads the trace of a request from its headers (W3C Trace Context), which are forwarded unchanged. The server
+// records no spans.
 import type { IncomingMessage } from 'node:http';
 
-/** Version, trace, parent, flags. A version after the first may say more. */
+/** Version, trace, parent, flags. Later versions may have further fields. */
 const TRACEPARENT =
   /^(?:00(?=.{53}$)|(?!00|ff)[0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
 
 /**
- * The id of the trace, 32 hexadecimal characters. A header that is not valid is taken out of the request, and
- * `tracestate` with it: nobody behind it is to see what means nothing.
+ * Returns the trace id of 32 hexadecimal characters. Removes an invalid `traceparent` and its `tracestate` from the
+ * request, so that later handlers do not forward them.
  */
-export function takeTraceId({ headers, rawHeaders }: IncomingMessage): string | undefined {
+export function readTraceId({ headers, rawHeaders }: IncomingMessage): string | undefined {
   const { traceparent } = headers;
   if (traceparent === undefined) return undefined;
   const traceId = typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[1] : undefined;

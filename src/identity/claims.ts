@@ -1,10 +1,10 @@
-// What is in an access token, after verification.
+// Claims of a verified access token.
 import { DATABASE_ROLES, type DatabaseRole } from '../postgres/pool/caller-pool.ts';
 
 export type Claims = {
-  /** The role the statement will run under; one of ours, never taken over unseen. */
+  /** Role of the statement. Validated to be one of the API roles. */
   readonly role: DatabaseRole;
-  /** User id; null in a token that is no user's. */
+  /** Id of the user. Null in a token without a user. */
   readonly sub: string | null;
   readonly sessionId: string | null;
   readonly email: string | null;
@@ -14,7 +14,7 @@ export type Claims = {
   readonly expiresAt: number | null;
   readonly notBefore: number | null;
   readonly issuedAt: number | null;
-  /** The whole payload with `role` in it, as `request.jwt.claims` shows it to SQL. */
+  /** The whole payload including `role`, as SQL reads it from `request.jwt.claims`. */
   readonly json: string;
   readonly payload: Readonly<Record<string, unknown>>;
 };

@@ -1,38 +1,40 @@
-// Keys of a former product that are accepted for a while as the publishable key, so that clients in the field go on while
-// they are replaced. Only digests are kept. No alias has the rights of the secret key.
+// Keys of a former product that are temporarily accepted as the publishable key, so that existing clients keep working
+// until they are replaced. Only digests are stored. No alias has the rights of the secret key.
 import { createHash } from 'node:crypto';
+import { DAY_MS } from '../lib/duration.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { looksLikeKey } from './api-key.ts';
 import { SIGNING_KEYS_CHANNEL } from './signing-keys.ts';
 
-/** What may be shown of an alias. */
+/** Public properties of an alias. */
 export type KeyAliasSummary = {
-  /** Of its digest. */
+  /** Beginning of the digest. */
   readonly id: string;
   readonly accept_until: Date;
   readonly is_over: boolean;
-  /** `YYYY-MM-DD`; null while nobody has used it. */
+  /** `YYYY-MM-DD`. Null if the alias was never used. */
   readonly last_used_on: string | null;
 };
 
-const MS_A_DAY = 24 * 60 * 60_000;
-const SHORTEST_KEY = 20;
+const MIN_KEY_LENGTH = 20;
 const ID_LENGTH = 12;
 
 export class KeyAliases {
   readonly #db: OwnerDatabase;
   readonly #now: () => number;
   readonly #onChange: () => void;
-  /** By the digest of the key: until when, in milliseconds since 1970. */
+  /** End of acceptance in milliseconds since 1970, keyed by the digest of the key. */
   #until: ReadonlyMap<string, number> = new Map();
-  /** Digests of keys that were presented, by their text: no more than there are aliases. */
+  /** Digests of presented keys, by their text. Not more than there are aliases. */
   readonly #seen = new Map<string, string>();
-  /** The day of the last use that is in the database, by digest. */
+  /** Recorded day of the last use, by digest. */
   readonly #noted = new Map<string, number>();
 
-  /** `onChange` is called when aliases came or went: whoever remembers verified tokens forgets them. */
+  /**
+   * `onChange` is called after aliases were added or removed. Caches of verified tokens must then be cleared.
+   */
   constructor(
     db: OwnerDatabase,
     { now = () => Date.now(), onChange = () => {} }: { now?: () => number; onChange?: () => void } = {},
@@ -42,10 +44,10 @@ export class KeyAliases {
     this.#onChange = onChange;
   }
 
-  /** Whether the text is an alias whose time is not over. */
+  /** Returns true if the text is an alias that has not expired. */
   accepts(text: string): boolean {
     if (this.#until.size === 0) return false;
-    const digest = this.#seen.get(text) ?? digestOf(text);
+    const digest = this.#seen.get(text) ?? sha256Hex(text);
     const until = this.#until.get(digest);
     if (until === undefined || until <= this.#now()) return false;
     this.#seen.set(text, digest);
@@ -66,28 +68,30 @@ export class KeyAliases {
     this.#onChange();
   }
 
-  /** Once a day: whether clients still use it, and no more. */
+  /** Records at most once a day that a client used the alias. */
   #note(digest: string): void {
-    const day = Math.floor(this.#now() / MS_A_DAY);
+    const day = Math.floor(this.#now() / DAY_MS);
     if (this.#noted.get(digest) === day) return;
     this.#noted.set(digest, day);
     this.#db
       .query(sql`
         update svc_meta.key_alias set last_used_on = current_date
         where digest = decode(${digest}, 'hex') and last_used_on is distinct from current_date`)
-      // The next use tries again.
+      // The next use records it.
       .catch(() => this.#noted.delete(digest));
   }
 
-  /** Accepts a key for so many days from now on; a known one gets the new end. Throws a Problem for any other than a
-   * publishable key of a Supabase project. */
+  /**
+   * Accepts a key for a number of days, and replaces the end of a known key. Throws a Problem unless it is a
+   * publishable key of a Supabase project.
+   */
   async add(key: string, days: number): Promise<KeyAliasSummary> {
     refuseOthers(key);
     await this.#change(sql`
       insert into svc_meta.key_alias (digest, accept_until)
-      values (decode(${digestOf(key)}, 'hex'), now() + make_interval(days => ${days}))
+      values (decode(${sha256Hex(key)}, 'hex'), now() + make_interval(days => ${days}))
       on conflict (digest) do update set accept_until = excluded.accept_until`);
-    const id = digestOf(key).slice(0, ID_LENGTH);
+    const id = sha256Hex(key).slice(0, ID_LENGTH);
     const added = (await this.list()).find((alias) => alias.id === id);
     if (!added) throw new Error('the alias is gone');
     return added;
@@ -105,7 +109,7 @@ export class KeyAliases {
       delete from svc_meta.key_alias where left(encode(digest, 'hex'), ${ID_LENGTH}::int) = ${id} returning 1`);
     if (gone > 0) return;
     throw new Problem('no_such_key', 404, `There is no alias ${id}`, {
-      hint: '`svc keys alias list` shows them.',
+      hint: '`svc keys alias list` lists the aliases.',
     });
   }
 
@@ -120,24 +124,32 @@ export class KeyAliases {
   }
 }
 
-/** A key with more rights than `anon` lies in servers, where it can be replaced, and must not work by mistake. */
+/**
+ * Rejects keys with more rights than `anon`. They are used by servers, where they can be replaced, and must not work
+ * by mistake.
+ */
 function refuseOthers(key: string): void {
   const hint =
     'Only the publishable key of a Supabase project can be an alias: its anon key (a JWT) or sb_publishable_….';
   if (looksLikeKey(key))
     throw new Problem('bad_key_alias', 400, 'This is a key of svc, not an old one', { hint });
-  if (key.startsWith('sb_secret_') || roleOf(key) === 'service_role') {
-    throw new Problem('bad_key_alias', 400, 'This key passes every policy; it is never accepted here', {
-      hint: 'Give the servers that use it the secret key of svc.',
-    });
+  if (key.startsWith('sb_secret_') || readRole(key) === 'service_role') {
+    throw new Problem(
+      'bad_key_alias',
+      400,
+      'This key bypasses policies, so it is never accepted as an alias',
+      {
+        hint: 'Give the servers that use it the secret key of svc.',
+      },
+    );
   }
-  const isPublishable = key.startsWith('sb_publishable_') && key.length >= SHORTEST_KEY && !/\s/.test(key);
-  if (!isPublishable && roleOf(key) !== 'anon')
-    throw new Problem('bad_key_alias', 400, 'This is no publishable key', { hint });
+  const isPublishable = key.startsWith('sb_publishable_') && key.length >= MIN_KEY_LENGTH && !/\s/.test(key);
+  if (!isPublishable && readRole(key) !== 'anon')
+    throw new Problem('bad_key_alias', 400, 'This is not a publishable key', { hint });
 }
 
-/** What a JWT says of its role. It is not verified: the operator vouches for it. */
-function roleOf(key: string): unknown {
+/** Returns the role of a JWT without verifying it, because the operator is trusted to enter a valid key. */
+function readRole(key: string): unknown {
   const parts = key.split('.');
   if (parts.length !== 3) return undefined;
   try {
@@ -148,4 +160,4 @@ function roleOf(key: string): unknown {
   }
 }
 
-const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');
+const sha256Hex = (text: string): string => createHash('sha256').update(text).digest('hex');

@@ -1,48 +1,55 @@
-// The key everything secret in the database is sealed with: private signing keys, TOTP secrets, session keys,
-// provider tokens, waiting mail. It is random, made once, and lies in the database itself sealed with a key from
-// the environment. So a copy of the database opens nothing, and a new environment key means re-sealing one row.
-import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
+// The key that encrypts all secrets in the database: private signing keys, TOTP secrets, session keys, provider
+// tokens, queued mail. It is random, created once, and stored in the database, encrypted with a key from the
+// environment. So a copy of the database reveals no secret, and a new environment key requires re-encrypting one row
+// only.
+import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import { secretBox, type SecretBox } from '../lib/secret-box.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 
 export type KeyringSecrets = {
-  /** What the keyring is sealed with from now on. */
+  /** Key that encrypts the keyring. */
   readonly current: string;
-  /** What it may still be sealed with; opened with one of these, it is sealed again with `current`. */
+  /** Former keys. A keyring that one of these decrypts is encrypted again with `current`. */
   readonly previous: readonly string[];
 };
 
-const SHORTEST_ENCRYPTION_KEY = 32;
+const MIN_ENCRYPTION_KEY_LENGTH = 32;
 const DATA_KEY_BYTES = 32;
 const FORMAT = 1;
 
-/** The secrets that the environment names beside the secret key. */
+/** Returns the key for the keyring and its predecessors from the environment and the secret key. */
 export function environmentSecrets(
   secretKey: string,
   env: Readonly<Record<string, string | undefined>>,
 ): KeyringSecrets {
   const encryptionKey = env['SVC_AUTH_ENCRYPTION_KEY'];
-  if (encryptionKey !== undefined && encryptionKey.length < SHORTEST_ENCRYPTION_KEY) {
+  if (encryptionKey !== undefined && encryptionKey.length < MIN_ENCRYPTION_KEY_LENGTH) {
     throw new Problem(
       'bad_encryption_key',
       500,
-      `SVC_AUTH_ENCRYPTION_KEY is too short: ${SHORTEST_ENCRYPTION_KEY} characters are the least`,
-      { hint: 'Make one with: openssl rand -base64 32' },
+      `SVC_AUTH_ENCRYPTION_KEY is too short: it needs at least ${MIN_ENCRYPTION_KEY_LENGTH} characters`,
+      { hint: 'Create a key with: openssl rand -base64 32' },
     );
   }
   const current = encryptionKey ?? secretKey;
-  const others = [secretKey, env['SVC_SECRET_KEY_PREVIOUS'], env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS']];
+  const candidates = [secretKey, env['SVC_SECRET_KEY_PREVIOUS'], env['SVC_AUTH_ENCRYPTION_KEY_PREVIOUS']];
   return {
     current,
-    previous: others.filter((one): one is string => one !== undefined && one !== '' && one !== current),
+    previous: candidates.filter((key): key is string => key !== undefined && key !== '' && key !== current),
   };
 }
 
 type KeyringRow = { id: number; state: 'in_use' | 'retired'; sealed_key: Buffer };
 
 type DataKey = { readonly id: number; readonly secret: string };
+
+/** HMAC-SHA-256 signatures of messages between instances with the same keyring. */
+export type MacKeys = {
+  sign(message: string): Buffer;
+  verify(message: string, mac: Buffer): boolean;
+};
 
 export class Keyring {
   readonly #keys: ReadonlyMap<number, DataKey>;
@@ -54,9 +61,9 @@ export class Keyring {
   }
 
   /**
-   * Opens the keyring, making it at the first start. When no given secret opens it, `refuse` stops the start:
-   * going on would log everybody out and lock out every user with a factor. `replace` starts a new one and
-   * keeps the old row, so that the right secret can still open what it sealed.
+   * Opens the keyring, and creates it at the first start. If no secret decrypts it, `refuse` stops the start, because
+   * continuing would sign out all users and lock out users with a second factor. `replace` creates a new keyring and
+   * keeps the old row, so that the right secret can still decrypt earlier values.
    */
   static async open(
     db: OwnerDatabase,
@@ -64,7 +71,7 @@ export class Keyring {
     whenSealed: 'refuse' | 'replace' = 'refuse',
   ): Promise<Keyring> {
     return await db.transaction(async (transaction) => {
-      // Two instances that boot together must agree on one key.
+      // Two instances that start concurrently must use the same key.
       await transaction.query(sql`lock table auth.keyring in exclusive mode`);
       const rows = await transaction.query<KeyringRow>(
         sql`select id, state, sealed_key from auth.keyring order by id`,
@@ -84,7 +91,7 @@ export class Keyring {
     });
   }
 
-  /** Seals and opens for one purpose; values of one purpose cannot be opened for another. */
+  /** Returns encryption for one purpose. A value that was encrypted for one purpose cannot be decrypted for another. */
   box(purpose: string): SecretBox {
     const boxes = new Map([...this.#keys.values()].map(({ id, secret }) => [id, secretBox(secret, purpose)]));
     const { id, secret } = this.#inUse;
@@ -100,11 +107,31 @@ export class Keyring {
     };
   }
 
-  /** A keyed digest for one purpose: for short secrets, whose plain hash could be searched through. */
+  /** Signs with the key in use. Accepts every key of the keyring, because instances may use different keys. */
+  macKeys(purpose: string): MacKeys {
+    const keys = [...this.#keys.values()].map(({ id, secret }) => ({ id, key: macKey(secret, purpose) }));
+    const digest = (key: Buffer, message: string): Buffer =>
+      createHmac('sha256', key).update(message).digest();
+    const inUse = keys.find(({ id }) => id === this.#inUse.id)?.key ?? macKey(this.#inUse.secret, purpose);
+    return {
+      sign: (message) => digest(inUse, message),
+      verify: (message, mac) =>
+        keys.some(({ key }) => {
+          const expected = digest(key, message);
+          return mac.length === expected.length && timingSafeEqual(mac, expected);
+        }),
+    };
+  }
+
+  /** Returns a keyed digest for one purpose, for short secrets whose plain hash could be guessed by trying. */
   mac(purpose: string): (message: string) => Buffer {
-    const key = Buffer.from(hkdfSync('sha256', this.#inUse.secret, 'svc keyring mac', purpose, 32));
+    const key = macKey(this.#inUse.secret, purpose);
     return (message) => createHmac('sha256', key).update(message).digest();
   }
+}
+
+function macKey(secret: string, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, 'svc keyring mac', purpose, 32));
 }
 
 async function openRow(
@@ -141,8 +168,10 @@ function wrapping(secret: string): SecretBox {
 }
 
 function sealedKeyring(): Problem {
-  const message = 'The auth keyring of this database was sealed with another secret than the ones given';
+  const message = 'The auth keyring of this database was encrypted with another secret';
   return new Problem('keyring_sealed', 500, message, {
-    hint: 'When SVC_SECRET_KEY was changed, start once with SVC_SECRET_KEY_PREVIOUS set to the earlier one. When it is lost: `svc keys reset` starts a new keyring, which signs everybody out and makes second factors unusable.',
+    hint:
+      'If SVC_SECRET_KEY was changed, start once with SVC_SECRET_KEY_PREVIOUS set to the earlier key. If that key is ' +
+      'lost, `svc keys reset` creates a new keyring, which signs out all users and makes second factors unusable.',
   });
 }

@@ -1,30 +1,19 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
-import { OwnerDatabase, type Row } from '../postgres/owner-database.ts';
-import { provisionAt } from '../../test/support/provision.ts';
+import { startOwnerWorld, type OwnerWorld } from '../../test/support/owner-world.ts';
+import type { OwnerDatabase, Row } from '../postgres/owner-database.ts';
 import { Keyring } from './keyring.ts';
 import { SigningKeys } from './signing-keys.ts';
-import { parseAddress } from '../postgres/address/parse-address.ts';
 
-let database: TestDatabase;
+let world: OwnerWorld;
 let owner: OwnerDatabase;
 
 beforeAll(async () => {
-  database = await createDatabase();
-  const { ownerUrl } = await provisionAt(database.url);
-  owner = new OwnerDatabase({
-    address: parseAddress(ownerUrl),
-    applicationName: 'test',
-    max: 2,
-    idleTimeoutMs: 1000,
-  });
+  world = await startOwnerWorld();
+  ({ owner } = world);
 });
-afterAll(async () => {
-  await owner.close();
-  await database.drop();
-});
+afterAll(() => world.close());
 
-test('a change during a reading is seen by whoever asks after it', async () => {
+test('a change during a reload is visible to later lookups', async () => {
   const keyring = await Keyring.open(owner, { current: 'x'.repeat(40), previous: [] }, 'refuse');
   const box = keyring.box('signing keys');
   const here = new SigningKeys(owner, box);
@@ -32,7 +21,7 @@ test('a change during a reading is seen by whoever asks after it', async () => {
   const elsewhere = new SigningKeys(owner, box);
   await elsewhere.load();
 
-  // The answer of the reading that runs already is held back until the change is made.
+  // Delay the result of the running read until the change is made.
   let release = (): void => {};
   const held = new Promise<void>((resolve) => (release = resolve));
   const query = owner.query.bind(owner);
@@ -50,7 +39,7 @@ test('a change during a reading is seen by whoever asks after it', async () => {
   expect(here.signing.kid).toBe(kid);
 });
 
-test('a key that another instance has just made is found at once; for made-up ones nobody looks again so soon', async () => {
+test('a new key of another instance is found, and unknown keys do not cause more reloads', async () => {
   const keyring = await Keyring.open(owner, { current: 'x'.repeat(40), previous: [] }, 'refuse');
   const box = keyring.box('signing keys');
   const [here, elsewhere] = [new SigningKeys(owner, box), new SigningKeys(owner, box)];
@@ -63,4 +52,17 @@ test('a key that another instance has just made is found at once; for made-up on
   expect(await here.findKey(unseen)).toBeUndefined();
   await here.reload();
   expect(await here.findKey(unseen)).toBeDefined();
+});
+
+test('an imported key stays valid when a rotation revokes earlier keys of svc', async () => {
+  const keyring = await Keyring.open(owner, { current: 'x'.repeat(40), previous: [] }, 'refuse');
+  const keys = new SigningKeys(owner, keyring.box('signing keys'));
+  await keys.load();
+  const own = keys.signing.kid;
+  const imported = await keys.importKey({ sharedSecret: 's'.repeat(40) });
+  await keys.rotate('now');
+  const inADay = new Date(Date.now() + 86_400_000);
+  expect(await keys.advance(inADay, 3600)).toBe(true);
+  const states = new Map((await keys.list()).map(({ kid, state }) => [kid, state]));
+  expect([states.get(own), states.get(imported)]).toEqual(['revoked', 'previously_used']);
 });

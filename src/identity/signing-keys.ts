@@ -1,6 +1,6 @@
-// The keys that sign and verify access tokens: kept in the database, private halves sealed with the keyring,
-// shared by all instances. A key lives through standby, in use, previously used, revoked; tokens signed by any
-// but a revoked one verify, so that a rotation logs nobody out.
+// The keys that sign and verify access tokens. They are stored in the database and shared by all instances. Private
+// keys are encrypted with the keyring. A key passes through standby, in use, previously used, revoked. Only tokens of
+// revoked keys are rejected, so that a rotation signs no user out.
 import { createHash, randomUUID } from 'node:crypto';
 import { exportJWK, generateKeyPair, importJWK, type CryptoKey, type JWK } from 'jose';
 import type { SecretBox } from '../lib/secret-box.ts';
@@ -13,13 +13,13 @@ import type { KeySource, SigningKey, VerificationKey } from './token.ts';
 export type KeyState = 'standby' | 'in_use' | 'previously_used' | 'revoked';
 export type KeyAlgorithm = 'ES256' | 'RS256' | 'HS256';
 
-/** What may be shown of a key. */
+/** Public properties of a key. */
 export type KeySummary = {
   kid: string;
   alg: KeyAlgorithm;
   state: KeyState;
   imported: boolean;
-  /** What an imported key may vouch for; null is `USER_ROLES`. */
+  /** Roles that tokens of an imported key may have. Null means `USER_ROLES`. */
   roles: DatabaseRole[] | null;
   created_at: Date;
   promoted_at: Date | null;
@@ -30,25 +30,25 @@ type KeyRow = KeySummary & { public_jwk: JWK | null; private_jwk: Buffer | null 
 
 type LoadedKeys = {
   readonly verifying: ReadonlyMap<string, VerificationKey>;
-  /** The imported shared secret, for tokens that name no key. */
+  /** The imported shared secret, for tokens without a key id. */
   readonly withoutKid: VerificationKey | undefined;
   readonly signing: SigningKey | undefined;
   readonly publicKeys: readonly JWK[];
 };
 
-/** Every change of a key notifies on this channel; see `listen`. */
+/** NOTIFY channel for changes of keys. */
 export const SIGNING_KEYS_CHANNEL = 'svc_signing_keys';
 
-/** An unknown `kid` makes the keys be read again, but not more often than this. */
+/** Minimum time between two reads of the keys because of an unknown `kid`. */
 const RELOAD_INTERVAL_MS = 5_000;
-/** Without a notification the keys are read again after this long. */
+/** Maximum age of the keys without a notification, after which they are read again. */
 const MAX_AGE_MS = 60_000;
-/** A standby key is published this long before it signs: the caches of clients and of HTTP between. */
+/** Time for which a standby key is published before it signs, so that caches of clients and proxies expire. */
 export const STANDBY_MINUTES = 20;
 
-const SHORTEST_SHARED_SECRET = 32;
+const MIN_SHARED_SECRET_LENGTH = 32;
 
-/** Tokens of people. A former product's service tokens live for years and end up in applications. */
+/** Roles of user tokens. Service tokens of a former product are excluded: they are valid for years and often leak. */
 const USER_ROLES: readonly DatabaseRole[] = ['authenticated', 'anon'];
 
 export class SigningKeys implements KeySource {
@@ -60,36 +60,38 @@ export class SigningKeys implements KeySource {
   #loadedAt = 0;
   #reading: Promise<void> | undefined;
   #nextReading: Promise<void> | undefined;
-  /** Begun for a `kid` that is not known. */
+  /** Reload because of an unknown `kid`. */
   #searching: Promise<void> | undefined;
   #searchedAt = -RELOAD_INTERVAL_MS;
 
-  /** `onChange` is called when a key came or went: whoever remembers verified tokens forgets them. */
+  /**
+   * `onChange` is called after keys were added or removed. Caches of verified tokens must then be cleared.
+   */
   constructor(db: OwnerDatabase, box: SecretBox, onChange: () => void = () => {}) {
     this.#db = db;
     this.#box = box;
     this.#onChange = onChange;
   }
 
-  /** Reads the keys, making the first one when there is none that this instance can open. */
+  /** Reads the keys. Creates a key if this instance cannot decrypt any. */
   async load(): Promise<void> {
     await this.reload();
     if (this.#keys.signing) return;
     await this.#db.transaction(async (transaction) => {
-      // Two instances that boot together must agree on one key.
+      // Two instances that start concurrently must use the same key.
       await transaction.query(sql`lock table auth.signing_keys in exclusive mode`);
       await this.#read(transaction);
       if (this.#keys.signing) return;
-      // A key sealed with a keyring that is gone signs no more; its tokens stay valid until they expire.
+      // A key of a lost keyring no longer signs. Its tokens stay valid until they expire.
       await demoteCurrent(transaction);
       await this.#insertKey(transaction, await makeKey(), 'in_use');
     });
     await this.reload();
   }
 
-  /** Reads the keys now; called on a notification and after a lost connection. */
+  /** Reads the keys. Called on a notification and after a reconnection. */
   async reload(): Promise<void> {
-    // A reading under way may have looked before the change that is asked for now; the one after it has not.
+    // A running read may have started before the change, so wait for the read after it.
     if (this.#reading) {
       this.#nextReading ??= this.#reading
         .catch(() => {})
@@ -110,7 +112,7 @@ export class SigningKeys implements KeySource {
 
   async findKey(kid: string | undefined): Promise<VerificationKey | undefined> {
     const age = Date.now() - this.#loadedAt;
-    // In the background: a request must not wait for a reading that will most likely find nothing new.
+    // Reload in the background, so that a request does not wait for a query that rarely finds a change.
     if (age > MAX_AGE_MS) this.reload().catch(() => {});
     if (kid === undefined) return this.#keys.withoutKid;
     const known = this.#keys.verifying.get(kid);
@@ -119,7 +121,7 @@ export class SigningKeys implements KeySource {
     return this.#keys.verifying.get(kid);
   }
 
-  /** Another instance may have made a key of which this one has not heard yet. Not for each token that is made up. */
+  /** Looks up a key that another instance created recently. Forged key ids do not each cause a reload. */
   async #search(): Promise<void> {
     if (!this.#searching) {
       if (performance.now() - this.#searchedAt < RELOAD_INTERVAL_MS) return;
@@ -136,7 +138,7 @@ export class SigningKeys implements KeySource {
     return this.#keys.signing;
   }
 
-  /** Public halves of every key that verifies, for `/.well-known/jwks.json`. */
+  /** Returns the public keys for `/.well-known/jwks.json`. */
   get publicKeys(): readonly JWK[] {
     return this.#keys.publicKeys;
   }
@@ -147,11 +149,11 @@ export class SigningKeys implements KeySource {
       from auth.signing_keys order by created_at`);
   }
 
-  /** Adds the next key. It is published at once and signs after `STANDBY_MINUTES` (see `advance`), or now. */
+  /** Adds the next key. It is published immediately and signs after `STANDBY_MINUTES` (see `advance`), or now. */
   async rotate(when: 'after-standby' | 'now'): Promise<string> {
     const made = await makeKey();
     await this.#change(async (transaction) => {
-      // A key that waits has signed nothing yet; the new one takes its place.
+      // A standby key has not signed anything, so the new key replaces it.
       await transaction.query(sql`delete from auth.signing_keys where state = 'standby'`);
       if (when === 'now') await demoteCurrent(transaction);
       await this.#insertKey(transaction, made, when === 'now' ? 'in_use' : 'standby');
@@ -159,7 +161,7 @@ export class SigningKeys implements KeySource {
     return made.kid;
   }
 
-  /** Promotes a standby key whose time has come, and revokes the keys no living token was signed with. */
+  /** Promotes a standby key that was published long enough, and revokes keys without valid tokens. */
   async advance(now: Date, tokenLifetimeSeconds: number): Promise<boolean> {
     const promoteBefore = new Date(now.getTime() - STANDBY_MINUTES * 60_000);
     const revokeBefore = new Date(now.getTime() - (tokenLifetimeSeconds + 300) * 1000);
@@ -185,7 +187,7 @@ export class SigningKeys implements KeySource {
     return true;
   }
 
-  /** Ends a key at once: every token it signed stops verifying. The key in use is replaced first. */
+  /** Revokes a key and all tokens that it signed immediately. Replaces the key in use first. */
   async revoke(kid: string): Promise<void> {
     const replacement = await makeKey();
     await this.#change(async (transaction) => {
@@ -194,7 +196,7 @@ export class SigningKeys implements KeySource {
       );
       if (!row) {
         throw new Problem('no_such_key', 404, `There is no signing key ${kid}`, {
-          hint: '`svc keys list` shows them.',
+          hint: '`svc keys list` lists the keys.',
         });
       }
       await transaction.query(sql`
@@ -204,9 +206,9 @@ export class SigningKeys implements KeySource {
   }
 
   /**
-   * Accepts tokens of another product: a shared secret (HS256) or a JWK. An imported key verifies and never
-   * signs; it stays until it is revoked, because only the operator knows when the other product's tokens end. It
-   * vouches for users, and for nothing more unless `roles` says so.
+   * Imports a key of another product: a shared secret (HS256) or a JWK. An imported key verifies but never signs. It
+   * stays until it is revoked, because only the operator knows when the other product's tokens expire. It accepts
+   * tokens of users only, unless `roles` lists more.
    */
   async importKey(
     key: { readonly sharedSecret: string } | { readonly jwk: JWK },
@@ -228,7 +230,7 @@ export class SigningKeys implements KeySource {
     await this.reload();
   }
 
-  /** `roles`: those an imported key may vouch for; null for our own. */
+  /** `roles` are the roles that tokens of an imported key may have. Null for keys of svc. */
   async #insertKey(
     db: Queryable,
     key: MadeKey,
@@ -240,14 +242,15 @@ export class SigningKeys implements KeySource {
       : null;
     const [inserted] = await db.query(sql`
       insert into auth.signing_keys (kid, alg, state, public_jwk, private_jwk, imported, roles, promoted_at, demoted_at)
-      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed}, ${roles !== null}, ${roles},
+      values (${key.kid}, ${key.alg}, ${state}, ${key.publicJwk ? JSON.stringify(key.publicJwk) : null}, ${sealed},
+        ${roles !== null}, ${roles},
         ${state === 'in_use' ? new Date() : null}, ${state === 'previously_used' ? new Date() : null})
       on conflict (kid) do update set state = excluded.state, public_jwk = excluded.public_jwk,
         private_jwk = excluded.private_jwk, roles = excluded.roles, revoked_at = null
       where auth.signing_keys.imported and excluded.imported
       returning 1`);
     if (!inserted) {
-      throw new Problem('key_exists', 409, `There is a signing key ${key.kid} of this service already`, {
+      throw new Problem('key_exists', 409, `The signing key ${key.kid} of this service already exists`, {
         hint: 'Give the imported key another kid.',
       });
     }
@@ -268,7 +271,7 @@ export class SigningKeys implements KeySource {
         const key: VerificationKey = {
           alg: 'HS256',
           key: Buffer.from(privateJwk.k, 'base64url'),
-          accepts: rolesOf(row),
+          accepts: keyRoles(row),
         };
         verifying.set(row.kid, key);
         withoutKid ??= key;
@@ -276,7 +279,7 @@ export class SigningKeys implements KeySource {
       }
       if (!row.public_jwk) continue;
       const key = await importAsymmetric(row.public_jwk, row.alg);
-      verifying.set(row.kid, { alg: row.alg, key, accepts: rolesOf(row) });
+      verifying.set(row.kid, { alg: row.alg, key, accepts: keyRoles(row) });
       if (row.state !== 'in_use' || row.alg !== 'ES256' || !privateJwk) continue;
       signing = { kid: row.kid, alg: 'ES256', privateKey: await importAsymmetric(privateJwk, 'ES256') };
     }
@@ -290,7 +293,7 @@ export class SigningKeys implements KeySource {
   }
 }
 
-const rolesOf = (row: KeyRow): readonly DatabaseRole[] | undefined =>
+const keyRoles = (row: KeyRow): readonly DatabaseRole[] | undefined =>
   row.imported ? (row.roles ?? USER_ROLES) : undefined;
 
 type MadeKey = Readonly<Pick<KeySummary, 'kid' | 'alg'>> & {
@@ -309,18 +312,18 @@ async function makeKey(): Promise<MadeKey> {
   };
 }
 
-// WebCrypto refuses to import a key for verifying whose key_ops do not say so.
+// WebCrypto rejects a verification key whose key_ops do not include `verify`.
 function publicHalf({ kty, crv, x, y, n, e }: JWK, kid: string, alg: KeyAlgorithm): JWK {
   const numbers = kty === 'RSA' ? { n, e } : { crv, x, y };
   return { kty, ...numbers, kid, alg, use: 'sig', key_ops: ['verify'] } as JWK;
 }
 
 function sharedSecretKey(secret: string): MadeKey {
-  if (secret.length < SHORTEST_SHARED_SECRET) {
+  if (secret.length < MIN_SHARED_SECRET_LENGTH) {
     throw new Problem(
       'bad_shared_secret',
       400,
-      `A shared secret of fewer than ${SHORTEST_SHARED_SECRET} characters can be guessed and is not imported`,
+      `A shared secret of fewer than ${MIN_SHARED_SECRET_LENGTH} characters can be guessed and is not imported`,
       { hint: 'Issue new tokens instead: users sign in again once.' },
     );
   }

@@ -1,5 +1,5 @@
-// Verifying and signing access tokens. The algorithm comes from the key we hold, never from the token, and a
-// verified token is remembered until it expires: verification costs more than many of the statements it guards.
+// Verifies and signs access tokens. The algorithm comes from the key, never from the token. A verified token is cached
+// until it expires, because verification is more expensive than many statements.
 import { compactVerify, decodeProtectedHeader, SignJWT, type CryptoKey, type KeyObject } from 'jose';
 import { Cache } from '../lib/cache.ts';
 import type { DatabaseRole } from '../postgres/pool/caller-pool.ts';
@@ -8,17 +8,20 @@ import { isDatabaseRole, type Claims } from './claims.ts';
 export type VerificationKey = {
   readonly alg: 'ES256' | 'RS256' | 'HS256';
   readonly key: CryptoKey | KeyObject | Uint8Array;
-  /** For a key of another product: the roles its tokens may have. Our own keys sign only what we mean. */
+  /**
+   * Roles that tokens under a key of another product may have. Undefined for own keys, which sign trusted claims
+   * only.
+   */
   readonly accepts?: readonly DatabaseRole[] | undefined;
 };
 
-/** Where keys come from; an unknown `kid` may make it reload once. */
+/** Source of verification keys. An unknown `kid` may cause one reload. */
 export interface KeySource {
   findKey(kid: string | undefined): Promise<VerificationKey | undefined>;
 }
 
 export type TokenFault = {
-  /** PGRST301: the token cannot be read. PGRST303: it can, and its claims do not hold. */
+  /** PGRST301 for a token that cannot be verified, PGRST303 for invalid claims. */
   readonly kind: 'unreadable' | 'claims';
   readonly message: string;
   readonly details?: string | undefined;
@@ -31,7 +34,7 @@ export type Verification =
 /** Tolerated difference between clocks, in seconds. */
 const CLOCK_SKEW_SECONDS = 30;
 const MAX_REMEMBERED = 5_000;
-/** A token travels in a header; anything longer is not ours. */
+/** Maximum length of a token. A longer value is not a token of svc. */
 const MAX_TOKEN_LENGTH = 16_384;
 
 export class TokenVerifier {
@@ -44,12 +47,12 @@ export class TokenVerifier {
     this.#now = now;
   }
 
-  /** Call when keys rotate or are revoked. */
+  /** Clears the cache. Must be called after keys rotate or are revoked. */
   forget(): void {
     this.#verified.clear();
   }
 
-  /** A token verified before, its time claims checked again; undefined when it must be verified. */
+  /** Returns a cached token after checking its time claims again, or undefined if it must be verified. */
   remembered(token: string): Verification | undefined {
     const claims = this.#verified.get(token);
     if (!claims) return undefined;
@@ -110,7 +113,7 @@ export class TokenVerifier {
 
 export type SigningKey = { readonly kid: string; readonly alg: 'ES256'; readonly privateKey: CryptoKey };
 
-/** Signs a payload as a compact JWS; `exp` and `iat` are the caller's to set. */
+/** Signs a payload as a compact JWS. The caller must set `exp` and `iat`. */
 export function signToken(payload: Readonly<Record<string, unknown>>, key: SigningKey): Promise<string> {
   return new SignJWT({ ...payload })
     .setProtectedHeader({ alg: key.alg, kid: key.kid, typ: 'JWT' })
@@ -121,7 +124,7 @@ function readHeader(token: string): ReturnType<typeof decodeProtectedHeader> | u
   try {
     return decodeProtectedHeader(token);
   } catch {
-    // Not base64url JSON: the same answer as a bad signature.
+    // Not base64url JSON. The response is the same as for an invalid signature.
     return undefined;
   }
 }
@@ -139,7 +142,7 @@ function readClaims(payload: unknown): Verification {
   }
   const { aud } = claims;
   const audiences = Array.isArray(aud) ? aud : aud === undefined || aud === null ? [] : [aud];
-  if (audiences.some((one) => typeof one !== 'string')) {
+  if (audiences.some((audience) => typeof audience !== 'string')) {
     return unfit("The JWT 'aud' claim must be a string or an array of strings");
   }
   const role = claims['role'] ?? 'anon';
@@ -164,7 +167,7 @@ function readClaims(payload: unknown): Verification {
 
 const USER_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** A token of another product has a role that its key was imported for, and names a user if it is signed in. */
+/** Checks a token of another product: its role must be allowed for its key, and a signed-in token must name a user. */
 function foreign(claims: Claims, accepts: readonly DatabaseRole[]): Verification {
   const { role, sub } = claims;
   if (!accepts.includes(role)) return unfit(`An imported key is not accepted for the role ${role}`);
@@ -172,7 +175,7 @@ function foreign(claims: Claims, accepts: readonly DatabaseRole[]): Verification
   if (role === 'authenticated') {
     return unfit('An imported key is accepted for the role authenticated only where the token names a user');
   }
-  // The former anon key, for example. Policies see its payload as it is.
+  // For example the former anon key. Policies read its payload unchanged.
   return { ok: true, claims: { ...claims, sub: null } };
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { LivePolicy } from '../migrate/schema/live/live-schema.ts';
-import { bucketsOf, storageKey } from './buckets.ts';
+import { findPolicyBuckets, storageKey } from './buckets.ts';
 
 const policy = (using: string | null, check: string | null = null): LivePolicy => ({
   label: 'one',
@@ -37,18 +37,18 @@ test.each<[what: string, using: string, about: readonly string[] | undefined, re
     `((name = ') AND (bucket_id = ''a''::text) AND ('::text) AND (x))`,
   ],
 ])('the bucket of a policy: %s', (_what, using, about, rest) => {
-  const place = bucketsOf(policy(using));
+  const place = findPolicyBuckets(policy(using));
   expect(place.about).toEqual(about);
   expect(place.within.using).toBe(rest);
 });
 
 test('both conditions of a policy must name the same bucket', () => {
-  expect(bucketsOf(policy(A, `(${A} AND (x))`))).toMatchObject({
+  expect(findPolicyBuckets(policy(A, `(${A} AND (x))`))).toMatchObject({
     about: ['a'],
     within: { using: 'true', check: '(x)' },
   });
-  const other = policy(A, `(bucket_id = 'b'::text)`);
-  expect(bucketsOf(other)).toEqual({ about: undefined, within: other });
+  const otherPolicy = policy(A, `(bucket_id = 'b'::text)`);
+  expect(findPolicyBuckets(otherPolicy)).toEqual({ about: undefined, within: otherPolicy });
 });
 
 test('what a bucket cannot be here is named', () => {
@@ -72,7 +72,7 @@ test('what a bucket cannot be here is named', () => {
     'bucket sign: a bucket here cannot have this name',
     'bucket v: there are no vector buckets here',
     'policy one: there is no bucket gone',
-    'policy one: it is for service_role, which passes every policy',
-    'bucket a: odd is no type of files here',
+    'policy one: it is for service_role, which bypasses policies',
+    'bucket a: odd is not a supported file type',
   ]);
 });

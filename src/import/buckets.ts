@@ -34,7 +34,7 @@ export async function readBuckets(source: Connected): Promise<readonly SourceBuc
 const MB = 1024 * 1024;
 const TYPE = /^[\w.+-]+\/(?:\*|[\w.+-]+)$/;
 
-/** `left`: what cannot be said, and why. */
+/** Returns the key `storage`. `left` receives a message for each part that svc.yaml cannot express. */
 export function storageKey(
   buckets: readonly SourceBucket[],
   policies: readonly LivePolicy[],
@@ -49,7 +49,7 @@ export function storageKey(
   });
   const rules = new Map(taken.map(({ id }): [string, Node[]] => [id, []]));
   for (const policy of policies) {
-    const { about, within } = bucketsOf(policy);
+    const { about, within } = findPolicyBuckets(policy);
     const [said] = pulledPolicy(within, { grantedToOthers: false }, left);
     if (said === undefined) continue;
     for (const id of about ?? rules.keys()) {
@@ -65,41 +65,46 @@ function toBucket(bucket: SourceBucket, rls: readonly Node[] = [], left: string[
   const types = (bucket.types ?? []).filter((type) => type !== '*/*');
   const known = types.filter((type) => TYPE.test(type));
   for (const type of types)
-    if (!known.includes(type)) left.push(`bucket ${bucket.id}: ${type} is no type of files here`);
+    if (!known.includes(type)) left.push(`bucket ${bucket.id}: ${type} is not a supported file type`);
   return {
     ...(bucket.public === true ? { public: true } : {}),
-    ...(bucket.limit === null || bucket.limit <= 0 ? {} : { max_size: sizeOf(bucket.limit) }),
+    ...(bucket.limit === null || bucket.limit <= 0 ? {} : { max_size: renderSize(bucket.limit) }),
     ...(known.length === 0 ? {} : { types: known }),
     rls,
   };
 }
 
-const sizeOf = (bytes: number): string => (bytes % MB === 0 ? `${bytes / MB}MB` : `${bytes}B`);
+const renderSize = (bytes: number): string => (bytes % MB === 0 ? `${bytes / MB}MB` : `${bytes}B`);
 
 type Place = {
   /** Undefined for all. */
   readonly about: readonly string[] | undefined;
-  /** The policy without what says it. */
+  /** The policy without its condition on the bucket. */
   readonly within: LivePolicy;
 };
 
-/** A policy that names buckets as a condition of its own is about these; any other is about every bucket. */
-export function bucketsOf(policy: LivePolicy): Place {
-  const using = policy.using === null ? undefined : takeBuckets(policy.using);
-  const check = policy.check === null ? undefined : takeBuckets(policy.check);
+/**
+ * Returns the buckets that a policy applies to. A policy with a separate condition on `bucket_id` applies to the
+ * named buckets, any other policy to all.
+ */
+export function findPolicyBuckets(policy: LivePolicy): Place {
+  const using = policy.using === null ? undefined : splitBucketCondition(policy.using);
+  const check = policy.check === null ? undefined : splitBucketCondition(policy.check);
   const about = using?.buckets ?? check?.buckets;
   const isOne = [using, check].every((part) => part === undefined || sameNames(part.buckets, about));
   if (about === undefined || !isOne) return { about: undefined, within: policy };
   return { about, within: { ...policy, using: using?.rest ?? null, check: check?.rest ?? null } };
 }
 
-const sameNames = (one: readonly string[] | undefined, other: readonly string[] | undefined): boolean =>
-  one?.join('\0') === other?.join('\0');
+const sameNames = (
+  names: readonly string[] | undefined,
+  otherNames: readonly string[] | undefined,
+): boolean => names?.join('\0') === otherNames?.join('\0');
 
 type Taken = { readonly buckets: readonly string[] | undefined; readonly rest: string };
 
-/** The server prints each condition of an AND in parentheses of its own. */
-function takeBuckets(printed: string): Taken {
+/** Separates the condition on the bucket. The server prints each operand of an AND in its own parentheses. */
+function splitBucketCondition(printed: string): Taken {
   const conditions = conjuncts(printed);
   const found = conditions.findIndex((condition) => namedBuckets(condition) !== undefined);
   if (found === -1) return { buckets: undefined, rest: printed };
@@ -127,7 +132,7 @@ function namedBuckets(condition: string): readonly string[] | undefined {
 
 const unquote = (text: string): string => text.replaceAll("''", "'");
 
-/** Of a print that is one AND; otherwise all of it. */
+/** Splits the operands of a printed AND. Returns any other expression whole. */
 function conjuncts(printed: string): readonly string[] {
   const { tokens, fault } = scanSql(printed);
   if (fault !== null) return [printed];
@@ -140,9 +145,9 @@ function conjuncts(printed: string): readonly string[] {
       depth -= 1;
       if (depth === 0 && closes === -1) closes = start;
     }
-    // Inside the outermost pair and no other.
+    // A CASE contains conditions that must not be split.
     if (kind === 'word' && depth === 1 && closes === -1) {
-      // A CASE has conditions of its own.
+      // A CASE contains conditions that must not be split.
       if (text === 'CASE') return [printed];
       if (text === 'AND') cuts.push({ from: start, to: start + text.length });
     }

@@ -1,5 +1,5 @@
-// What has happened here since the cut-over, for the way back. Both sides are compared as they are now: nothing has to
-// be recorded while the application runs, and the source is still as it was when its writing stopped.
+// Lists the changes made here since the cut-over, for a return to the source. The command compares the present state
+// of both sides: nothing has to be recorded, because the source has not changed since its writes stopped.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { createWriteStream } from 'node:fs';
 import { join as joinPath } from 'node:path';
@@ -9,10 +9,10 @@ import { ident, join, raw, sql, type Sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { readPairs, requireImport, type CopyOptions } from './copy.ts';
 import { FILE_COLUMNS, LIVE_FILES } from './files.ts';
-import { compareRows, differingRows, textOf } from './rows.ts';
+import { compareRows, differingRows, sqlText } from './rows.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { inOneTransaction, readSource } from './source.ts';
-import { nameOf } from './tables.ts';
+import { qualifiedName } from './tables.ts';
 import { stageUsers } from './users.ts';
 
 export type ChangesOptions = CopyOptions & {
@@ -28,7 +28,7 @@ export type Changed = {
   readonly deleted: number;
 };
 
-/** What tells the rows apart. Of deleted rows it is what the source has of them. */
+/** Queries for the changed rows. Deleted rows come from the source. */
 export type RowSets = { readonly inserted: Sql; readonly updated: Sql; readonly deleted: Sql };
 
 /** Tables without a difference are left out. Throws a Problem before the cut-over, and for a directory with files. */
@@ -53,8 +53,8 @@ export async function listChanges({
       }
       const changed: Changed[] = [];
       const list = async (table: string, sets: RowSets): Promise<void> => {
-        const one = await write(to, { table, sets, out });
-        if (one.inserted + one.updated + one.deleted > 0) changed.push(one);
+        const written = await write(to, { table, sets, out });
+        if (written.inserted + written.updated + written.deleted > 0) changed.push(written);
       };
       await stageUsers(from, to, secrets);
       await list('auth.users', USERS);
@@ -62,7 +62,7 @@ export async function listChanges({
       for (const pair of await readPairs(from, to)) {
         const difference = await compareRows(from, to, pair);
         if (difference === undefined) continue;
-        await differingRows(from, to, difference, (sets) => list(nameOf(pair), sets));
+        await differingRows(from, to, difference, (sets) => list(qualifiedName(pair), sets));
       }
       await stageFiles(from, to);
       await list('storage.objects', FILES);
@@ -83,12 +83,12 @@ function prepareDirectory(out: string): void {
 type Listing = { readonly table: string; readonly sets: RowSets; readonly out: string | undefined };
 
 async function write(target: Connected, { table, sets, out }: Listing): Promise<Changed> {
-  const copy = async (what: keyof RowSets): Promise<number> => {
-    const statement = textOf(sql`copy (${sets[what]}) to stdout (format csv, header)`);
+  const copy = async (kind: keyof RowSets): Promise<number> => {
+    const statement = sqlText(sql`copy (${sets[kind]}) to stdout (format csv, header)`);
     if (out === undefined) return await copyOut({ client: target.client, statement });
-    const path = joinPath(out, `${table.replaceAll('/', '%2F')}.${what}.csv`);
+    const path = joinPath(out, `${table.replaceAll('/', '%2F')}.${kind}.csv`);
     const file = createWriteStream(path, { mode: 0o600 });
-    // A disk that is full is told when the rows have come.
+    // Errors such as a full disk surface after all rows are written.
     const written = finished(file);
     written.catch(() => {});
     const rows = await copyOut({ client: target.client, statement }, file);
@@ -105,14 +105,16 @@ async function write(target: Connected, { table, sets, out }: Listing): Promise<
   };
 }
 
-const listOf = (of: string, columns: readonly string[]): Sql =>
+const columnList = (of: string, columns: readonly string[]): Sql =>
   join(columns.map((column) => ident(of, column)));
 
-/** Without the times of sign-ins, which are no change that anybody would take back. */
+/**
+ * Columns that count as a change. Times of sign-ins are left out, because they do not need to be carried back.
+ */
 const COMPARED = `email phone role raw_app_meta_data raw_user_meta_data email_confirmed_at phone_confirmed_at
   banned_until deleted_at is_anonymous`.split(/\s+/);
 
-/** Those that the source has too. */
+/** Columns that the source has, too. */
 const USER_COLUMNS =
   `id aud role email encrypted_password email_confirmed_at invited_at last_sign_in_at raw_app_meta_data
   raw_user_meta_data created_at updated_at phone phone_confirmed_at banned_until is_sso_user is_anonymous
@@ -123,14 +125,14 @@ const staged = (kind: 'user' | 'password' | 'identity', id: Sql): Sql =>
 
 const USERS: RowSets = {
   inserted: sql`
-    select ${listOf('u', USER_COLUMNS)} from auth.users u where not exists (${staged('user', sql`u.id`)})`,
+    select ${columnList('u', USER_COLUMNS)} from auth.users u where not exists (${staged('user', sql`u.id`)})`,
   updated: sql`
-    select ${listOf('u', USER_COLUMNS)}
+    select ${columnList('u', USER_COLUMNS)}
     from auth.users u
     join pg_temp.import_stage s on s.kind = 'user' and s.id = u.id::text
     cross join jsonb_populate_record(null::auth.users, s.row) t
     left join pg_temp.import_stage p on p.kind = 'password' and p.id = s.id
-    where (${listOf('u', COMPARED)}) is distinct from (${listOf('t', COMPARED)})
+    where (${columnList('u', COMPARED)}) is distinct from (${columnList('t', COMPARED)})
       or u.encrypted_password is distinct from p.row ->> 'encrypted_password'`,
   deleted: sql`
     select s.id, s.row ->> 'email' as email from pg_temp.import_stage s
@@ -142,20 +144,20 @@ const MORE_OF_IDENTITIES = ['last_sign_in_at', 'created_at', 'updated_at'];
 
 const IDENTITIES: RowSets = {
   inserted: sql`
-    select ${listOf('i', [...IDENTITY_COLUMNS, ...MORE_OF_IDENTITIES])} from auth.identities i
+    select ${columnList('i', [...IDENTITY_COLUMNS, ...MORE_OF_IDENTITIES])} from auth.identities i
     where not exists (${staged('identity', sql`i.id`)})`,
   updated: sql`
-    select ${listOf('i', [...IDENTITY_COLUMNS, ...MORE_OF_IDENTITIES])}
+    select ${columnList('i', [...IDENTITY_COLUMNS, ...MORE_OF_IDENTITIES])}
     from auth.identities i
     join pg_temp.import_stage s on s.kind = 'identity' and s.id = i.id::text
     cross join jsonb_populate_record(null::auth.identities, s.row) t
-    where (${listOf('i', IDENTITY_COLUMNS)}) is distinct from (${listOf('t', IDENTITY_COLUMNS)})`,
+    where (${columnList('i', IDENTITY_COLUMNS)}) is distinct from (${columnList('t', IDENTITY_COLUMNS)})`,
   deleted: sql`
     select s.id, s.row ->> 'user_id' as user_id, s.row ->> 'provider' as provider from pg_temp.import_stage s
     where s.kind = 'identity' and not exists (select from auth.identities i where i.id::text = s.id)`,
 };
 
-/** Files of the source that are live; what was never brought here was not deleted here. */
+/** Stages the live files of the source. A file that was never copied was not deleted here. */
 async function stageFiles(from: Connected, to: Connected): Promise<void> {
   await to.query(
     raw(`create temporary table import_files_stage
@@ -170,10 +172,10 @@ async function stageFiles(from: Connected, to: Connected): Promise<void> {
 
 const FILES: RowSets = {
   inserted: sql`
-    select ${listOf('o', FILE_COLUMNS)} from storage.objects o
+    select ${columnList('o', FILE_COLUMNS)} from storage.objects o
     where not exists (select from pg_temp.import_files_stage s where s.id = o.id::text)`,
   updated: sql`
-    select ${listOf('o', FILE_COLUMNS)} from storage.objects o join pg_temp.import_files_stage s on s.id = o.id::text
+    select ${columnList('o', FILE_COLUMNS)} from storage.objects o join pg_temp.import_files_stage s on s.id = o.id::text
     where (o.bucket_id, o.name) is distinct from (s.bucket_id, s.name)
       or o.metadata ->> 'eTag' is distinct from coalesce(s.etag, o.metadata ->> 'eTag')
       or o.metadata ->> 'size' is distinct from coalesce(s.size, o.metadata ->> 'size')`,

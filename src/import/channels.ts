@@ -1,10 +1,13 @@
-// Policies of the source's private channels, as `realtime.rls` of the file. There and here they are on one table.
+// Converts policies of the source's private channels to `realtime.rls`. Both sides keep them on one table.
 import { pulledPolicy } from '../migrate/commands/pull.ts';
 import type { LivePolicy } from '../migrate/schema/live/live-schema.ts';
 
 type Node = Record<string, unknown>;
 
-/** `left`: what cannot be said, and why. Callers receive and send; nobody changes what was sent. */
+/**
+ * Returns the key `realtime`. `left` receives a message for each policy that svc.yaml cannot express. Callers can
+ * receive and send, but not change sent messages.
+ */
 export function realtimeKey(policies: readonly LivePolicy[], left: string[]): Node {
   const rls = policies.flatMap((policy): Node[] => {
     if (policy.command === 'update' || policy.command === 'delete') {

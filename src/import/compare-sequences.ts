@@ -1,12 +1,15 @@
-// Where sequences of the project stand on either side.
+// Compares the positions of the project's sequences on both sides.
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
-import { readSequences, standingElsewhere, type Standing } from '../postgres/bulk/sequences.ts';
-import { NOT_OF_THE_PROJECT } from './tables.ts';
+import { readSequences, differingSequences, type SequencePosition } from '../postgres/bulk/sequences.ts';
+import { EXCLUDED_SCHEMAS } from './tables.ts';
 
-/** Those here that stand elsewhere than at the source. */
-export async function compareSequences(source: Connected, target: Connected): Promise<readonly Standing[]> {
-  return standingElsewhere(
-    await readSequences(source, NOT_OF_THE_PROJECT),
-    await readSequences(target, NOT_OF_THE_PROJECT),
+/** Returns the target's sequences whose position differs from the source. */
+export async function compareSequences(
+  source: Connected,
+  target: Connected,
+): Promise<readonly SequencePosition[]> {
+  return differingSequences(
+    await readSequences(source, EXCLUDED_SCHEMAS),
+    await readSequences(target, EXCLUDED_SCHEMAS),
   );
 }

@@ -1,4 +1,5 @@
-// `copy`: takes over whatever differs, in one transaction on either side. An interrupted run leaves nothing behind.
+// `svc import supabase copy`: copies all differences, in one transaction on each side. An interrupted run leaves no
+// changes.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
@@ -6,20 +7,21 @@ import { raw, sql, type Sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { setImportState, type ImportState } from '../provision/import-state.ts';
 import { adoptReferences } from './adopt-references.ts';
-import { withoutForeignKeys, withoutTriggers } from '../postgres/bulk/quiet-tables.ts';
+import { withoutForeignKeys, withoutTriggers } from '../postgres/bulk/disable-triggers.ts';
 import { compareRows, writeRows, type Difference } from './rows.ts';
 import { moveSequences } from '../postgres/bulk/sequences.ts';
 import { compareSequences } from './compare-sequences.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
-import { identityOf, inOneTransaction, readSource } from './source.ts';
-import { mayNotRead } from './way-to-source.ts';
-import { nameOf, pairTables, readTables, type Pair } from './tables.ts';
+import { readIdentity, inOneTransaction, readSource } from './source.ts';
+import { readDenied } from './source-connection.ts';
+import { qualifiedName, pairTables, readTables, type Pair } from './tables.ts';
 import { stageUsers, type Secrets } from './users.ts';
 import { countChanges, deleteGoneUsers, isChange, writeUsers, type Changes } from './write-users.ts';
+import { reportProgress } from '../lib/progress.ts';
 
 export type CopyOptions = {
   readonly source: DatabaseAddress;
-  /** As the owner of what is written. */
+  /** Connection as the owner of the written rows. */
   readonly target: DatabaseAddress;
   readonly secrets: Secrets;
 };
@@ -28,12 +30,12 @@ export async function copy({ source, target, secrets }: CopyOptions): Promise<re
   return await readSource(source, (from) =>
     inOneTransaction(target, 'read write', async (to) => {
       await begin(from, to);
-      return await bring(from, to, secrets);
+      return await copyRows(from, to, secrets);
     }),
   );
 }
 
-/** Without what PostgreSQL shows of a row. */
+/** Removes the values of the row that PostgreSQL quotes in its message. */
 function refused(error: Error): Problem {
   const message = error.message.replace(/: ".*/s, '').replace(/^value ".*" (is|too) /s, 'a value $1 ');
   return new Problem('IMP-405', 500, `The target refuses a row of the source: ${message}`, {
@@ -41,9 +43,14 @@ function refused(error: Error): Problem {
   });
 }
 
-/** Writes what differs. Throws a Problem for a row that the target does not take. */
-export async function bring(from: Connected, to: Connected, secrets: Secrets): Promise<readonly Changes[]> {
+/** Writes the differences. Throws a Problem for a row that the target rejects. */
+export async function copyRows(
+  from: Connected,
+  to: Connected,
+  secrets: Secrets,
+): Promise<readonly Changes[]> {
   try {
+    reportProgress('comparing users');
     await stageUsers(from, to, secrets);
     const users = await countChanges(to);
     const pairs = await readPairs(from, to);
@@ -55,8 +62,8 @@ export async function bring(from: Connected, to: Connected, secrets: Secrets): P
     return [...users, ...rows, { kind: 'sequence', added: 0, changed: sequences.length, removed: 0 }];
   } catch (error) {
     if (isDatabaseError(error, 'integrity_constraint_violation', 'data_exception')) throw refused(error);
-    // At the target, what is written belongs to the one who writes.
-    if (isDatabaseError(error, 'insufficient_privilege')) throw mayNotRead(error.message);
+    // The target role owns the written rows, so a missing right concerns the source.
+    if (isDatabaseError(error, 'insufficient_privilege')) throw readDenied(error.message);
     throw error;
   }
 }
@@ -72,9 +79,13 @@ async function write(
   const tables = differences.map(({ pair }) => pair);
   if (!withUsers && tables.length === 0) return rows;
   await withoutTriggers(to, [{ schema: 'auth', name: 'users' }, ...tables], async () => {
+    reportProgress('writing users');
     await writeUsers(to);
     await withoutForeignKeys(to, tables, async () => {
-      for (const difference of differences) rows.push(await writeRows(from, to, difference));
+      for (const [index, difference] of differences.entries()) {
+        reportProgress(`copying ${qualifiedName(difference.pair)}`, index + 1, differences.length);
+        rows.push(await writeRows(from, to, difference));
+      }
     });
     await deleteGoneUsers(to);
   });
@@ -97,15 +108,16 @@ export async function compareAll(
   );
   const names = new Set(known.map(({ id }) => id));
   const differences: Difference[] = [];
-  for (const pair of pairs) {
+  for (const [index, pair] of pairs.entries()) {
+    reportProgress(`comparing ${qualifiedName(pair)}`, index + 1, pairs.length);
     if (pair.foreignOwner !== null) throw belongsToOthers(pair, pair.foreignOwner);
     const difference = await compareRows(source, target, pair);
     if (difference === undefined) continue;
-    if (!difference.isEmptyHere && !names.has(nameOf(pair))) {
+    if (!difference.isEmptyHere && !names.has(qualifiedName(pair))) {
       throw new Problem(
         'IMP-403',
         500,
-        `The table ${nameOf(pair)} of the target has rows already, which are not of this import`,
+        `The table ${qualifiedName(pair)} of the target has rows already, which are not of this import`,
         {
           hint: 'Empty it: it becomes the same as at the source.',
         },
@@ -117,20 +129,27 @@ export async function compareAll(
 }
 
 function belongsToOthers(pair: Pair, owner: string): Problem {
-  return new Problem('IMP-403', 500, `The table ${nameOf(pair)} of the target belongs to the role ${owner}`, {
-    hint: 'Drop or rename it there and let svc migrate apply make it from svc.yaml. Nothing of this run was written.',
-  });
+  return new Problem(
+    'IMP-403',
+    500,
+    `The table ${qualifiedName(pair)} of the target belongs to the role ${owner}`,
+    {
+      hint: 'Drop or rename it there and let svc migrate apply make it from svc.yaml. Nothing of this run was written.',
+    },
+  );
 }
 
 async function rememberTables(target: Connected, pairs: readonly Pair[]): Promise<void> {
   await target.query(sql`
-    insert into svc_meta.import_row (kind, id, digest) select 'table', name, '' from unnest(${pairs.map(nameOf)}::text[]) name
+    insert into svc_meta.import_row (kind, id, digest) select 'table', name, '' from unnest(${pairs.map(qualifiedName)}::text[]) name
     on conflict do nothing`);
 }
 
-/** The one import that the target may hold is of this source; others that work on it wait here. */
+/**
+ * Registers the import of this source, of which the target has at most one. Concurrent commands wait here.
+ */
 async function begin(source: Connected, target: Connected): Promise<void> {
-  const identity = await identityOf(source);
+  const identity = await readIdentity(source);
   const made = await target.query(sql`
     insert into svc_meta.import (source, state) values (${identity}, 'copied') on conflict do nothing returning 1`);
   const [row] = await target.query<{ users: boolean }>(sql`select exists (select from auth.users) as users`);
@@ -143,21 +162,21 @@ async function begin(source: Connected, target: Connected): Promise<void> {
   await setImportState(target, 'copied');
 }
 
-/** Throws unless an import of this source is here and may go on. */
+/** Throws unless the import of this source exists and is still open. */
 export async function requireOpen(source: Connected, target: Queryable): Promise<void> {
   if ((await requireImport(source, target, raw('for update'))) !== 'cut over') return;
   throw new Problem('IMP-403', 500, 'The cut-over is done: this database has its own users and rows now', {
-    hint: 'What the source has besides can no longer be taken over by copying. svc import supabase changes lists what differs.',
+    hint: 'Further rows of the source cannot be copied. Run svc import supabase changes to list the differences.',
   });
 }
 
-/** The state of the import of this source; throws when there is none. */
+/** Returns the state of the import of this source. Throws if there is none. */
 export async function requireImport(
   source: Connected,
   target: Queryable,
   lock: Sql = raw(''),
 ): Promise<ImportState> {
-  const identity = await identityOf(source);
+  const identity = await readIdentity(source);
   const [row] = await target.query<{ source: string; state: ImportState }>(
     sql`select source, state from svc_meta.import ${lock}`,
   );
@@ -168,7 +187,7 @@ export async function requireImport(
   }
   if (row.source !== identity) {
     throw new Problem('IMP-403', 500, 'The target holds the import of another project', {
-      hint: 'Import each project into a database of its own.',
+      hint: 'Import each project into a separate database.',
     });
   }
   return row.state;

@@ -1,5 +1,5 @@
-// A dump of a project: restored once into a database of its own beside the target, and read there like any other source.
-// It is SQL that somebody else has written. So a role restores it, and reads it afterwards, that owns nothing else.
+// Restores a dump of a project once into a separate database on the target's server, and reads it there like any
+// other source. The SQL of the dump is not trusted, so a role without other privileges restores and reads it.
 import { createHash, createHmac } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
@@ -18,14 +18,14 @@ import { inOneTransaction } from './source.ts';
 import { inTarget } from './target.ts';
 
 export type DumpOptions = {
-  /** Of the server where it is restored, as a role that may make roles and databases. */
+  /** Server for the restored dump. The role must be able to create roles and databases. */
   readonly server: DatabaseAddress;
   readonly env: Readonly<Record<string, string | undefined>>;
 };
 
 export type Restored = {
   readonly address: DatabaseAddress;
-  /** What the server has refused; undefined where it was restored before. */
+  /** Statements that the server rejected. Undefined if the dump was restored earlier. */
   readonly refused: readonly Refused[] | undefined;
 };
 
@@ -36,11 +36,13 @@ export type Refused = { readonly statement: string; readonly why: string };
 const COMPLETE = 'svc: a dump, restored by svc import supabase';
 const HOW_TO_DUMP = 'pg_dump --format=custom --file=project.dump "$SVC_IMPORT_SOURCE_URL"';
 
-/** The database of the dump in `path`, a file or a folder; made if it is not there, or was not finished. */
+/**
+ * Returns the database of the dump in `path`, a file or a folder. Restores it unless that was done before.
+ */
 export async function restoreDump(path: string, { server, env }: DumpOptions): Promise<Restored> {
   await requireArchive(path);
-  const name = await nameOf(path);
-  const password = passwordOf(name, server);
+  const name = await readDatabaseName(path);
+  const password = findPassword(name, server);
   const address = server.as(name, password).on(name);
   return await asAdministrator(server, async (session) => {
     const [found] = await session.query<{ comment: string | null }>(
@@ -74,10 +76,10 @@ export async function restoreDump(path: string, { server, env }: DumpOptions): P
   });
 }
 
-/** Deletes what was made of it. False when there was nothing. */
+/** Deletes the restored database and its role. Returns false if there was none. */
 export async function forgetDump(path: string, { server }: Pick<DumpOptions, 'server'>): Promise<boolean> {
   await requireArchive(path);
-  const name = await nameOf(path);
+  const name = await readDatabaseName(path);
   return await asAdministrator(server, async (session) => {
     const found = await session.query(sql`select from pg_database where datname = ${name}`);
     await session.query(sql`drop database if exists ${ident(name)} with (force)`);
@@ -86,7 +88,7 @@ export async function forgetDump(path: string, { server }: Pick<DumpOptions, 'se
   });
 }
 
-/** One at a time: another command may be at the same dump. */
+/** Works under a lock, because another command may use the same dump. */
 async function asAdministrator<T>(
   server: DatabaseAddress,
   work: (session: Queryable) => Promise<T>,
@@ -103,7 +105,9 @@ async function asAdministrator<T>(
   } catch (error) {
     if (!isDatabaseError(error, 'insufficient_privilege')) throw error;
     throw new Problem('IMP-411', 500, `A dump cannot be restored on this server: ${error.message}`, {
-      hint: 'It needs a database and a role of its own: alter role … createdb createrole, or give a role that may make both.',
+      hint:
+        'The restore needs a separate database and role: alter role … createdb createrole, ' +
+        'or use a role that can create both.',
       cause: error,
     });
   }
@@ -117,7 +121,7 @@ async function makeRoles(session: Queryable, name: string, password: string | un
   for (const role of roles) await session.query(sql`create role ${ident(role.name)} nologin`);
   const secret = password === undefined ? raw('null') : literal(scramVerifier(password));
   await session.query(sql`alter role ${ident(name)} login password ${secret}`);
-  // Who makes a database for another role has to be a member of it.
+  // A role must be a member of the role for which it creates a database.
   const [self] = await session.query<{ isSuperuser: boolean }>(
     raw('select rolsuper as "isSuperuser" from pg_roles where rolname = current_user'),
   );
@@ -136,31 +140,37 @@ async function requireProject(path: string, address: DatabaseAddress): Promise<v
     return users.length > 0 ? undefined : 'no users';
   });
   if (found === undefined) return;
-  throw new Problem('IMP-401', 500, `${path} is no dump of a whole Supabase project: it has ${found}`, {
-    hint: `supabase db dump leaves the schemas auth and storage or their rows out. All of it is written by: ${HOW_TO_DUMP}`,
+  throw new Problem('IMP-401', 500, `${path} is not a dump of a whole Supabase project: it has ${found}`, {
+    hint:
+      'supabase db dump leaves the schemas auth and storage or their rows out. All of it is written by: ' +
+      HOW_TO_DUMP,
   });
 }
 
-/** Like those of the login roles: whoever knows the address of the server can compute it, so that it is kept nowhere. */
-function passwordOf(name: string, { password }: DatabaseAddress): string | undefined {
+/**
+ * Derives the password from the server's credentials, like those of the login roles, so that it is not stored.
+ */
+function findPassword(name: string, { password }: DatabaseAddress): string | undefined {
   if (password === undefined) return undefined;
   return createHmac('sha256', password).update(`svc import dump\0${name}`).digest('base64url');
 }
 
-/** The same for the same dump, wherever it lies. */
-async function nameOf(path: string): Promise<string> {
+/** The name depends on the content of the dump, not on its path. */
+async function readDatabaseName(path: string): Promise<string> {
   const hash = createHash('sha256');
-  for (const file of await filesOf(path))
+  for (const file of await listDumpFiles(path))
     for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
   return `svc_dump_${hash.digest('hex').slice(0, 16)}`;
 }
 
-async function filesOf(path: string): Promise<string[]> {
+async function listDumpFiles(path: string): Promise<string[]> {
   if (!(await stat(path)).isDirectory()) return [path];
   return (await readdir(path)).sort().map((name) => join(path, name));
 }
 
-/** What `pg_restore` reads: a file of its own format, a tar or a folder, each with a table of contents. */
+/**
+ * Throws unless `pg_restore` can read the dump: a custom-format file, a tar or a directory, with a table of contents.
+ */
 async function requireArchive(path: string): Promise<void> {
   const isFolder = (await stat(path)).isDirectory();
   const head = isFolder ? '' : await firstBytes(path);
@@ -168,8 +178,10 @@ async function requireArchive(path: string): Promise<void> {
     ? (await readdir(path)).includes('toc.dat')
     : head.startsWith('PGDMP') || head.startsWith('toc.dat');
   if (isArchive) return;
-  throw new Problem('IMP-411', 500, `${path} is no dump that pg_restore reads`, {
-    hint: `One in plain SQL may hold commands that run programs on this machine, so it is not run. Make another: ${HOW_TO_DUMP}`,
+  throw new Problem('IMP-411', 500, `${path} is not a dump that pg_restore can read`, {
+    hint:
+      'One in plain SQL may hold commands that run programs on this machine, so it is not run. ' +
+      `Make another: ${HOW_TO_DUMP}`,
   });
 }
 
@@ -183,7 +195,7 @@ async function firstBytes(path: string): Promise<string> {
   }
 }
 
-/** `pg_restore` goes on after a statement that fails, and says of each what it was. */
+/** Parses the output of `pg_restore`, which continues after a failed statement and reports each failure. */
 function refusedIn(said: string): Refused[] {
   return [
     ...said.matchAll(

@@ -1,5 +1,5 @@
-// Secrets as the source stores them when its operator has switched database encryption on: JSON with the id of a key and
-// AES-256-GCM under a key that HKDF-SHA-256 derives from it for the row.
+// Secrets as the source stores them when its operator has switched database encryption on: JSON with the id of a key
+// and AES-256-GCM under a key that HKDF-SHA-256 derives from it for the row.
 import { createDecipheriv, hkdfSync } from 'node:crypto';
 import { Problem } from '../problem/problem.ts';
 
@@ -16,14 +16,17 @@ export function readSourceKeys(text: string, variable: string): SourceKeys {
     return [id, Buffer.from(key, 'base64url')];
   });
   if (keys.every(([id, key]) => id !== '' && key.length === KEY_BYTES)) return new Map(keys);
-  throw new Problem('IMP-401', 500, `${variable} holds something that is no key`, {
+  throw new Problem('IMP-401', 500, `${variable} is not a valid key`, {
     hint: 'Its form is id:key,id:key, each key 32 bytes in base64url.',
   });
 }
 
 export const isEncrypted = (text: string): boolean => text.startsWith('{');
 
-/** The text itself when it is not encrypted; undefined when no key opens it. `rowId` is what it was sealed for. */
+/**
+ * Returns the text itself if it is not encrypted, or undefined if no key decrypts it. `rowId` is the id that it was
+ * encrypted for.
+ */
 export function openValue(text: string, rowId: string, keys: SourceKeys): string | undefined {
   if (!isEncrypted(text)) return text;
   try {

@@ -8,7 +8,7 @@ import { ifReadable } from './source.ts';
 export type Factor = {
   readonly userId: string;
   readonly type: string;
-  /** For a person: the factor and whose it is. */
+  /** Readable name: the factor and its user. */
   readonly name: string;
   /** Why it stays behind; undefined when it moves. */
   readonly why: string | undefined;
@@ -41,7 +41,7 @@ export function openTotpSecret(
   }
 }
 
-/** Those that were proven by a code. None where the role may not read them. */
+/** Returns the verified factors, or none if the role cannot read them. */
 export async function readFactors(source: Connected, keys: SourceKeys): Promise<readonly Factor[]> {
   const rows = await ifReadable(source, () =>
     source.query<FactorRow>(
@@ -55,20 +55,20 @@ export async function readFactors(source: Connected, keys: SourceKeys): Promise<
     userId: row.user_id,
     type: row.type,
     name: `${row.type} factor ${row.friendly_name ? JSON.stringify(row.friendly_name) : row.id} of ${row.email || row.user_id}`,
-    why: obstacleOf(row, keys),
+    why: skipReason(row, keys),
   }));
 }
 
-function obstacleOf(row: FactorRow, keys: SourceKeys): string | undefined {
+function skipReason(row: FactorRow, keys: SourceKeys): string | undefined {
   if (row.type !== 'totp') return NO_SUCH_KIND;
   if (openTotpSecret(row, keys) !== undefined) return undefined;
   return isEncrypted(row.secret ?? '') ? SEALED : UNREADABLE;
 }
 
-export const factorsLeft = (factors: readonly Factor[]): Factor[] =>
+export const skippedFactors = (factors: readonly Factor[]): Factor[] =>
   factors.filter(({ why }) => why !== undefined);
 
-/** Users none of whose second factors moves: here their password alone would be enough. */
+/** Returns users that lose all second factors, so that a password alone would be sufficient here. */
 export function usersWithoutTheirFactor(factors: readonly Factor[]): string[] {
   const kept = new Set(factors.filter(({ why }) => why === undefined).map(({ userId }) => userId));
   return [...new Set(factors.map(({ userId }) => userId))].filter((user) => !kept.has(user));

@@ -1,5 +1,5 @@
-// Files: read from the source, checked, and stored here under their old ids. Each is done by itself, so that a run that was
-// interrupted goes on where it ended.
+// Files: read from the source, checked, and stored here under their old ids. Each is done by itself, so that a run
+// that was interrupted goes on where it ended.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
@@ -17,6 +17,7 @@ import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import type { BytesSource, Refusal, WantedFile } from './bytes/bytes-source.ts';
 import { Checksum } from './bytes/checksum.ts';
 import { readSource } from './source.ts';
+import { reportProgress } from '../lib/progress.ts';
 
 export type FileOptions = {
   readonly source: DatabaseAddress;
@@ -29,9 +30,9 @@ export type FileResult = {
   readonly copied: number;
   readonly removed: number;
   readonly unchanged: number;
-  /** What is not here, by name, and why. */
+  /** Files that could not be copied, by name. */
   readonly missing: ReadonlyArray<{ readonly name: string; readonly why: string }>;
-  /** Of those that were copied, by name: no checksum of the source says what their bytes are. */
+  /** Names of copied files that no checksum of the source verifies. */
   readonly unproven: readonly string[];
 };
 
@@ -48,7 +49,7 @@ type SourceObject = {
   readonly digest: string;
 };
 
-/** That a way back needs; both sides have them. */
+/** Columns that a return to the source needs. Both sides have them. */
 export const FILE_COLUMNS = [
   'id',
   'bucket_id',
@@ -71,7 +72,7 @@ const AT_ONCE = 8;
 const TRIES = 3;
 /** Before the second try; before the third four times as long. */
 const RETRY_MS = 200;
-/** A transfer that takes longer is begun again by the next run. */
+/** The next run restarts a transfer that takes longer. */
 const PENDING_MS = 24 * 60 * 60_000;
 
 export async function copyFiles({ source, owner, config, bytes }: FileOptions): Promise<FileResult> {
@@ -103,17 +104,24 @@ type Missing = FileResult['missing'][number];
 
 const byName = (a: Missing, b: Missing): number => (a.name < b.name ? -1 : 1);
 
-/** Takes from the end. What fails for every file ends the run, once those that are under way are done. */
+/**
+ * Copies files, starting at the end of the list. An error that affects every file ends the run after the transfers in
+ * progress.
+ */
 async function copyAll(
   waiting: SourceObject[],
   sides: Sides,
 ): Promise<{ readonly missing: Missing[]; readonly unproven: string[] }> {
   const missing: Missing[] = [];
   const unproven: string[] = [];
+  const total = waiting.length;
+  let done = 0;
   const work = async (): Promise<void> => {
     for (let next = waiting.pop(); next; next = waiting.pop()) {
       try {
         const outcome = await copyFile(next, sides);
+        done += 1;
+        reportProgress('copying files', done, total);
         const name = `${next.bucket_id}/${next.name}`;
         if (typeof outcome === 'object') missing.push({ name, why: outcome.why });
         else if (outcome === 'unproven') unproven.push(name);
@@ -169,7 +177,7 @@ async function forget(owner: OwnerDatabase, ids: readonly string[]): Promise<voi
 
 type Sides = { readonly owner: OwnerDatabase; readonly backend: Backend; readonly bytes: BytesSource };
 
-/** How it is known that the bytes are those of the source; or why they are not here. */
+/** Proof that the bytes equal the source, or the reason why they are missing. */
 type Outcome = 'equal' | 'unproven' | Refusal;
 
 async function copyFile(object: SourceObject, sides: Sides): Promise<Outcome> {
@@ -232,12 +240,12 @@ async function transfer(object: SourceObject, { owner, backend, bytes: source }:
   if (wanted !== bytes)
     return await refuse({ why: `${bytes} bytes came instead of ${wanted}`, isFinal: false });
   if (verdict === 'different')
-    return await refuse({ why: 'other bytes came than the checksum says', isFinal: false });
+    return await refuse({ why: 'the bytes do not match the checksum', isFinal: false });
   await commit(object, { owner, version, bytes, eTag });
   return verdict;
 }
 
-/** What breaks off goes on where it ended, as long as something comes. */
+/** Resumes an interrupted transfer at its last byte, as long as each attempt makes progress. */
 async function* inOne(
   file: WantedFile,
   first: AsyncIterable<Uint8Array>,

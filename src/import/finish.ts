@@ -1,18 +1,20 @@
-// The end of an import: `verify` compares, `cut-over` opens the database for good, `abandon` takes everything out again.
+// The end of an import: `verify` compares, `cut-over` opens the database for good, `abandon` takes everything out
+// again.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { ident, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
 import { announceImport, readImportState, setImportState } from '../provision/import-state.ts';
-import { bring, compareAll, readPairs, requireOpen, type CopyOptions } from './copy.ts';
+import { copyRows, compareAll, readPairs, requireOpen, type CopyOptions } from './copy.ts';
 import { readFactors, usersWithoutTheirFactor } from './factors.ts';
 import { countFileDifferences } from './files.ts';
-import { withoutForeignKeys, withoutTriggers } from '../postgres/bulk/quiet-tables.ts';
+import { withoutForeignKeys, withoutTriggers } from '../postgres/bulk/disable-triggers.ts';
 import { compareSequences } from './compare-sequences.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { inOneTransaction, readSource } from './source.ts';
-import { nameOf } from './tables.ts';
+import { qualifiedName } from './tables.ts';
 import { stageUsers, type Secrets } from './users.ts';
 import { countChanges, isChange, type Changes } from './write-users.ts';
+import { reportProgress } from '../lib/progress.ts';
 
 /** Everything that is different here; without findings the import counts as ready for the cut-over. */
 export async function verify({ source, target, secrets }: CopyOptions): Promise<readonly string[]> {
@@ -27,24 +29,26 @@ export async function verify({ source, target, secrets }: CopyOptions): Promise<
 }
 
 async function compareSides(from: Connected, to: Connected, secrets: Secrets): Promise<string[]> {
+  reportProgress('comparing users');
   await stageUsers(from, to, secrets);
   const users = (await countChanges(to)).filter(isChange);
   const tables = await compareAll(from, to, await readPairs(from, to));
   const sequences = await compareSequences(from, to);
+  reportProgress('comparing files');
   const files = await countFileDifferences(from, to);
   return [
     ...users.map(
       ({ kind, added, changed, removed }) =>
         `${kind}: ${added} are not here yet, ${changed} differ, ${removed} are gone at the source`,
     ),
-    ...tables.map(({ pair }) => `table ${nameOf(pair)}: rows differ`),
-    ...(sequences.length > 0 ? [`${sequences.length} sequences stand elsewhere`] : []),
+    ...tables.map(({ pair }) => `table ${qualifiedName(pair)}: rows differ`),
+    ...(sequences.length > 0 ? [`${sequences.length} sequences have another position`] : []),
     ...(files > 0 ? [`${files} files are not here yet, or are gone at the source`] : []),
     ...(await strangers(to)),
   ];
 }
 
-/** Users whom the import has not brought, and brought ones who are not here any more. */
+/** Describes users that the import did not create, and imported users that no longer exist. */
 async function strangers(target: Connected): Promise<string[]> {
   const [row] = await target.query<{ own: number; lost: number }>(sql`
     select count(*) filter (where r.id is null)::float8 as own, count(*) filter (where u.id is null)::float8 as lost
@@ -61,7 +65,9 @@ export type CutOverOptions = CopyOptions & {
   readonly dropFactors: boolean;
 };
 
-/** The last copy and the opening are one transaction: nobody is served by half of an import. */
+/**
+ * Runs the last copy and the opening in one transaction, so that no client is served from a partial import.
+ */
 export async function cutOver({
   source,
   target,
@@ -76,21 +82,22 @@ export async function cutOver({
         throw new Problem(
           'IMP-406',
           500,
-          `${exposed.length} users have a second factor at the source that does not move: here their password alone would be enough`,
+          `${exposed.length} users have a second factor at the source that does not move: ` +
+            'here their password alone would be enough',
           {
             details: `${exposed.slice(0, 20).join(', ')}${exposed.length > 20 ? ' …' : ''}`,
-            hint: 'Say --uncarried-factors drop to accept it, or remove these factors at the source first.',
+            hint: 'Use --uncarried-factors drop to accept the loss, or remove these factors at the source first.',
           },
         );
       }
-      const changes = await bring(from, to, secrets);
+      const changes = await copyRows(from, to, secrets);
       await setImportState(to, 'cut over');
       return changes;
     }),
   );
 }
 
-/** Takes out what was brought. The tables stay, empty. */
+/** Deletes the imported rows. The tables stay, empty. */
 export async function abandon(target: DatabaseAddress): Promise<void> {
   await inOneTransaction(target, 'read write', async (to) => {
     const state = await readImportState(to);
@@ -114,6 +121,10 @@ export async function abandon(target: DatabaseAddress): Promise<void> {
       await to.query(sql`
         delete from auth.users where id::text in (select id from svc_meta.import_row where kind = 'user')`);
     });
+    // Another import brings sessions with the same ids, whose tokens must be accepted.
+    await to.query(sql`
+      delete from auth.ended_sessions
+      where session_id::text in (select id from svc_meta.import_row where kind = 'session')`);
     await to.query(sql`
       delete from storage.objects where id::text in (select id from svc_meta.import_row where kind = 'object')`);
     await to.query(sql`delete from svc_meta.import_row`);

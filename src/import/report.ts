@@ -1,14 +1,14 @@
-// What an import would do with everything that the source has: what moves, what stays behind and why, and what somebody
-// has to decide. Only reads.
+// Reports what an import would do with each part of the source: what moves, what stays behind, and what needs a
+// decision. Only reads.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
-import { raw, sql, ident } from '../postgres/sql.ts';
+import { ident, join, literal, raw, sql } from '../postgres/sql.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import type { SourceKeys } from './encrypted-value.ts';
-import { factorsLeft, readFactors } from './factors.ts';
+import { skippedFactors, readFactors } from './factors.ts';
 import { ifReadable, inOneTransaction } from './source.ts';
 import { inTarget } from './target.ts';
 import { OPEN_SESSION } from './users.ts';
-import { nameOf, pairTables, readTables, type Table } from './tables.ts';
+import { qualifiedName, EXCLUDED_SCHEMAS, pairTables, readTables, type Table } from './tables.ts';
 
 export type Line = {
   readonly what: string;
@@ -20,7 +20,7 @@ export type Line = {
 export type Report = {
   readonly moves: readonly Line[];
   readonly stays: readonly Line[];
-  /** Moves, but not as it is: somebody should know before the cut-over. */
+  /** Moves in another form. Requires attention before the cut-over. */
   readonly decide: readonly Line[];
 };
 
@@ -62,7 +62,7 @@ export async function makeReport(
 
 const UNREADABLE = 'the role of the source may not read it';
 
-/** By the column they are counted in. */
+/** Forms of users, with the column that counts them. */
 const USER_FORMS: ReadonlyArray<
   readonly [column: string, list: 'moves' | 'stays' | 'decide', what: string, why?: string]
 > = [
@@ -108,10 +108,10 @@ const ROWS_OF_AUTH: ReadonlyArray<readonly [table: string, why: string]> = [
   ['sso_providers', 'there is no SAML here'],
   ['saml_providers', 'there is no SAML here'],
   ['custom_oauth_providers', 'declare them in auth.providers of svc.yaml'],
-  ['oauth_clients', 'this is no OAuth server'],
-  ['oauth_consents', 'this is no OAuth server'],
+  ['oauth_clients', 'svc is not an OAuth server'],
+  ['oauth_consents', 'svc is not an OAuth server'],
   ['webauthn_credentials', 'there are no passkeys here'],
-  ['audit_log_entries', 'the audit log begins anew'],
+  ['audit_log_entries', 'the audit log starts empty'],
   ['one_time_tokens', 'links in mails that were sent already lead to the source'],
   ['flow_state', 'a sign-in that is under way is begun again'],
 ];
@@ -121,8 +121,8 @@ async function usersReport(source: Connected, keys: SourceKeys): Promise<Report>
   const stays: Line[] = [];
   const decide: Line[] = [];
   const lists = { moves, stays, decide };
-  const add = (list: keyof typeof lists, what: string, count: number, why?: string): void => {
-    if (count > 0) lists[list].push({ what, count, ...(why !== undefined && { why }) });
+  const add = (list: keyof typeof lists, item: string, count: number, why?: string): void => {
+    if (count > 0) lists[list].push({ what: item, count, ...(why !== undefined && { why }) });
   };
   const counts = await ifReadable(source, () => source.query<Record<string, number>>(COUNT_USERS));
   const of = (column: string): number => counts?.[0]?.[column] ?? 0;
@@ -131,7 +131,7 @@ async function usersReport(source: Connected, keys: SourceKeys): Promise<Report>
   for (const [column, list, what, why] of USER_FORMS) add(list, what, of(column), why);
   add('moves', 'identities', (await countRows(source, 'auth', 'identities')) ?? 0);
   const factors = await readFactors(source, keys);
-  const left = factorsLeft(factors);
+  const left = skippedFactors(factors);
   add('moves', 'second factors', factors.length - left.length);
   for (const why of new Set(left.map((factor) => factor.why)))
     add(
@@ -162,7 +162,7 @@ async function usersReport(source: Connected, keys: SourceKeys): Promise<Report>
   return { moves, stays, decide };
 }
 
-/** A list of people that somebody reads. */
+/** Maximum number of listed users. */
 export const NAMED = 20;
 
 // Through JSON, because older projects lack some of the columns.
@@ -183,7 +183,7 @@ const COUNT_USERS = raw(`
     select to_jsonb(x) as u, coalesce(x.encrypted_password, '') as hash, count(*) over (partition by lower(x.email)) as twins
     from auth.users x) users`);
 
-/** Undefined where the table is not there or may not be read. */
+/** Returns undefined if the table is missing or not readable. */
 async function countRows(source: Connected, schema: string, table: string): Promise<number | undefined> {
   const [found] = await source.query<{ there: boolean }>(
     sql`select to_regclass(${`${schema}.${table}`}) is not null as there`,
@@ -199,7 +199,7 @@ async function tablesReport(source: Connected, target: TargetFacts | undefined):
   const tables = await readTables(source);
   if (target === undefined) {
     const unknown = tables.map((table) => ({
-      what: `table ${nameOf(table)}`,
+      what: `table ${qualifiedName(table)}`,
       why: 'which tables the target has is not known: set SVC_DATABASE_URL',
     }));
     return { moves: [], stays: unknown, decide: [] };
@@ -208,10 +208,13 @@ async function tablesReport(source: Connected, target: TargetFacts | undefined):
   const moves: Line[] = [];
   const decide: Line[] = [];
   for (const pair of pairs) {
-    moves.push({ what: `rows of ${nameOf(pair)}`, count: await countRows(source, pair.schema, pair.name) });
+    moves.push({
+      what: `rows of ${qualifiedName(pair)}`,
+      count: await countRows(source, pair.schema, pair.name),
+    });
     if (pair.key.length === 0)
       decide.push({
-        what: `rows of ${nameOf(pair)}`,
+        what: `rows of ${qualifiedName(pair)}`,
         why: 'it has no primary key: whenever it differs, all of it is copied',
       });
   }
@@ -242,7 +245,7 @@ async function filesReport(source: Connected, target: TargetFacts | undefined): 
   return { moves, stays, decide: [] };
 }
 
-/** What a project has besides, with what to do about it. The names of objects only: bodies may hold secrets. */
+/** Other objects of a project, with advice. Contains only names, because bodies may contain secrets. */
 const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: string]> = [
   [
     'pg_policies',
@@ -302,5 +305,30 @@ async function otherReport(source: Connected): Promise<Report> {
     what: 'edge functions',
     why: 'they are not in the database: rewrite them under functions/',
   });
-  return { moves: [], decide: [], stays };
+  return { moves: [], decide: await definerFunctions(source), stays };
+}
+
+/** Returns functions with the rights of their owner. Their callers bypass policies. */
+async function definerFunctions(source: Connected): Promise<Line[]> {
+  const rows = await source.query<{ what: string; callers: string; pinned: boolean }>(sql`
+    select 'function ' || n.nspname || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' as what,
+      (select coalesce(string_agg(distinct case when x.grantee = 0 then 'PUBLIC' else x.grantee::regrole::text end, ', '), '')
+        from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
+        where x.grantee = 0 or x.grantee::regrole::text in ('anon', 'authenticated')) as callers,
+      exists (select from unnest(p.proconfig) one where one like 'search_path=%' and one not like '%$user%') as pinned
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where p.prosecdef and p.prorettype <> 'trigger'::regtype and n.nspname !~ '^pg_' and n.nspname not in (${join(EXCLUDED_SCHEMAS.map(literal))})
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    order by 1`);
+  return rows
+    .filter(({ callers, pinned }) => callers !== '' || !pinned)
+    .map(({ what, callers, pinned }) => ({
+      what,
+      why: [
+        'it runs with the rights of its owner',
+        ...(callers === '' ? [] : [`and ${callers} may execute it`]),
+        ...(callers === 'PUBLIC' ? ['by default only: prepare writes expose: false'] : []),
+        ...(pinned ? [] : ['it has no search_path: prepare sets one']),
+      ].join('; '),
+    }));
 }

@@ -1,12 +1,12 @@
-// The database that is imported from. Everything is read in one read-only transaction: it is one picture of the
-// database, nothing can be written there, and a pooler has to stay with one connection for it.
+// The source database of an import. One read-only transaction reads everything: it sees a consistent snapshot, cannot
+// write, and makes a pooler keep one connection.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { type Access, type Connected, oneTransaction } from '../postgres/bulk/one-transaction.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import { Problem } from '../problem/problem.ts';
-import { mayNotRead, requireOwnSession, unreachable } from './way-to-source.ts';
+import { readDenied, requireOwnSession, unreachable } from './source-connection.ts';
 
 /** See `oneTransaction`. */
 export const inOneTransaction = <T>(
@@ -16,8 +16,8 @@ export const inOneTransaction = <T>(
 ): Promise<T> => oneTransaction({ address, access, applicationName: 'svc-import' }, work);
 
 /**
- * Reads the project that is imported. Throws a Problem when it cannot be reached, is no such project, or is behind a
- * pooler that lends its sessions by the transaction.
+ * Reads the source project. Throws a Problem if the source cannot be reached, is not a Supabase project, or is behind
+ * a transaction pooler.
  */
 export async function readSource<T>(
   address: DatabaseAddress,
@@ -36,7 +36,7 @@ export async function readSource<T>(
   }
 }
 
-/** Before anything is prepared at the target: a source that is not to be had leaves nothing there. */
+/** Checks the source before the target is prepared, so that an unavailable source leaves no changes there. */
 export const checkSource = (address: DatabaseAddress): Promise<void> => readSource(address, async () => {});
 
 async function requireProject(address: DatabaseAddress, source: Connected): Promise<void> {
@@ -46,20 +46,23 @@ async function requireProject(address: DatabaseAddress, source: Connected): Prom
         and to_regclass('svc_meta.provision_step') is null as there`),
   );
   if (found === undefined)
-    throw mayNotRead(`${address.user} has no right to the schemas auth and storage of ${address.database}`);
+    throw readDenied(`${address.user} has no right to the schemas auth and storage of ${address.database}`);
   if (found[0]?.there === true) return;
   throw new Problem(
     'IMP-401',
     500,
-    `${address.describe()} is no Supabase project: it has no auth.users and storage.buckets of one`,
+    `${address.describe()} is not a Supabase project: it lacks the tables auth.users and storage.buckets`,
     {
-      hint: 'Use the connection string of the project: Connect → Direct connection or Session pooler. A restored dump needs the schemas auth and storage with their rows: pg_dump writes them, supabase db dump leaves them out.',
+      hint:
+        'Use the connection string of the project: Connect → Direct connection or Session pooler. ' +
+        'A restored dump needs the schemas auth and storage with their rows: pg_dump writes them, ' +
+        'supabase db dump leaves them out.',
     },
   );
 }
 
-/** Tells two databases apart, whatever name or pooler they are reached by. */
-export async function identityOf(source: Queryable): Promise<string> {
+/** Returns an id of the database that does not depend on its address or pooler. */
+export async function readIdentity(source: Queryable): Promise<string> {
   const server = await ifReadable(source, () =>
     source.query<{ id: string }>(raw('select system_identifier::text as id from pg_control_system()')),
   );
@@ -69,7 +72,7 @@ export async function identityOf(source: Queryable): Promise<string> {
   return `${server?.[0]?.id ?? ''}/${database?.oid}`;
 }
 
-/** What `work` answers, or undefined where the role may not read it. */
+/** Returns the result of `work`, or undefined if the role lacks the permission. */
 export async function ifReadable<T>(source: Queryable, work: () => Promise<T>): Promise<T | undefined> {
   await source.query(raw('savepoint readable'));
   try {

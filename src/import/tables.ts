@@ -16,15 +16,15 @@ export type Table = {
   /** Estimated by the statistics; -1 before the first. */
   readonly rows: number;
   readonly readable: boolean;
-  /** Of a role that the one who asks may not act for; null where it may. */
+  /** The table's owner, if the connected role cannot act as that role. Null otherwise. */
   readonly foreignOwner: string | null;
   readonly columns: readonly Column[];
-  /** Of the primary key; empty without one. */
+  /** Columns of the primary key. Empty without one. */
   readonly key: readonly string[];
 };
 
 /** Schemas that belong to a product or an extension, not to the project. */
-export const NOT_OF_THE_PROJECT = [
+export const EXCLUDED_SCHEMAS = [
   'auth',
   'storage',
   'extensions',
@@ -47,7 +47,7 @@ export const NOT_OF_THE_PROJECT = [
   'information_schema',
 ];
 
-/** The project's own tables. A partitioned one stands for its partitions. */
+/** Returns the project's tables. A partitioned table represents its partitions. */
 export async function readTables(db: Queryable): Promise<Table[]> {
   return await db.query<Table>(sql`
     select n.nspname as schema, c.relname as name, c.reltuples::float8 as rows,
@@ -62,72 +62,73 @@ export async function readTables(db: Queryable): Promise<Table[]> {
         where i.indrelid = c.oid and i.indisprimary) as key
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence <> 't'
-      and n.nspname not like 'pg\\_%' and n.nspname not in (${join(NOT_OF_THE_PROJECT.map(literal))})
+      and n.nspname not like 'pg\\_%' and n.nspname not in (${join(EXCLUDED_SCHEMAS.map(literal))})
       and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
         and d.deptype = 'e')
     order by 1, 2`);
 }
 
-export const nameOf = ({ schema, name }: Pick<Table, 'schema' | 'name'>): string => `${schema}.${name}`;
+export const qualifiedName = ({ schema, name }: Pick<Table, 'schema' | 'name'>): string =>
+  `${schema}.${name}`;
 
-/** A table that both sides have, with what can be copied of it. */
+/** A table that both sides have, with its common columns. */
 export type Pair = {
   readonly schema: string;
   readonly name: string;
   readonly columns: readonly string[];
-  /** Empty when rows cannot be told apart. */
+  /** Empty if rows have no key. */
   readonly key: readonly string[];
   readonly rows: number;
-  /** At the target. */
+  /** Owner of the target's table that the connected role cannot act as. Null otherwise. */
   readonly foreignOwner: string | null;
 };
 
-export type Pairing = {
+export type TablePairs = {
   readonly pairs: readonly Pair[];
-  /** What stays behind, and why. */
+  /** Tables that are not copied. */
   readonly left: ReadonlyArray<{ readonly name: string; readonly why: string }>;
 };
 
-/** Finds for each table of the source the one it goes to. */
-export function pairTables(source: readonly Table[], target: readonly Table[]): Pairing {
-  const byName = new Map(target.map((table) => [nameOf(table), table]));
+/** Finds the target of each source table. */
+export function pairTables(source: readonly Table[], target: readonly Table[]): TablePairs {
+  const byName = new Map(target.map((table) => [qualifiedName(table), table]));
   const pairs: Pair[] = [];
   const left: Array<{ name: string; why: string }> = [];
   for (const table of source) {
-    const name = nameOf(table);
-    const other = byName.get(name);
-    const why = obstacle(table, other);
-    if (why !== undefined || other === undefined) {
+    const name = qualifiedName(table);
+    const target = byName.get(name);
+    const why = obstacle(table, target);
+    if (why !== undefined || target === undefined) {
       left.push({ name, why: why ?? '' });
       continue;
     }
     const theirs = new Map(table.columns.map((column) => [column.name, column]));
-    const columns = other.columns
+    const columns = target.columns
       .filter((column) => !column.generated && theirs.has(column.name))
       .map((column) => column.name);
     for (const column of table.columns) {
       if (!column.generated && !columns.includes(column.name))
         left.push({ name: `${name}.${column.name}`, why: 'the target has no such column to write to' });
     }
-    const key = other.key.every((column) => columns.includes(column)) ? other.key : [];
+    const key = target.key.every((column) => columns.includes(column)) ? target.key : [];
     pairs.push({
       schema: table.schema,
       name: table.name,
       columns,
       key,
       rows: table.rows,
-      foreignOwner: other.foreignOwner,
+      foreignOwner: target.foreignOwner,
     });
   }
   return { pairs, left };
 }
 
-function obstacle(table: Table, other: Table | undefined): string | undefined {
+function obstacle(table: Table, target: Table | undefined): string | undefined {
   if (!table.readable) return 'the role of the source may not read it: grant select on it';
-  if (other === undefined)
+  if (target === undefined)
     return 'the target has no such table: declare it in svc.yaml and run svc migrate apply';
   const names = new Set(table.columns.map((column) => column.name));
-  const lacking = other.columns.find(
+  const lacking = target.columns.find(
     (column) => column.mandatory && !column.generated && !names.has(column.name),
   );
   if (lacking) return `the target's column ${lacking.name} needs a value that the source does not have`;

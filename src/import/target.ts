@@ -1,8 +1,8 @@
-// The database that is imported into, where an import enters it before it is made ready.
+// Opens the target database of an import before it is provisioned.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
-import { notReached } from '../provision/reach-database.ts';
+import { connectionProblem } from '../provision/reach-database.ts';
 
-/** `enter` opens it and works there. Throws a Problem that says why it cannot be entered. */
+/** Connects with `enter` and runs `work`. Throws a Problem with the reason if the connection fails. */
 export async function inTarget<Session, T>(
   target: DatabaseAddress,
   enter: (work: (session: Session) => Promise<T>) => Promise<T>,
@@ -15,6 +15,6 @@ export async function inTarget<Session, T>(
       return await work(session);
     });
   } catch (error) {
-    throw isReached ? error : notReached(target, error);
+    throw isReached ? error : connectionProblem(target, error);
   }
 }

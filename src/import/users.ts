@@ -21,12 +21,12 @@ export type UserKind = (typeof USER_KINDS)[number];
 type SourceRow = Readonly<Record<string, unknown>> & { readonly id: string };
 /** Columns of a row here, as JSON; bytes are `\x…`. */
 type TargetRow = Readonly<Record<string, unknown>>;
-/** `sealed` differs at each run although nothing has changed, so it is no part of the comparison. */
+/** `sealed` has random parts that differ between runs, so the comparison leaves it out. */
 type Converted = { readonly row: TargetRow; readonly sealed?: TargetRow };
 
 type Reading = {
   readonly query: string;
-  /** Undefined for what stays behind. */
+  /** Returns undefined for a row that is not imported. */
   readonly convert: (row: SourceRow, context: Context) => Converted | undefined;
 };
 
@@ -37,15 +37,15 @@ type Context = Secrets & {
 
 const BATCH = 2_000;
 const SESSION_KEY_BYTES = 32;
-/** For what has no time of its own. */
+/** Substitute for a missing time. */
 const UNKNOWN_TIME = '1970-01-01T00:00:00+00:00';
 
-/** Of the older form, as sessions `s` without a key have them. */
+/** Tokens in the older format: those of sessions without a key. */
 const TOKENS_OF_SESSION = `from auth.refresh_tokens r
   where r.session_id = s.id and to_jsonb(s) ->> 'refresh_token_hmac_key' is null
     and r.revoked is not true and r.token ~ '^[a-z0-9]{12}$'`;
 
-/** Sessions `s` that a client can go on with. */
+/** Condition for sessions `s` that a client can continue. */
 export const OPEN_SESSION = `to_jsonb(s) ->> 'oauth_client_id' is null and (s.not_after is null or s.not_after > now())
   and (to_jsonb(s) ->> 'refresh_token_hmac_key' is not null or exists (select ${TOKENS_OF_SESSION}))`;
 
@@ -148,7 +148,7 @@ function convertFactor(row: SourceRow, { sourceKeys, boxes }: Context): Converte
     row: {
       ...pick(row, ['id', 'user_id', 'friendly_name', 'factor_type', 'status']),
       ...times(row),
-      secret: digestOf(plain.toString('hex')).toString('hex'),
+      secret: sha256(plain.toString('hex')).toString('hex'),
     },
     sealed: { secret: toBytea(boxes.totpSecret.seal(plain, row.id)) },
   };
@@ -161,7 +161,7 @@ function convertSession(row: SourceRow, { sourceKeys, boxes, leftSessions }: Con
     leftSessions.add(row.id);
     return undefined;
   }
-  // Without a key of its own, a session gets one for the tokens that follow the imported one.
+  // Create a key for a session without one. The tokens after the imported one need it.
   const key = text === undefined ? randomBytes(SESSION_KEY_BYTES) : Buffer.from(text, 'base64url');
   return {
     row: {
@@ -171,7 +171,7 @@ function convertSession(row: SourceRow, { sourceKeys, boxes, leftSessions }: Con
       user_agent: textOrNull(row['user_agent'])?.slice(0, 512) ?? null,
       refreshed_at: row['refreshed_at'] ?? row['token_made_at'] ?? null,
       refresh_token_counter: text === undefined ? IMPORTED_COUNTER : (row['refresh_token_counter'] ?? 0),
-      refresh_token_hmac_key: text === undefined ? null : digestOf(text).toString('hex'),
+      refresh_token_hmac_key: text === undefined ? null : sha256(text).toString('hex'),
     },
     sealed: { refresh_token_hmac_key: toBytea(boxes.sessionKey.seal(key, row.id)) },
   };
@@ -203,7 +203,7 @@ export async function stageUsers(source: Connected, target: Connected, secrets: 
 async function stage(target: Connected, kind: UserKind, converted: readonly Converted[]): Promise<void> {
   const rows = converted.map(({ row, sealed }) => ({
     id: row['id'],
-    digest: toBytea(digestOf(JSON.stringify(row))),
+    digest: toBytea(sha256(JSON.stringify(row))),
     row: { ...row, ...sealed },
   }));
   await target.query(sql`
@@ -228,7 +228,7 @@ type ExactJson = {
   ): unknown;
   rawJSON(text: string): unknown;
 };
-// Of every Node that svc runs on, but not yet in the library of TypeScript.
+// Every supported Node has this API, but the TypeScript library does not declare it yet.
 const EXACT_JSON = JSON as unknown as ExactJson;
 
 function times(row: SourceRow): { readonly created_at: unknown; readonly updated_at: unknown } {
@@ -242,6 +242,6 @@ const pick = (row: SourceRow, columns: readonly string[]): TargetRow =>
 const textOrNull = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' ? value : null;
 
-const digestOf = (text: string): Buffer => createHash('sha256').update(text).digest();
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 const toBytea = (bytes: Buffer): string => `\\x${bytes.toString('hex')}`;

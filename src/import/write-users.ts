@@ -1,5 +1,5 @@
-// Writes what is staged of users and differs from what the last run has brought. The comparison is with the source as it
-// was then, not with the rows here: a password that was hashed anew at a sign-in here stays.
+// Writes the staged user rows that differ from the previous run. The comparison uses the source's earlier state, not
+// the local rows, so that a password rehashed at a local sign-in stays.
 import { ident, join, raw, sql, type Sql } from '../postgres/sql.ts';
 import type { Connected } from '../postgres/bulk/one-transaction.ts';
 import { USER_KINDS, type UserKind } from './users.ts';
@@ -15,7 +15,10 @@ export type Changes = {
 type Destination = {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Nothing hangs on a row, so that a changed one can be made anew: its unique values may have been another's. */
+  /**
+   * True if no row refers to this table. Changed rows are then deleted and re-inserted, because unique values may
+   * have moved.
+   */
   readonly isLeaf: boolean;
 };
 
@@ -76,7 +79,7 @@ export const isChange = ({ added, changed, removed }: Changes): boolean => added
 
 /** All but the deletion of users, which may still have rows of the application. */
 export async function writeUsers(target: Connected): Promise<void> {
-  // An address may have gone from one user to another.
+  // An email address may have moved from one user to another.
   await target.query(sql`
     update auth.users set email = null, phone = null
     where id::text in (${GONE('user')}) or id::text in (select id from pg_temp.import_stage s where ${CHANGED('user')})`);
@@ -121,7 +124,7 @@ async function writePasswords(target: Connected): Promise<void> {
     where u.id = t.id and ${CHANGED('password')}`);
 }
 
-/** Users whom the source does not have any more, and what the record says of everything that is gone. */
+/** Deletes users that the source no longer has, and the records of all deleted rows. */
 export async function deleteGoneUsers(target: Connected): Promise<void> {
   await target.query(sql`delete from auth.users where id::text in (${GONE('user')})`);
   await target.query(

@@ -1,10 +1,10 @@
-/** Ends a switch over a closed union: a new member becomes a compile error here. */
+/** Ends a switch over a closed union, so that a new member causes a compile error. */
 export function unreachable(value: never): never {
   throw new Error(`unreachable value ${JSON.stringify(value)}`);
 }
 
-/** Turns "cannot be absent here" into a fault with a name, instead of a `!`. */
-export function must<T>(value: T | null | undefined, what: string): T {
-  if (value === null || value === undefined) throw new Error(`${what} is missing`);
+/** Throws an error with a name if the value is absent, instead of a `!`. */
+export function must<T>(value: T | null | undefined, label: string): T {
+  if (value === null || value === undefined) throw new Error(`${label} is missing`);
   return value;
 }

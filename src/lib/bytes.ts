@@ -1,4 +1,4 @@
-// Decimal prefixes are read as powers of 1024, as the hosted product and its users do: `1MB` is 1,048,576 bytes.
+// Decimal prefixes mean powers of 1024, as in the hosted product: `1MB` is 1,048,576 bytes.
 const UNIT = { B: 1, KB: 1024, MB: 1024 ** 2, GB: 1024 ** 3, TB: 1024 ** 4 } as const;
 
 /** `500KB`, `1MB`, `1.5GB`, `1024` to bytes; undefined when the text is not a size. */
@@ -9,7 +9,7 @@ export function parseBytes(text: string): number | undefined {
   return Math.round(Number(amount) * UNIT[unit.toUpperCase() as keyof typeof UNIT]);
 }
 
-/** Bytes in the largest unit that divides them. */
+/** Formats bytes in the largest unit that divides them. */
 export function formatBytes(bytes: number): string {
   for (const unit of ['TB', 'GB', 'MB', 'KB'] as const) {
     if (bytes >= UNIT[unit] && bytes % UNIT[unit] === 0) return `${bytes / UNIT[unit]}${unit}`;
@@ -19,7 +19,7 @@ export function formatBytes(bytes: number): string {
 
 /** Bytes for a person to read: `148 KB`, `1.5 GB`. */
 export function approximateBytes(bytes: number): string {
-  const unit = (['TB', 'GB', 'MB', 'KB'] as const).find((one) => bytes >= UNIT[one]) ?? 'B';
+  const unit = (['TB', 'GB', 'MB', 'KB'] as const).find((size) => bytes >= UNIT[size]) ?? 'B';
   const amount = bytes / UNIT[unit];
   return `${amount < 10 && unit !== 'B' ? amount.toFixed(1) : Math.round(amount)} ${unit}`;
 }

@@ -14,7 +14,7 @@ export class Cache<K, V> {
     return this.#entries.size;
   }
 
-  /** All of them; looking at them is no use of them. */
+  /** Returns all values without counting it as a use. */
   values(): V[] {
     return [...this.#entries.values()].map(({ value }) => value);
   }
@@ -45,7 +45,7 @@ export class Cache<K, V> {
     this.#entries.clear();
   }
 
-  /** Drops the oldest unmarked entry; marked ones lose their mark and move to the end. */
+  /** Evicts the oldest unmarked entry. Marked entries lose their mark and move to the end. */
   #evictOne(): void {
     for (const [key, entry] of this.#entries) {
       this.#entries.delete(key);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Degraded } from './degraded.ts';
 
-test('reasons stand as long as their cause does', () => {
+test('reasons last as long as their cause', () => {
   const degraded = new Degraded();
   let isLocked = false;
   const stop = degraded.watch('locked', () => (isLocked ? 'a lock is held' : undefined));

@@ -1,9 +1,9 @@
-// Why a service that serves does so worse than it should: what `/ready` shows, and never turns red for.
+// Reasons why a running service works only partly. `/ready` shows them without failing.
 
 export type DegradedReason = {
-  /** For programs, in snake_case; one for each cause. */
+  /** Identifier of the cause for programs, in snake_case. */
   readonly code: string;
-  /** For operators: what is wrong and what to do, in one sentence without secrets. */
+  /** Description for operators: the problem and its remedy, in one sentence without secrets. */
   readonly reason: string;
 };
 
@@ -11,8 +11,8 @@ export class Degraded {
   readonly #watched = new Map<string, () => string | undefined>();
 
   /**
-   * `reason` is called for each answer, so it must be cheap and not wait; undefined says that all is well. Returns what
-   * removes it.
+   * `reason` is called for each response, so it must be cheap and synchronous; undefined means no problem. Returns a
+   * function that removes the entry.
    */
   watch(code: string, reason: () => string | undefined): () => void {
     this.#watched.set(code, reason);

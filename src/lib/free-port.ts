@@ -2,18 +2,18 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 
-/** Below the ports that Linux (from 32768) and macOS (from 49152) give to outgoing connections. */
-const LOWEST = 15_000;
-const HIGHEST = 32_000;
+/** Range of ports below those that Linux (from 32768) and macOS (from 49152) use for outgoing connections. */
+const MIN_PORT = 15_000;
+const MAX_PORT = 32_000;
 const ATTEMPTS = 20;
 
 /**
- * A TCP port of this machine that nothing listens on at the moment. Where it can be had it is not one that the system
- * might hand to an outgoing connection before the caller listens on it.
+ * Returns an unused TCP port of this machine. If possible, it is outside the range of outgoing connections, so that
+ * the system does not assign it before the caller listens.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    const port = randomInt(LOWEST, HIGHEST);
+    const port = randomInt(MIN_PORT, MAX_PORT);
     if ((await listenOnce(port)) !== undefined) return port;
   }
   const port = await listenOnce(0);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AddressList, isAddressEntry, isEverything, networkOf, readAddress } from './ip-address.ts';
+import { AddressList, isAddressEntry, isEverything, clientNetwork, readAddress } from './ip-address.ts';
 
 test.each([
   ['192.0.2.1', '192.0.2.1'],
@@ -23,7 +23,7 @@ test.each([
   ['::1', '0:0:0:0::/64'],
   ['2001:db8:1:2::', '2001:db8:1:2::/64'],
 ])('%s counts as %s', (address, network) => {
-  expect(networkOf(address)).toBe(network);
+  expect(clientNetwork(address)).toBe(network);
 });
 
 test.each([

@@ -1,7 +1,7 @@
-// IP addresses in one spelling each, and lists of them. Two spellings of one address must not count as two clients.
+// IP addresses in canonical form, and lists of them. Two forms of one address must not count as two clients.
 import { BlockList, isIP, isIPv4, SocketAddress } from 'node:net';
 
-/** What a list may name instead of the ranges themselves. */
+/** Words that a list may contain instead of ranges. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   loopback: ['127.0.0.0/8', '::1/128'],
   private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '169.254.0.0/16', 'fc00::/7', 'fe80::/10'],
@@ -9,7 +9,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/;
 
-/** Without zone, IPv4 in IPv6 as IPv4; undefined for what is no address. */
+/** Returns the address without zone, and IPv4 in IPv6 as IPv4. Returns undefined if the text is not an address. */
 export function readAddress(text: string): string | undefined {
   const family = isIP(text);
   if (family === 4) return text;
@@ -24,8 +24,8 @@ export function isLoopback(address: string): boolean {
   return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
 }
 
-/** What one subscriber is given: the address itself, and of IPv6 the network of 64 bits. */
-export function networkOf(address: string): string {
+/** Returns the network of one subscriber: the IPv4 address itself, or the /64 network of an IPv6 address. */
+export function clientNetwork(address: string): string {
   if (!address.includes(':')) return address;
   const [head = '', tail] = address.split('::');
   const before = head === '' ? [] : head.split(':');
@@ -37,10 +37,10 @@ export function networkOf(address: string): string {
 
 type Range = { readonly network: string; readonly bits: number };
 
-/** Undefined for what is neither an address, a range nor a word. */
-function rangesOf(entry: string): readonly Range[] | undefined {
+/** Returns undefined if the entry is not an address, a range or a word. */
+function readRanges(entry: string): readonly Range[] | undefined {
   const words = WORDS[entry];
-  if (words) return words.flatMap((range) => rangesOf(range) ?? []);
+  if (words) return words.flatMap((range) => readRanges(range) ?? []);
   const [text = '', bitsText, ...rest] = entry.split('/');
   const network = text.includes('%') ? undefined : readAddress(text);
   if (network === undefined || rest.length > 0) return undefined;
@@ -53,28 +53,28 @@ function rangesOf(entry: string): readonly Range[] | undefined {
 }
 
 export function isAddressEntry(entry: string): boolean {
-  return rangesOf(entry) !== undefined;
+  return readRanges(entry) !== undefined;
 }
 
-/** Whether it means every address there is. */
+/** Whether the entry contains every address. */
 export function isEverything(entry: string): boolean {
-  return rangesOf(entry)?.some(({ bits }) => bits === 0) ?? false;
+  return readRanges(entry)?.some(({ bits }) => bits === 0) ?? false;
 }
 
-/** Addresses, ranges such as `10.0.0.0/8`, and the words `loopback` and `private`. */
+/** A list of addresses, ranges such as `10.0.0.0/8`, and the words `loopback` and `private`. */
 export class AddressList {
   readonly #ranges = new BlockList();
   readonly size: number;
 
-  /** Entries that are none of these are passed over: whoever reads them from a user checks them first. */
+  /** Ignores invalid entries; callers validate user input first. */
   constructor(entries: readonly string[]) {
     this.size = entries.length;
-    for (const { network, bits } of entries.flatMap((entry) => rangesOf(entry) ?? [])) {
+    for (const { network, bits } of entries.flatMap((entry) => readRanges(entry) ?? [])) {
       this.#ranges.addSubnet(network, bits, isIPv4(network) ? 'ipv4' : 'ipv6');
     }
   }
 
-  /** For an address as `readAddress` spells it. */
+  /** `address`: as returned by `readAddress`. */
   has(address: string): boolean {
     return this.size > 0 && this.#ranges.check(address, isIPv4(address) ? 'ipv4' : 'ipv6');
   }

@@ -47,7 +47,7 @@ test('what is reached reaches further, in rings too, and once each', async () =>
   expect(files).toEqual(['a/h.ts', 'b/one.ts', 'c/two.mjs', 'd/data.json']);
 });
 
-test('the package.json that says how a file is read belongs to it', async () => {
+test('the package.json that sets the module type of a file belongs to it', async () => {
   const { files } = await reached(
     { 'package.json': '{}', 'lib/package.json': '{}', 'src/h.js': "import '../lib/u.js'", 'lib/u.js': '' },
     'src/h.js',
@@ -67,7 +67,7 @@ test('nothing outside of the project, and no dependency', async () => {
   expect([files, missing]).toEqual([['src/h.js'], []]);
 });
 
-test('what is not there yet is told apart', async () => {
+test('missing files are listed separately', async () => {
   const { files, missing } = await reached({ 'src/h.js': "import '../lib/later.js'" }, 'src/h.js');
   expect([files, missing]).toEqual([['src/h.js'], ['lib/later.js']]);
 });

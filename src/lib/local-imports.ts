@@ -1,6 +1,6 @@
-// The files of a project that its handlers reach by relative paths: what a bundle must hold and what a watcher must
-// watch. Every relative path in quotes counts, so that a file opened with
-// `new URL('../texts/mail.html', import.meta.url)` is found as well as an imported one.
+// Finds the files that a project's handlers reach by relative paths, for bundles and watchers. Every quoted relative
+// path counts, so that a file opened with `new URL('../texts/mail.html', import.meta.url)` is found as well as an
+// imported one.
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, extname, join, relative, resolve, sep } from 'node:path';
 
@@ -12,28 +12,28 @@ export type LocalImports = {
 
 const CODE = new Set(['.js', '.mjs', '.cjs', '.ts', '.mts', '.cts']);
 const RELATIVE_PATH = /(["'`])(\.{1,2}\/[^"'`\n\\$]+)\1/g;
-/** More is no handler's own code. */
-const MOST_FILES = 10_000;
-const LARGEST_SOURCE_BYTES = 2 * 1024 * 1024;
+/** More files cannot be a handler's code. */
+const MAX_FILES = 10_000;
+const MAX_SOURCE_BYTES = 2 * 1024 * 1024;
 
-/** Absolute paths, of the given files too. What leads out of `root` or into node_modules is left out. */
+/** Returns absolute paths, including the given files. Excludes paths outside `root` and in node_modules. */
 export async function localImports(root: string, files: readonly string[]): Promise<LocalImports> {
   const found = new Set<string>();
   const missing = new Set<string>();
   const waiting = files.map((file) => resolve(root, file));
-  for (let path = waiting.pop(); path !== undefined && found.size < MOST_FILES; path = waiting.pop()) {
+  for (let path = waiting.pop(); path !== undefined && found.size < MAX_FILES; path = waiting.pop()) {
     if (found.has(path) || !isInProject(root, path)) continue;
     const known = await stat(path).catch(() => undefined);
     if (!known) missing.add(path);
     if (!known?.isFile()) continue;
     found.add(path);
-    if (!CODE.has(extname(path)) || known.size > LARGEST_SOURCE_BYTES) continue;
+    if (!CODE.has(extname(path)) || known.size > MAX_SOURCE_BYTES) continue;
     const text = await readFile(path, 'utf8');
     for (const [, , named = ''] of text.matchAll(RELATIVE_PATH)) {
       waiting.push(...(await candidates(join(dirname(path), named.replace(/[?#].*$/, '')))));
     }
   }
-  // Whether a .js file is a module is said by the package.json above it.
+  // The nearest package.json decides whether a .js file is a module.
   const manifests = new Set<string>();
   for (const folder of new Set([...found].map((path) => dirname(path)))) {
     const manifest = await nearestManifest(root, folder);
@@ -42,7 +42,7 @@ export async function localImports(root: string, files: readonly string[]): Prom
   return { files: [...new Set([...found, ...manifests])].sort(), missing: [...missing].sort() };
 }
 
-/** As written; and as `require` completes it, where that is a file. */
+/** Returns the path as written, or as `require` completes it. */
 async function candidates(path: string): Promise<string[]> {
   const known = await stat(path).catch(() => undefined);
   if (known?.isFile()) return [path];

@@ -1,31 +1,31 @@
-// What the descriptions of the APIs are written in: a line for each operation, and OpenAPI 3.1 of it.
+// Describes the operations of an API, one line each, and converts them to OpenAPI 3.1.
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 export type Schema = { readonly [key: string]: Json };
 
-/** Who may call: everybody, whoever has an API key, a user who is signed in, or the secret key alone. */
+/** Permitted callers: everyone, holders of an API key, signed-in users, or the secret key only. */
 export type Access = 'none' | 'key' | 'user' | 'admin';
 
 export type Operation = {
   readonly summary: string;
   readonly access: Access;
-  /** By name; all of them may be left out. */
+  /** Optional query parameters keyed by name. */
   readonly query?: Readonly<Record<string, Schema>>;
   readonly headers?: Readonly<Record<string, Schema>>;
   /** A JSON body, or by media type. */
   readonly body?: Schema | { readonly media: Readonly<Record<string, Schema>> };
-  /** By status. A schema is that of a JSON body; a text says what is there in place of one. */
+  /** Responses keyed by status. A schema describes a JSON body; a text describes anything else. */
   readonly answers: Readonly<Record<number, Schema | string>>;
 };
 
 export type ApiDescription = {
   readonly tag: string;
   readonly about: string;
-  /** By method and path: `GET /user`, parameters in braces. */
+  /** Operations keyed by method and path: `GET /user`, parameters in braces. */
   readonly operations: Readonly<Record<string, Operation>>;
-  /** Names are of the whole document: they begin with that of the API. */
+  /** Schema names are global in the document, so they begin with the name of the API. */
   readonly schemas: Readonly<Record<string, Schema>>;
-  /** What every answer from 400 on has. */
+  /** Schema of every response from status 400 on. */
   readonly error: Schema;
 };
 
@@ -37,7 +37,7 @@ export const dateTime: Schema = { type: 'string', format: 'date-time' };
 export const uuid: Schema = { type: 'string', format: 'uuid' };
 export const anyObject: Schema = { type: 'object' };
 export const oneOfThese = (...values: readonly string[]): Schema => ({ type: 'string', enum: values });
-export const listOf = (items: Schema): Schema => ({ type: 'array', items });
+export const arraySchema = (items: Schema): Schema => ({ type: 'array', items });
 export const orNull = (type: string): Schema => ({ type: [type, 'null'] });
 export const named = (schema: string): Schema => ({ $ref: `#/components/schemas/${schema}` });
 
@@ -60,7 +60,7 @@ const SECURITY: Readonly<Record<Access, readonly Schema[]>> = {
   admin: [{ apikey: [] }],
 };
 
-/** The paths of an API below its prefix. */
+/** Returns the paths of an API below its prefix. */
 export function toPaths(prefix: string, { tag, operations, error }: ApiDescription): Schema {
   const paths: Record<string, Record<string, Json>> = {};
   for (const [name, operation] of Object.entries(operations)) {
@@ -87,7 +87,7 @@ function toOperation(tag: string, path: string, operation: Operation, error: Sch
     summary: access === 'admin' ? `${summary} (with the secret key)` : summary,
     security: SECURITY[access],
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { content: contentOf(body) } }),
+    ...(body && { requestBody: { content: bodyContent(body) } }),
     responses: {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => [
@@ -102,7 +102,7 @@ function toOperation(tag: string, path: string, operation: Operation, error: Sch
   };
 }
 
-function contentOf(body: NonNullable<Operation['body']>): Schema {
+function bodyContent(body: NonNullable<Operation['body']>): Schema {
   if (!isByMedia(body)) return jsonContent(body);
   return Object.fromEntries(Object.entries(body.media).map(([media, schema]) => [media, { schema }]));
 }

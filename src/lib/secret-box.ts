@@ -34,7 +34,7 @@ export function secretBox(secret: string, purpose: string): SecretBox {
           decipher.final(),
         ]);
       } catch {
-        // GCM says only "does not authenticate"; which of the three reasons it was cannot be told.
+        // GCM reports only a failed authentication, not which of the three reasons applies.
         return undefined;
       }
     },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { redactor, secretMask, SHORTEST_SECRET } from './secret-mask.ts';
+import { redactor, secretMask, MIN_SECRET_CHARS } from './secret-mask.ts';
 
 test('a secret gives way to its reference in every spelling', () => {
   const mask = secretMask([['it\'s a "secret"', '${SECRET}']]);
@@ -22,7 +22,7 @@ test('the longer of two secrets is replaced first', () => {
 });
 
 test('each line of a private key is hidden, a short value is not', () => {
-  const short = 'x'.repeat(SHORTEST_SECRET - 1);
+  const short = 'x'.repeat(MIN_SECRET_CHARS - 1);
   const redact = redactor([`-----BEGIN-----\nMIIabcdef\n${short}`, short]);
   expect(redact(`  MIIabcdef\n${short}`)).toBe(`  [redacted]\n${short}`);
 });

@@ -2,22 +2,22 @@
 import { inspect } from 'node:util';
 
 /** Shorter values occur in ordinary words. */
-export const SHORTEST_SECRET = 6;
+export const MIN_SECRET_CHARS = 6;
 export const REDACTED = '[redacted]';
-/** Our secret key and anything that is a signed token. */
+/** The product's secret key, and any signed token. */
 const CREDENTIAL = /svc_secret_[\w-]+|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g;
 
-/** Each secret with what is shown in its place, for example the `${VARIABLE}` that it came from. */
+/** Masks secrets. Each one has its replacement, for example the `${VARIABLE}` that contained it. */
 export function secretMask(
   secrets: Iterable<readonly [secret: string, shown: string]>,
 ): (text: string) => string {
   const shownBySpelling = new Map<string, string>();
   for (const [secret, shown] of secrets) {
     for (const spelling of spellings(secret)) {
-      if (spelling.trim().length >= SHORTEST_SECRET) shownBySpelling.set(spelling, shown);
+      if (spelling.trim().length >= MIN_SECRET_CHARS) shownBySpelling.set(spelling, shown);
     }
   }
-  // The longest first: one secret may contain another.
+  // Longest first, because one secret may contain another.
   const replacements = [...shownBySpelling].sort(([a], [b]) => b.length - a.length);
   return (text) => {
     let clean = text;
@@ -28,13 +28,15 @@ export function secretMask(
   };
 }
 
-/** Also hides credentials that nobody named: the service's own secret keys, and signed tokens. */
+/** Hides the given secrets, and also the service's secret keys and signed tokens. */
 export function redactor(secrets: Iterable<string>): (text: string) => string {
   const mask = secretMask(Array.from(secrets, (secret) => [secret, REDACTED] as const));
   return (text) => mask(text.replace(CREDENTIAL, REDACTED));
 }
 
-/** How a secret is written inside other text: JSON, Node's `inspect`, an SQL string, a key printed line by line. */
+/**
+ * Returns the forms of a secret inside other text: JSON, Node's `inspect`, an SQL string, a key printed line by line.
+ */
 function spellings(secret: string): string[] {
   return [
     secret,

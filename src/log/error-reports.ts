@@ -4,13 +4,13 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Reading } from './metrics.ts';
 import type { LineSink } from './recent-lines.ts';
 
-const MOST_A_MINUTE = 10;
+const MAX_PER_MINUTE = 10;
 const MINUTE_MS = 60_000;
 const TIMEOUT_MS = 5_000;
-/** Kinds of errors that are told apart; others push the oldest out. */
-const MOST_KINDS = 500;
-const LONGEST_MESSAGE = 1_000;
-const LONGEST_STACK = 8_000;
+/** Maximum number of distinguished errors. The oldest is evicted. */
+const MAX_KINDS = 500;
+const MAX_MESSAGE_LENGTH = 1_000;
+const MAX_STACK_LENGTH = 8_000;
 
 export type ErrorReportsOptions = {
   readonly url: string;
@@ -28,7 +28,7 @@ export class ErrorReports implements LineSink {
   readonly #kinds = new Map<string, Kind>();
   readonly #underWay = new Set<Promise<void>>();
   readonly #counts = { sent: 0, failed: 0, suppressed: 0 };
-  /** Of the last minute. */
+  /** Times of the reports in the last minute. */
   #sentAt: number[] = [];
 
   constructor(options: ErrorReportsOptions) {
@@ -40,7 +40,7 @@ export class ErrorReports implements LineSink {
   push(text: string): void {
     if (!text.startsWith('{"level":"error"') && !text.startsWith('{"level":"fatal"')) return;
     const line = parse(text);
-    const failure = line && failureOf(line);
+    const failure = line && readFailure(line);
     if (line && failure) this.#report(line, failure);
   }
 
@@ -55,9 +55,9 @@ export class ErrorReports implements LineSink {
 
   #report(line: Line, failure: Failure): void {
     const now = this.#now();
-    const kind = this.#kindOf(failure);
+    const kind = this.#findKind(failure);
     this.#sentAt = this.#sentAt.filter((at) => now - at < MINUTE_MS);
-    if (now - kind.sentAt < MINUTE_MS || this.#sentAt.length >= MOST_A_MINUTE) {
+    if (now - kind.sentAt < MINUTE_MS || this.#sentAt.length >= MAX_PER_MINUTE) {
       kind.more += 1;
       this.#counts.suppressed += 1;
       return;
@@ -81,14 +81,14 @@ export class ErrorReports implements LineSink {
     this.#underWay.add(sending);
   }
 
-  #kindOf(failure: Failure): Kind {
+  #findKind(failure: Failure): Kind {
     const key = fingerprint(failure);
     const kind = this.#kinds.get(key) ?? { sentAt: Number.NEGATIVE_INFINITY, more: 0 };
     // The one that was seen last is at the end.
     this.#kinds.delete(key);
     this.#kinds.set(key, kind);
     const [oldest] = this.#kinds.keys();
-    if (this.#kinds.size > MOST_KINDS && oldest !== undefined) this.#kinds.delete(oldest);
+    if (this.#kinds.size > MAX_KINDS && oldest !== undefined) this.#kinds.delete(oldest);
     return kind;
   }
 
@@ -122,34 +122,34 @@ function parse(text: string): Line | undefined {
 }
 
 /** An error with its stack, as `err` or, of a code function, as text. Lines about requests and states have none. */
-function failureOf({ err, error, msg }: Line): Failure | undefined {
+function readFailure({ err, error, msg }: Line): Failure | undefined {
   if (isObject(err)) {
     const { message, stack, code } = err;
     if (typeof stack !== 'string') return undefined;
     return {
       code: typeof code === 'string' ? code : undefined,
-      message: short(message ?? msg, LONGEST_MESSAGE),
-      stack: short(stack, LONGEST_STACK),
+      message: short(message ?? msg, MAX_MESSAGE_LENGTH),
+      stack: short(stack, MAX_STACK_LENGTH),
     };
   }
   if (typeof error !== 'string' || !/^\s+at /m.test(error)) return undefined;
   const [message = ''] = error.split('\n');
   return {
     code: undefined,
-    message: short(message, LONGEST_MESSAGE),
-    stack: short(error, LONGEST_STACK),
+    message: short(message, MAX_MESSAGE_LENGTH),
+    stack: short(error, MAX_STACK_LENGTH),
   };
 }
 
-/** What is below the innermost frames is how it was called, which differs without telling errors apart. */
-const MOST_FRAMES = 5;
+/** Number of compared frames. Outer frames depend on the caller and do not distinguish errors. */
+const MAX_FRAMES = 5;
 
-/** By where it happened: messages name rows, requests and times. */
+/** Identifies an error by its location, because messages contain rows, requests and times. */
 function fingerprint({ code = '', message, stack }: Failure): string {
   const frames = stack
     .split('\n')
-    .filter((one) => /^\s+at /.test(one))
-    .slice(0, MOST_FRAMES);
+    .filter((line) => /^\s+at /.test(line))
+    .slice(0, MAX_FRAMES);
   const place = frames.length > 0 ? frames.join('\n') : message;
   return createHash('sha256').update(`${code}\n${place}`).digest('base64');
 }

@@ -16,14 +16,14 @@ test.each([
   expect(stripVTControlCharacters(shown)).toBe(`${status} GET /rest/v1/todos 3.1 ms`);
 });
 
-test('a request that was refused says why', () => {
+test('the line of a rejected request has the reason', () => {
   const line = { status: 404, method: 'GET', url: '/rest/v1/todo', code: 'PGRST205', ms: 3.1 };
   expect(stripVTControlCharacters(prettyMessage(line, 'request'))).toBe(
     '404 GET /rest/v1/todo PGRST205 3.1 ms',
   );
 });
 
-test('a request that was refused says what to do next', () => {
+test('the line of a rejected request has a hint', () => {
   const line = { status: 404, method: 'GET', url: '/a', code: 'C', hint: 'Do this.', ms: 3 };
   expect(stripVTControlCharacters(prettyMessage(line, 'request'))).toBe('404 GET /a C 3 ms\n    → Do this.');
 });
@@ -40,7 +40,7 @@ test('a stack is shown line by line, without the frames of svc and of Node', () 
   );
 });
 
-test('a process ends although nobody reads its log any more', async () => {
+test('a process ends although its log has no reader', async () => {
   const log = new URL('./log.ts', import.meta.url).href;
   const program = `
     const { createLog } = await import(${JSON.stringify(log)});

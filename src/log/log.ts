@@ -6,6 +6,7 @@ import pino, { type DestinationStream, type Logger } from 'pino';
 import pretty from 'pino-pretty';
 import { hasCode } from '../lib/error-code.ts';
 import { REDACTED } from '../lib/secret-mask.ts';
+import { errorFields } from './error-fields.ts';
 import type { LineSink } from './recent-lines.ts';
 
 export type Log = Logger;
@@ -33,7 +34,7 @@ const SECRET_PATHS = [
 
 export type LogOptions = {
   readonly level?: string | undefined;
-  /** One line a person reads instead of JSON; `coloured` for a terminal. */
+  /** Prints readable lines instead of JSON. `coloured` is for a terminal. */
   readonly pretty?: 'coloured' | 'plain' | undefined;
   readonly destination?: DestinationStream | undefined;
   /** Each gets every line too, as the very text that is written. */
@@ -47,6 +48,7 @@ export function createLog(options: LogOptions = {}): Log {
     level: options.level ?? 'info',
     base: options.process === undefined ? null : { process: options.process },
     redact: { paths: SECRET_PATHS, censor: REDACTED },
+    serializers: { err: errorFields },
     formatters: { level: (label: string) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
   };
@@ -57,6 +59,14 @@ export function createLog(options: LogOptions = {}): Log {
       : jsonStream(options.process !== undefined));
   const { sinks = [] } = options;
   return pino(settings, sinks.length > 0 ? mirrored(destination, sinks) : destination);
+}
+
+/**
+ * Returns a log with the same destinations that does not look for secrets, which takes most of the time of a line. Use
+ * it only for lines whose fields cannot hold a secret.
+ */
+export function withoutRedaction(log: Log): Log {
+  return log.child({}, { redact: [] });
 }
 
 function mirrored(destination: DestinationStream, sinks: readonly LineSink[]): DestinationStream {
@@ -110,41 +120,41 @@ function prettyStream(coloured: boolean): DestinationStream {
         return coloured ? shown : stripVTControlCharacters(shown);
       },
     });
-  // What these lines say of themselves is shown below any other line.
+  // Fields that are printed below the line, unless the message contains them.
   const ofRequest = showing(',traceId,client,route,function,role,user,code,hint,dbMs,bytes');
   const slow = showing(',traceId,shape,role,rows,sqlstate,before,sql,plan,noPlan');
-  const other = showing('');
-  const streamOf = (line: string): DestinationStream => {
+  const plain = showing('');
+  const chooseStream = (line: string): DestinationStream => {
     if (line.endsWith('"msg":"request"}\n')) return ofRequest;
-    return line.endsWith('"msg":"slow statement"}\n') ? slow : other;
+    return line.endsWith('"msg":"slow statement"}\n') ? slow : plain;
   };
-  return { write: (line) => streamOf(line).write(line) };
+  return { write: (line) => chooseStream(line).write(line) };
 }
 
-/** For a person at a terminal: the status in its colour, and a stack as lines that lead into their own files. */
+/** Formats a line for a terminal: coloured status, and stack frames that link to the project's files. */
 export function prettyMessage(line: Readonly<Record<string, unknown>>, message: string): string {
   if (message === 'request') {
     const { status, method, url, code, hint, ms } = line;
-    const shown = styleText(colourOf(Number(status)), text(status), { validateStream: false });
+    const shown = styleText(statusColour(Number(status)), text(status), { validateStream: false });
     const reason = code === undefined ? '' : ` ${text(code)}`;
     const advice = hint === undefined ? '' : `\n    → ${text(hint)}`;
     return `${shown} ${text(method)} ${text(url)}${reason} ${text(ms)} ms${advice}`;
   }
   if (message === 'slow statement') {
     const { ms, role, sql, plan, noPlan } = line;
-    const below = [text(sql), ...text(plan ?? noPlan).split('\n')].map((one) => `\n    ${one}`);
+    const below = [text(sql), ...text(plan ?? noPlan).split('\n')].map((line) => `\n    ${line}`);
     return `${message}: ${text(ms)} ms as ${text(role)}${below.join('')}`;
   }
   const { error } = line;
   if (typeof error !== 'string') return message;
-  const stack = error.split('\n').filter((one) => !OWN_FRAME.test(one));
-  return `${message}\n${stack.map((one) => `    ${one}`).join('\n')}`;
+  const stack = error.split('\n').filter((line) => !OWN_FRAME.test(line));
+  return `${message}\n${stack.map((line) => `    ${line}`).join('\n')}`;
 }
 
-/** Frames of svc's worker and of Node: nobody looks for their mistake there. */
+/** Frames of svc's worker and of Node, which are left out because the mistake is not there. */
 const OWN_FRAME = /^\s+at .*(\/functions\/worker\/[\w-]+\.[jt]s|node:internal\/)/;
 
-function colourOf(status: number): 'green' | 'cyan' | 'yellow' | 'red' {
+function statusColour(status: number): 'green' | 'cyan' | 'yellow' | 'red' {
   if (status >= 500) return 'red';
   if (status >= 400) return 'yellow';
   return status >= 300 ? 'cyan' : 'green';
@@ -154,5 +164,5 @@ function text(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
-/** For parts that are used without a server, and for tests that do not look at the log. */
+/** Log for parts that run without a server, and for tests that ignore the log. */
 export const silentLog: Log = pino({ level: 'silent' });

@@ -3,7 +3,7 @@
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Read when somebody asks, so that it costs nothing before. */
+/** Computed on each request for the metrics only. */
 export type Reading = { readonly labels?: Labels; readonly value: number };
 
 type Series = (lines: string[]) => void;
@@ -49,11 +49,11 @@ export class Metrics {
   }
 }
 
-/** Of one name. What comes after that many is counted together, with labels that say so. */
-const MOST_SERIES = 1_000;
+/** Maximum number of series of one name. Further label values share a series whose labels state this. */
+const MAX_SERIES = 1_000;
 const REST = '{other}';
 
-/** What is kept for each set of labels, which are made once for each key: this runs for every request. */
+/** Values by set of labels. Labels are created once per key, because this code runs for every request. */
 class ByLabels<T> {
   readonly #make: (labels: Labels) => T;
   readonly #kept = new Map<string, T>();
@@ -71,7 +71,7 @@ class ByLabels<T> {
   }
 
   #add(key: string, labels: Labels): T {
-    if (this.#kept.size < MOST_SERIES) return this.#keep(key, labels);
+    if (this.#kept.size < MAX_SERIES) return this.#keep(key, labels);
     return (
       this.#kept.get(REST) ??
       this.#keep(
@@ -82,9 +82,9 @@ class ByLabels<T> {
   }
 
   #keep(key: string, labels: Labels): T {
-    const one = this.#make(labels);
-    this.#kept.set(key, one);
-    return one;
+    const series = this.#make(labels);
+    this.#kept.set(key, series);
+    return series;
   }
 }
 
@@ -96,7 +96,7 @@ export class Counter {
     this.#name = name;
   }
 
-  /** `key` stands for the labels. */
+  /** `key` identifies the labels. */
   add(key: string, labels: () => Labels, by = 1): void {
     this.#counts.get(key, labels).value += by;
   }
@@ -119,7 +119,7 @@ export class Histogram {
     this.#counts = new ByLabels((labels) => ({ labels, buckets: bounds.map(() => 0), sum: 0, count: 0 }));
   }
 
-  /** `key` stands for the labels. */
+  /** `key` identifies the labels. */
   observe(key: string, value: number, labels: () => Labels): void {
     const counts = this.#counts.get(key, labels);
     counts.sum += value;

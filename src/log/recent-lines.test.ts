@@ -23,7 +23,7 @@ test('a number from before a restart gets everything', () => {
   expect(seqs(lines.after(900))).toEqual([1]);
 });
 
-test('a follower hears what comes, until it stops', () => {
+test('a follower receives new lines until it stops', () => {
   const lines = new RecentLines(3);
   const heard: number[] = [];
   const stop = lines.follow(({ seq }) => heard.push(seq));

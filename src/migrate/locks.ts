@@ -1,7 +1,8 @@
-// Locks, waiting and retrying. A statement that cannot get its lock within moments gives up and tries again, so that
-// nobody queues behind it. Only one instance migrates a database; the others poll.
+// Locks and lock retries. A statement has a short lock timeout and is retried, so that other sessions do not queue
+// behind it. Only one instance migrates a database; other instances poll the lock.
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Backoff } from '../lib/limits/backoff.ts';
 import { type AdvisoryLock, tryLock, unlock } from '../postgres/advisory-lock.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
@@ -11,12 +12,12 @@ import { MigrationRefused, problem } from './problem.ts';
 const POLL_MIN_MS = 50;
 const POLL_MAX_MS = 100;
 
-/** Between two looks at a lock. Never the blocking form: its snapshot deadlocks with a concurrent index build. */
+/** Sleeps between two attempts to acquire a lock. A blocking wait would deadlock with a concurrent index build. */
 export async function pause(): Promise<void> {
   await sleep(randomInt(POLL_MIN_MS, POLL_MAX_MS + 1));
 }
 
-/** A lock that this process holds. Ends with its session at the latest. */
+/** A session-level advisory lock of this process. */
 export class MigrationLock {
   #session: Queryable | null;
   readonly #lock: AdvisoryLock;
@@ -30,13 +31,16 @@ export class MigrationLock {
     return (await tryLock(session, lock)) ? new MigrationLock(session, lock) : null;
   }
 
-  /** To another session, which then holds it to its end. Nobody else may be able to take it in between. */
+  /**
+   * Moves the lock to another session, which keeps it until that session ends. The caller must ensure that no other
+   * process can acquire the lock in between.
+   */
   async moveTo(session: Queryable): Promise<void> {
     await this.release();
     while (!(await tryLock(session, this.#lock))) await pause();
   }
 
-  /** After work of another session, to which it was moved. */
+  /** Acquires the lock again after the session to which it was moved has ended. */
   async renew(session: Queryable): Promise<void> {
     if (this.#session !== null) return;
     while (!(await tryLock(session, this.#lock))) await pause();
@@ -52,10 +56,10 @@ export class MigrationLock {
 
 export type LockSettings = { readonly lockTimeoutMs: number; readonly lockBudgetMs: number };
 
-const FIRST_WAIT_MS = 100;
-const LONGEST_WAIT_MS = 3_200;
+const MIN_WAIT_MS = 100;
+const MAX_WAIT_MS = 3_200;
 
-/** Runs `work` again while it fails for want of a lock, until the budget is spent. `work` rolls back by itself. */
+/** Retries `work` after lock timeouts and deadlocks until the budget is spent. `work` must roll back by itself. */
 export async function withLockRetries<T>(
   session: Queryable,
   tables: readonly string[],
@@ -63,12 +67,13 @@ export async function withLockRetries<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   const deadline = Date.now() + settings.lockBudgetMs;
-  for (let attempt = 0; ; attempt += 1) {
+  const backoff = new Backoff({ minMs: MIN_WAIT_MS, maxMs: MAX_WAIT_MS, jitter: true });
+  for (;;) {
     try {
       return await work();
     } catch (error) {
       if (!isDatabaseError(error, 'lock_not_available', 'deadlock_detected')) throw error;
-      const wait = Math.min(FIRST_WAIT_MS * 2 ** attempt, LONGEST_WAIT_MS) * (0.5 + Math.random());
+      const wait = backoff.next();
       if (Date.now() + wait > deadline) throw await lockProblem(session, tables, settings);
       await sleep(wait);
     }
@@ -82,26 +87,27 @@ async function lockProblem(
 ): Promise<MigrationRefused> {
   const blockers = await session.query<{
     pid: number;
-    who: string;
+    name: string;
     state: string | null;
     since: string | null;
   }>(sql`
-    select distinct a.pid, coalesce(nullif(a.application_name, ''), a.usename, '') as who, a.state,
+    select distinct a.pid, coalesce(nullif(a.application_name, ''), a.usename, '') as name, a.state,
       to_char(now() - a.xact_start, 'HH24:MI:SS') as since
     from pg_locks l join pg_stat_activity a on a.pid = l.pid
     where l.granted and l.locktype = 'relation' and a.pid <> pg_backend_pid()
       and l.relation::regclass::text = any (${[...tables, ...tables.map((table) => table.replace(/^public\./, ''))]})
     order by a.pid limit 5`);
-  const list = blockers.map(
-    (one) =>
-      `pid ${one.pid} (${one.who}, ${one.state ?? 'state hidden'}${one.since ? `, for ${one.since}` : ''})`,
+  const sessions = blockers.map(
+    ({ pid, name, state, since }) =>
+      `pid ${pid} (${name}, ${state ?? 'state hidden'}${since ? `, for ${since}` : ''})`,
   );
+  const cause = sessions.length > 0 ? `; blocked by: ${sessions.join(', ')}` : '';
   return new MigrationRefused([
     problem(
       'MIG-401',
       tables.join(', ') || 'database',
-      `could not lock ${tables.join(', ')} within ${settings.lockBudgetMs / 1_000} s${list.length > 0 ? `; in the way: ${list.join(', ')}` : ''}`,
-      'Nothing is half done; run it again when the sessions in the way are finished.',
+      `could not lock ${tables.join(', ')} within ${settings.lockBudgetMs / 1_000} s${cause}`,
+      'No step is half done. Run the migration again when those sessions have ended.',
     ),
   ]);
 }

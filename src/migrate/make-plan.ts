@@ -1,5 +1,5 @@
-// From a model to a plan that is known to work: read, normalise, compare, dry-run the statements, check the rows.
-// Changes nothing; whatever it tries is rolled back.
+// Makes a verified plan from a model: read, normalise, compare, run the statements in a rolled-back transaction, check
+// the rows. Changes nothing in the database.
 import type { Queryable } from '../postgres/owner-database.ts';
 import { raw } from '../postgres/sql.ts';
 import { changedKeys, hashDeclarations, type Hashes, normalise } from './normalise/normalise.ts';
@@ -8,16 +8,16 @@ import {
   type Dependants,
   findDependants,
   foreignDependants,
-  retiredInTheWay,
-  strangersInTheWay,
+  blockingRetiredObjects,
+  blockingUnmanagedObjects,
 } from './plan/dependants.ts';
 import { type TypeResolver, typeResolver } from './schema/column-types.ts';
 import type { Desired } from './schema/desired.ts';
 import { toDesired } from './schema/to-desired.ts';
 import { diff, type Difference } from './diff/diff.ts';
 import type { Unmanaged } from './diff/table-diff.ts';
-import { backfillsOf, findBegunBackfills, preludeOf, readRowFacts } from './checks/table-facts.ts';
-import { refuseHazards } from './checks/hazards.ts';
+import { collectBackfills, findStartedBackfills, createPrelude } from './checks/table-facts.ts';
+import { checkHazards } from './checks/hazards.ts';
 import type { HazardPolicy } from './plan/hazard-policy.ts';
 import { type StateAfter, stateAfter } from './state-after.ts';
 import {
@@ -29,50 +29,57 @@ import {
   readManagedSchemas,
 } from './state/applied-state.ts';
 import { type DeclaredRow, type ManagedObjects, readObjects } from './state/managed-objects.ts';
+import { noteOrigins } from './state/origins.ts';
 import { readLive } from './schema/live/read-live.ts';
-import { renameHints, renamedByHand } from './diff/rename-hints.ts';
+import { renameHints, findManualRenames } from './diff/rename-hints.ts';
 import { EXTENSIONS_SCHEMA } from './schema/sql/extension-sql.ts';
-import { keyOf, type SchemaModel } from './schema/model.ts';
+import { objectKey, type SchemaModel } from './schema/model.ts';
 import { RelatedDeclarations } from './normalise/related.ts';
 import { chooseOnline, type OnlineTypeChanges, readMayQuiet } from './plan/types/online-type-change.ts';
-import { dryRun } from './checks/dry-run.ts';
+import { newObjectStatements } from './checks/dry-run/new-objects.ts';
+import { dryRun } from './checks/dry-run/dry-run.ts';
 import type { Ownership } from './schema/managed.ts';
 import { planSteps } from './plan/plan.ts';
 import { type LongFillings, longFillings, swappedViews } from './plan/materialized.ts';
-import { readStrangers, tablesInRings } from './schema/rights/policy-rings.ts';
-import { checkRows } from './checks/row-checks.ts';
-import { strangersOfReplacedTypes } from './plan/types/type-dependants.ts';
+import { readTablesWithUnmanagedPolicies, tablesInCycles } from './schema/rights/policy-cycles.ts';
+import { findingsWithoutRows, readRowFindings, type RowFindings } from './checks/rows/row-findings.ts';
+import { withholdValues } from './checks/rows/withheld-values.ts';
+import { computedBounds, withStubs } from './checks/rows/without-evaluation.ts';
+import { unmanagedUsersOfReplacedTypes } from './plan/types/type-dependants.ts';
 import { type MigrationProblem, MigrationRefused } from './problem.ts';
 import { planRenames, type Renames, underNewNames } from './plan/rename.ts';
-import { countRemoved } from './plan/removal.ts';
 import { incompatibleReferences, missingTypes, readOutsideTypes } from './checks/reference-types.ts';
 import { adoptStableForms } from './normalise/stable-form.ts';
-import { type Scope, scopeOf } from './normalise/scope.ts';
+import { type Scope, determineScope } from './normalise/scope.ts';
 import type { LockSettings } from './locks.ts';
 import type { PlanSettings, TableFacts } from './plan/step-list.ts';
 import { isAfterMetadata, type Step } from './plan/step.ts';
-import { noteUsersWithoutRow } from './checks/new-users.ts';
 import { type ExtensionFacts, readExtensionFacts } from './checks/extensions.ts';
-import { unknownHosts } from './checks/statement-hosts.ts';
+import { missingHosts } from './checks/statement-hosts.ts';
 import { missingRoles } from './checks/policy-roles.ts';
-import { checkDomains, fixedTypes } from './checks/type-definitions.ts';
-import { beyondServer } from './checks/server-version.ts';
+import { unalterableTypes } from './checks/type-definitions.ts';
+import { unsupportedFeatures } from './checks/server-version.ts';
 import {
   type ForeignObject,
   ownershipProblems,
-  type OwnershipTaker,
+  type OwnershipTransfer,
   readForeignObjects,
 } from './checks/ownership.ts';
-import { textFaults } from './checks/text-faults.ts';
-import { refusePartitioning } from './checks/partitions.ts';
-import { notePublished, refusePublished } from './checks/publication.ts';
+import { checkExpressionTexts } from './checks/expression-texts.ts';
+import { checkPartitioning } from './checks/partitions.ts';
+import { noteFullRows, checkPublishedTables } from './checks/publication.ts';
 import { checkViews } from './checks/view-checks.ts';
 
-export type PlanOptions = PlanSettings & HazardPolicy & LockSettings;
+export type PlanOptions = PlanSettings &
+  HazardPolicy &
+  LockSettings & {
+    /** If `none`, no check reads rows, and the text of errors that can contain values is withheld. Default: `all`. */
+    readonly rows?: 'all' | 'none' | undefined;
+  };
 
 /**
- * `full` compares everything. `incremental` compares only what the file changes and what depends on it, provided that
- * the catalog is as the last verified run left it.
+ * `full` compares all declarations. `incremental` compares only changed declarations and their dependants, if the
+ * catalog is unchanged since the last verified run.
  */
 export type PlanMode = 'incremental' | 'full';
 
@@ -80,9 +87,9 @@ export type MigrationPlan = StateAfter & {
   readonly schemaHash: string;
   readonly parentHash: string | null;
   readonly serverVersion: number;
-  /** Of the catalog that this was planned for. */
+  /** Fingerprint of the catalog for which the plan was made. */
   readonly catalogFingerprint: string;
-  /** Declared objects of other roles, which must be svc's before the steps can run. */
+  /** Declared objects of other roles. svc must own them before the steps can run. */
   readonly foreign: readonly ForeignObject[];
   readonly steps: readonly Step[];
   readonly problems: readonly MigrationProblem[];
@@ -91,15 +98,16 @@ export type MigrationPlan = StateAfter & {
   readonly unmanaged: readonly Unmanaged[];
   /** Declarations in scope. */
   readonly desired: Desired;
-  /** Null: everything was compared. */
+  /** Null after a full comparison. */
   readonly scope: Scope | null;
   readonly schemas: readonly string[];
   readonly searchPath: string;
 };
 
 /**
- * Throws MigrationRefused for mistakes that leave nothing to plan; what a run would be refused for is in `problems`. Where
- * something belongs to another role, the plan is made over the connection that can take it, as if it had been.
+ * Plans a migration to the model. Throws MigrationRefused for mistakes that prevent planning; other reasons to reject
+ * the run are in `problems`. If objects belong to another role, or only another role can install an extension, the
+ * plan is made over the connection of `ownership`, as if svc already owned these objects.
  */
 export async function makePlan(
   session: Queryable,
@@ -107,28 +115,32 @@ export async function makePlan(
   state: AppliedState | null,
   options: PlanOptions,
   mode: PlanMode = 'full',
-  ownership?: OwnershipTaker,
+  ownership?: OwnershipTransfer,
 ): Promise<MigrationPlan> {
-  const foreign = await readForeignObjects(session, model);
+  const { restricted: extensions } = await readExtensionFacts(session, model);
+  const foreign = [...extensions, ...(await readForeignObjects(session, model))];
   if (foreign.length === 0) return { ...(await planOwn(session, model, state, options, mode)), foreign };
-  const barred = ownership ? await ownership.refused(foreign) : foreign;
+  const barred = ownership ? await ownership.findUntransferable(foreign) : foreign;
   if (!ownership || barred.length > 0) throw new MigrationRefused(ownershipProblems(barred));
-  return ownership.session(async (other) => ({
-    ...(await planOwn(other, model, state, options, 'full')),
-    foreign,
-  }));
+  return ownership.session(async (administrator) => {
+    const plan = await planOwn(administrator, model, state, options, 'full');
+    const installed = new Set(extensions.map(({ at }) => at));
+    return { ...plan, steps: plan.steps.filter(({ identity }) => !installed.has(identity)), foreign };
+  });
 }
 
 async function planOwn(
-  session: Queryable,
+  opened: Queryable,
   model: SchemaModel,
   state: AppliedState | null,
   options: PlanOptions,
   mode: PlanMode,
 ): Promise<OwnPlan> {
+  const session = options.rows === 'none' ? withholdValues(opened) : opened;
   const source = await readSource(session, model, state);
   for (let next = source.isProven ? mode : 'full'; ; next = 'full') {
-    const scope = next === 'full' ? null : scopeOf(model, source.changed, source.owned, source.related);
+    const scope =
+      next === 'full' ? null : determineScope(model, source.changed, source.owned, source.related);
     const round = await compare(session, source, scope, options);
     if (round === 'out-of-scope') continue;
     const assessed = await assess(session, source, round, options);
@@ -136,10 +148,10 @@ async function planOwn(
   }
 }
 
-/** As if everything were svc's. */
+/** A plan that assumes that svc owns all declared objects. */
 type OwnPlan = Omit<MigrationPlan, 'foreign'>;
 
-/** The model, and what the database and the migration state say about it. */
+/** The model, with the facts about it from the database and the migration state. */
 type Source = {
   readonly model: SchemaModel;
   readonly state: AppliedState | null;
@@ -151,13 +163,13 @@ type Source = {
   readonly catalogFingerprint: string;
   readonly resolve: TypeResolver;
   readonly related: RelatedDeclarations;
-  readonly inRings: ReadonlySet<string>;
+  readonly inCycles: ReadonlySet<string>;
   readonly hashes: Hashes;
-  /** Declarations whose normal forms are known. */
+  /** Declarations with a recorded normal form. */
   readonly recorded: ReadonlyMap<string, DeclaredRow>;
-  /** Keys of those that are not. */
+  /** Keys of declarations without a valid recorded normal form. */
   readonly changed: ReadonlySet<string>;
-  /** The catalog is as the last verified run left it. */
+  /** True if the catalog is unchanged since the last verified run. */
   readonly isProven: boolean;
   readonly extensions: ExtensionFacts;
 };
@@ -173,15 +185,18 @@ async function readSource(
   const { searchPath, serverVersion } = await readServer(session);
   const catalogFingerprint = await readCatalogFingerprint(session, digestModel(model));
   const resolve = typeResolver(model, await readOutsideTypes(session, model));
-  const inRings = tablesInRings(model, await readStrangers(session, model, schemas, owned));
-  const hashes = hashDeclarations(model, resolve, inRings);
+  const inCycles = tablesInCycles(
+    model,
+    await readTablesWithUnmanagedPolicies(session, model, schemas, owned),
+  );
+  const hashes = hashDeclarations(model, resolve, inCycles);
   const isUsable = state !== null && readsAlike(state, serverVersion);
   const recorded = isUsable ? objects.declared : NOTHING_RECORDED;
   const changed = changedKeys(model, hashes, recorded);
-  refuse(textFaults(model, changed));
-  refuse(unknownHosts(model));
+  refuse(checkExpressionTexts(model, changed));
+  refuse(missingHosts(model));
   refuse(await missingRoles(session, model));
-  refuse(beyondServer(model, serverVersion));
+  refuse(unsupportedFeatures(model, serverVersion));
   const extensions = await readExtensionFacts(session, model);
   refuse(extensions.problems);
   return {
@@ -198,7 +213,7 @@ async function readSource(
     catalogFingerprint,
     resolve,
     related: new RelatedDeclarations(model),
-    inRings,
+    inCycles,
     hashes,
     recorded,
     changed,
@@ -213,12 +228,12 @@ type Comparison = {
   readonly renames: Renames;
   readonly desired: Desired;
   readonly difference: Difference;
-  /** Of the difference, and of what is retired and in their way. */
+  /** Changes of the difference, and changes to retired objects that block them. */
   readonly changes: readonly Change[];
   readonly holding: Dependants['holding'];
 };
 
-/** `out-of-scope`: an incremental comparison met a rename or a dependant that it cannot judge within its scope. */
+/** Returns `out-of-scope` if an incremental comparison found a rename or a dependant outside its scope. */
 async function compare(
   session: Queryable,
   source: Source,
@@ -231,14 +246,18 @@ async function compare(
   const isRenaming = renames.steps.length > 0;
   if (scope !== null && isRenaming) return 'out-of-scope';
   const { live, owned } = renames;
+  const written = toDesired(model, resolve, source.inCycles, scope);
+  const readsRows = options.rows !== 'none';
   const declared = {
-    ...toDesired(model, resolve, source.inRings, scope),
+    ...written,
+    functions: readsRows ? written.functions : withStubs(written.functions),
     extensions: source.extensions.declared,
   };
   refuse(missingTypes(declared));
-  // Normal forms name tables and columns, so none of those that are recorded survives a rename.
+  // Normal forms contain names of tables and columns, so a rename invalidates all recorded normal forms.
   const recorded = isRenaming ? NOTHING_RECORDED : source.recorded;
   const changed = isRenaming ? changedKeys(model, hashes, recorded) : source.changed;
+  if (!readsRows) refuse(computedBounds(declared.tables, (table) => changed.has(objectKey(table))));
   const normalised = await normalise(
     session,
     declared,
@@ -249,17 +268,17 @@ async function compare(
     live.tables,
   );
   refuse(await incompatibleReferences(session, normalised, resolve, source.searchPath));
-  refuse(fixedTypes(normalised, live.types));
+  refuse(unalterableTypes(normalised, live.types));
   const desired = await adoptStableForms(session, normalised, live, schemas);
 
   const first = diff(desired, live, owned);
-  refuse(renamedByHand(first.changes, live, owned));
+  refuse(findManualRenames(first.changes, live, owned));
   const renamed = <T>(read: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, read);
   const { rebuild, tables, holding } = await renamed(() => findDependants(session, first.changes));
   if (scope !== null && [...tables].some((table) => !scope.has(table))) return 'out-of-scope';
   const difference = rebuild.size > 0 ? diff(desired, live, owned, rebuild) : first;
-  const retired = await renamed(() => retiredInTheWay(session, desired, difference.changes, owned));
+  const retired = await renamed(() => blockingRetiredObjects(session, desired, difference.changes, owned));
   const changes = [...difference.changes, ...retired];
   return { scope, renames, desired, difference, changes, holding };
 }
@@ -268,16 +287,15 @@ type Assessment = {
   readonly online: OnlineTypeChanges;
   readonly fillings: LongFillings;
   readonly facts: TableFacts;
-  /** Rows and values that removals would drop, by identity. */
-  readonly removed: ReadonlyMap<string, number>;
+  readonly removed: RowFindings['removed'];
   readonly problems: readonly MigrationProblem[];
   readonly notes: readonly string[];
   readonly hints: readonly MigrationProblem[];
-  /** What is not ours and depends on what changes. */
+  /** Problems of undeclared objects that depend on changed objects. */
   readonly inTheWay: readonly MigrationProblem[];
 };
 
-/** Asks the server what the changes would do, and the rows whether they allow them. */
+/** Checks the effects of the changes on the server, and whether the existing rows allow them. */
 async function assess(
   session: Queryable,
   { model, searchPath, serverVersion, recorded, extensions }: Source,
@@ -287,9 +305,15 @@ async function assess(
   const { live, owned } = renames;
   const renamed = <T>(read: () => Promise<T>): Promise<T> =>
     underNewNames(session, renames.steps, options, read);
-  const prelude = preludeOf(renames.steps, extensions.missing);
-  const tried = await dryRun(session, changes, searchPath, renames.steps, extensions.missing);
-  const begunBackfills = findBegunBackfills(desired, owned);
+  const newObjects = newObjectStatements(changes, searchPath);
+  const prelude = createPrelude(renames.steps, extensions.missing, newObjects);
+  const tried = await dryRun(session, changes, searchPath, {
+    renames: renames.steps,
+    extensions: extensions.missing,
+    newObjects,
+    evaluates: options.rows !== 'none',
+  });
+  const begunBackfills = findStartedBackfills(desired, owned);
   const mayQuiet = await readMayQuiet(session);
   const fillings = longFillings(changes, desired, live, options);
   const swapped = swappedViews(fillings, changes, desired);
@@ -302,10 +326,22 @@ async function assess(
     { desired, live, owned, recorded, changes, fillings, swapped },
     options,
   );
-  const rowFacts = await readRowFacts(session, changes, prelude);
   const drops = options.drop === 'drop';
-  const removed = drops ? await renamed(() => countRemoved(session, changes)) : new Map<string, number>();
-  const rows = await checkRows(session, changes, searchPath, prelude, new Set(begunBackfills.keys()));
+  const filled = new Set(begunBackfills.keys());
+  const reading = {
+    live,
+    searchPath,
+    prelude,
+    renames: renames.steps,
+    filled,
+    drops,
+    underNewNames: renamed,
+  };
+  const found =
+    options.rows === 'none'
+      ? findingsWithoutRows(changes, drops)
+      : await readRowFindings(session, changes, reading);
+  const { checks: rows, removed } = found;
   const isOnline = (column: string): boolean => online.columns.has(column) || online.inTheWay.has(column);
   const accepted = new Map(
     [...rows.losses].filter(([, column]) => options.allow.includes(`data_loss=${column}`)),
@@ -314,7 +350,7 @@ async function assess(
     online,
     fillings,
     facts: {
-      ...rowFacts,
+      ...found.facts,
       rewriting: tried.rewriting,
       begunBackfills,
       mayQuiet,
@@ -326,24 +362,24 @@ async function assess(
     removed,
     hints: views.hints,
     problems: [
-      ...refusePublished(desired, live),
-      ...refusePartitioning(desired, live, owned),
+      ...checkPublishedTables(desired, live),
+      ...checkPartitioning(desired, live, owned),
       ...tried.problems,
       ...views.problems,
-      ...rows.problems.filter((one) => !accepted.has(one)),
+      ...rows.problems.filter((problem) => !accepted.has(problem)),
     ],
     notes: [
       ...extensions.notes,
       ...renames.notes,
       ...rows.notes,
-      ...(await noteUsersWithoutRow(session, changes)),
-      ...notePublished(changes),
+      ...noteFullRows(changes),
+      ...(await noteOrigins(session, changes)),
     ],
     inTheWay: [
       ...(await renamed(() => foreignDependants(session, changes, isOnline))),
-      ...(await checkDomains(session, changes, live, { searchPath, renames: renames.steps })),
-      ...strangersInTheWay(holding, changes),
-      ...(await renamed(() => strangersOfReplacedTypes(session, desired, live.types, owned))),
+      ...found.domains,
+      ...blockingUnmanagedObjects(holding, changes),
+      ...(await renamed(() => unmanagedUsersOfReplacedTypes(session, desired, live.types, owned))),
     ],
   };
 }
@@ -359,7 +395,7 @@ function assemble(
   const steps = [...renames.steps, ...planSteps(changes, facts, online, options, fillings)];
   const refused = [
     ...problems,
-    ...refuseHazards(
+    ...checkHazards(
       steps,
       changes,
       online.inTheWay,
@@ -390,7 +426,7 @@ function assemble(
       objects,
       owned,
       renamedAway: renames.forgotten,
-      backfills: backfillsOf(steps),
+      backfills: collectBackfills(steps),
       isLong: steps.some((step) => isAfterMetadata(step.lane)),
       drops: facts.drops,
     }),
@@ -403,7 +439,7 @@ function refuse(problems: readonly MigrationProblem[]): void {
   if (problems.length > 0) throw new MigrationRefused(problems);
 }
 
-/** A declaration that has the name of something retired gets that back with its data; a hint says so. */
+/** Adds a hint to problems of declarations that restore a retired table or column with its data. */
 function hintAtRetired(
   owned: Ownership,
   changes: readonly Change[],
@@ -412,22 +448,23 @@ function hintAtRetired(
   const back = new Set<string>();
   for (const change of changes) {
     if (!('table' in change) || !('column' in change)) continue;
-    const key = keyOf(change.table);
+    const key = objectKey(change.table);
     if (owned.retiredTables.has(key) || owned.retiredColumns.has(`${key}.${change.column.name}`))
       back.add(change.column.at);
   }
-  return problems.map((one) => {
-    const column = one.at.replace(/\.\w+$/, '');
-    if (!back.has(column) && !back.has(one.at)) return one;
-    const hint = `An earlier file had this name and its data was kept: svc migrate prune ${column} drops it.`;
-    return { ...one, hint: one.hint === null ? hint : `${one.hint} ${hint}` };
+  return problems.map((refusal) => {
+    const column = refusal.at.replace(/\.\w+$/, '');
+    if (!back.has(column) && !back.has(refusal.at)) return refusal;
+    const hint = `An earlier file declared this name, and its data was kept: svc migrate prune ${column} drops it.`;
+    return { ...refusal, hint: refusal.hint === null ? hint : `${refusal.hint} ${hint}` };
   });
 }
 
 async function readServer(session: Queryable): Promise<{ searchPath: string; serverVersion: number }> {
   const [row] = await session.query<{ extensions: boolean; version: number }>(
     raw(
-      `select to_regnamespace('extensions') is not null as extensions, current_setting('server_version_num')::int as version`,
+      `select to_regnamespace('extensions') is not null as extensions,
+         current_setting('server_version_num')::int as version`,
     ),
   );
   return {

@@ -1,5 +1,5 @@
-// Makes the database follow the file: lock, read, plan, apply, verify, record. One instance at a time; a refused plan
-// changes nothing, and what was done is read back from the catalog before anybody is told that it worked.
+// Makes the database follow the file: lock, read, plan, apply, verify, record. One instance migrates at a time. A
+// refused plan changes nothing. The result is read back from the catalog before a run is reported as applied.
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
@@ -10,8 +10,8 @@ import { diff } from './diff/diff.ts';
 import { type Background, startBackground } from './apply/background.ts';
 import { executeMetadata, executeOnline } from './apply/execute.ts';
 import type { ExecuteSettings } from './apply/settings.ts';
-import { type MigrationPolicy, policyOf } from './apply/policy.ts';
-import { locator, toModel, type Locate, type SchemaConfig } from './schema/declared.ts';
+import { type MigrationPolicy, migrationPolicy } from './apply/policy.ts';
+import { createLocator, toModel, type Locate, type SchemaConfig } from './schema/declared.ts';
 import {
   announceSchema,
   type AppliedState,
@@ -27,12 +27,12 @@ import {
 import { writeRenames } from './state/former-names.ts';
 import { knownDigest, rememberDigest } from './state/config-digest.ts';
 import { settleObjects, writeObjects } from './state/managed-objects.ts';
-import { type Fence, isSeqNews, readFence, readNewestSeq } from './state/fence.ts';
+import { type Fence, isNewDeploySeq, readFence, readNewestSeq } from './state/fence.ts';
 import { finishRun, recordSteps, startRun } from './state/runs.ts';
 import { readLive } from './schema/live/read-live.ts';
 import type { DataStepModel, SchemaModel } from './schema/model.ts';
 import { makePlan, type MigrationPlan } from './make-plan.ts';
-import type { OwnershipTaker } from './checks/ownership.ts';
+import type { OwnershipTransfer } from './checks/ownership.ts';
 import { MigrationRefused, placed, type MigrationProblem } from './problem.ts';
 import { MigrationLock, pause } from './locks.ts';
 import { isAfterMetadata } from './plan/step.ts';
@@ -41,14 +41,14 @@ import { type Superseded, supersededFile } from './state/superseded.ts';
 
 export type MigrationOutcome =
   | { readonly kind: 'unchanged'; readonly schemaHash: string; readonly plan: MigrationPlan | null }
-  /** Everything is done but long steps, which another instance is running. */
+  /** Only long steps remain, and another instance is running them. */
   | { readonly kind: 'elsewhere'; readonly schemaHash: string }
   | {
       readonly kind: 'applied';
       readonly schemaHash: string;
       readonly plan: MigrationPlan;
       readonly runId: string;
-      /** What goes on while the server serves; settles when it is done, and never rejects. */
+      /** Problems of the steps that run while the server handles requests. Settles when they finish; never rejects. */
       readonly background: Promise<readonly MigrationProblem[]>;
     }
   | {
@@ -56,7 +56,7 @@ export type MigrationOutcome =
       readonly schemaHash: string;
       readonly problems: readonly MigrationProblem[];
       readonly plan: MigrationPlan | null;
-      /** Refused on its way: what was done before stays, and the next run goes on from there. */
+      /** True if steps were completed before the refusal. They are kept, and the next run continues after them. */
       readonly begun: boolean;
     }
   | { readonly kind: 'superseded'; readonly schemaHash: string; readonly superseded: Superseded };
@@ -69,16 +69,18 @@ export type MigrateOptions = {
   readonly log: Log;
   readonly policy?: Partial<MigrationPolicy> | undefined;
   readonly onStatement?: ExecuteSettings['onStatement'];
-  /** Takes what belongs to other roles. Without it a file that declares such objects is refused. */
-  readonly ownership?: OwnershipTaker | undefined;
-  /** Ends background work at shutdown; the next start continues it. */
+  /** Transfers ownership of objects of other roles. Without it a file that declares such objects is refused. */
+  readonly ownership?: OwnershipTransfer | undefined;
+  /** Stops background work at shutdown. The next start continues it. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Written under the migration lock, in the transaction of what blocks, also when nothing is to do; what it throws
-   * undoes that transaction. Not called when the file is refused before it.
+   * Called under the migration lock, in the main transaction, also if there are no steps. An exception rolls back that
+   * transaction. Not called if the file is refused before.
    */
   readonly record?: ((transaction: Queryable) => Promise<void>) | undefined;
-  /** Data steps of a newer file, taken back on the way to this one. */
+  /** If `none`, plans read no rows and withhold the text of errors that can contain values. Default: `all`. */
+  readonly rows?: 'all' | 'none' | undefined;
+  /** Data steps of a newer file to undo. */
   readonly undo?: readonly DataStepModel[] | undefined;
 };
 
@@ -93,7 +95,7 @@ type Work = {
 export async function migrate(options: MigrateOptions): Promise<MigrationOutcome> {
   const { config, owner, record } = options;
   const known = knownDigest(config);
-  const policy = policyOf(config.migrations, options.policy);
+  const policy = migrationPolicy(config.migrations, options.policy);
   if (known && record === undefined) {
     const done = await owner.session(async (session) => {
       await refusePooler(session);
@@ -103,10 +105,10 @@ export async function migrate(options: MigrateOptions): Promise<MigrationOutcome
   }
   const model = toModel(config);
   rememberDigest(config, digestModel(model));
-  return migrateModel(model, locator(config), options);
+  return migrateModel(model, createLocator(config), options);
 }
 
-/** The same for a model that is not that of the file: `down` takes one from the history. */
+/** Migrates to a model other than that of the file. `down` passes a model from the history. */
 export async function migrateModel(
   model: SchemaModel,
   locate: Locate,
@@ -114,24 +116,24 @@ export async function migrateModel(
 ): Promise<MigrationOutcome> {
   const { owner, config } = options;
   const schemaHash = hashModel(model);
-  const policy = policyOf(config.migrations, options.policy);
+  const policy = migrationPolicy(config.migrations, options.policy);
   const work: Work = { model, locate, options, policy, schemaHash };
-  const done = await owner.session(async (session) => {
+  return owner.session(async (session) => {
     await refusePooler(session);
-    return options.record === undefined && (await isDone(session, digestModel(model), policy));
+    if (options.record === undefined && (await isDone(session, digestModel(model), policy)))
+      return { kind: 'unchanged', schemaHash, plan: null };
+    return migrateAlone(session, work);
   });
-  if (done) return { kind: 'unchanged', schemaHash, plan: null };
-  return owner.session((session) => migrateAlone(session, work));
 }
 
-/** The database follows this file, and the history knows the number of this deployment. */
+/** Returns true if the database follows this file and the history contains the number of this deployment. */
 async function isDone(session: Queryable, digest: ModelDigest, policy: MigrationPolicy): Promise<boolean> {
   if (!(await isInSync(session, digest))) return false;
   if (policy.deploySeq === null) return true;
-  return !isSeqNews({ newestSeq: await readNewestSeq(session) }, policy.deploySeq);
+  return !isNewDeploySeq({ newestSeq: await readNewestSeq(session) }, policy.deploySeq);
 }
 
-/** A pooler that hands out another session for every transaction loses the lock that makes this safe. */
+/** Rejects a pooler in transaction mode, because the migration lock belongs to a session. */
 export async function refusePooler(session: Queryable): Promise<void> {
   const token = randomUUID();
   await session.query(raw(`select set_config('svc.session', ${literal(token).compile().text}, false)`));
@@ -142,12 +144,12 @@ export async function refusePooler(session: Queryable): Promise<void> {
   throw new Problem(
     'unsuitable_pooler',
     503,
-    'Migrations need a session of their own, but the connection goes through a pooler',
+    'Migrations need a dedicated session, but the connection goes through a pooler',
     { hint: 'Set SVC_DATABASE_DIRECT_URL to PostgreSQL itself.' },
   );
 }
 
-/** How long the session of a process that was killed may go on holding its locks. */
+/** Maximum time for which the session of a killed process may keep its locks. */
 const DEAD_SESSION_MS = 500;
 
 async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOutcome> {
@@ -164,7 +166,7 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
   try {
     const fence = await readFence(session, schemaHash);
     if (await isInSync(session, digestModel(model))) {
-      if (isSeqNews(fence, policy.deploySeq)) await recordRun(session, work, schemaHash);
+      if (isNewDeploySeq(fence, policy.deploySeq)) await recordRun(session, work, schemaHash);
       await recordAlone(session, work);
       return unchanged;
     }
@@ -173,7 +175,7 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
     const since = performance.now();
     let background = await MigrationLock.try(session, 'migrateBackground');
     while (!background) {
-      // Held for long: an instance runs the long steps. If they are of this very file, nothing is left to do here.
+      // Another instance has held the lock for longer: it runs the long steps of this file.
       if (fence.isNewest && performance.now() - since > DEAD_SESSION_MS) {
         await recordAlone(session, work);
         return { kind: 'elsewhere', schemaHash };
@@ -188,12 +190,12 @@ async function migrateAlone(session: Queryable, work: Work): Promise<MigrationOu
     }
   } finally {
     await lock.release().catch(() => {
-      // The session is gone, and its locks with it.
+      // The session has ended, which released its locks.
     });
   }
 }
 
-/** Data steps run between the parts; a file without them is one part. */
+/** Applies the file in parts, with data steps between them. A file without data steps is one part. */
 async function applyInParts(
   session: Queryable,
   work: Work,
@@ -207,7 +209,7 @@ async function applyInParts(
     undo: options.undo,
     refused: (problems) => refused(work, null, problems, true),
     async prepare(part) {
-      const outcome = await planAndApply(session, partOf(work, part), background, fence);
+      const outcome = await planAndApply(session, partWork(work, part), background, fence);
       if (outcome.kind === 'refused') return { ...outcome, schemaHash: work.schemaHash };
       if (outcome.kind !== 'applied') return null;
       applied = outcome;
@@ -233,8 +235,8 @@ async function applyInParts(
   });
 }
 
-/** A run of its own, which is neither a file to go back to nor the deployment with this number. */
-function partOf(work: Work, model: SchemaModel): Work {
+/** Returns the work of a part. It is a separate run that `down` cannot return to and that has no deployment number. */
+function partWork(work: Work, model: SchemaModel): Work {
   return {
     ...work,
     model,
@@ -255,7 +257,7 @@ async function planAndApply(
   const state = await readAppliedState(session);
   let plan: MigrationPlan;
   try {
-    plan = await planOnceOwned(session, work, state);
+    plan = await planWithOwnership(session, work, state);
   } catch (error) {
     if (error instanceof MigrationRefused) return refused(work, null, error.problems, false);
     throw error;
@@ -268,8 +270,8 @@ async function planAndApply(
   return { kind: 'unchanged', schemaHash, plan };
 }
 
-/** A plan of own objects only. Takes what belongs to others, unless something else would be refused anyway. */
-async function planOnceOwned(
+/** Plans after transferring ownership of foreign objects. Transfers nothing if the plan has other problems. */
+async function planWithOwnership(
   session: Queryable,
   { model, policy, options }: Work,
   state: AppliedState | null,
@@ -277,7 +279,7 @@ async function planOnceOwned(
   const { ownership } = options;
   const plan = await makePlan(session, model, state, policy, 'incremental', ownership);
   if (plan.foreign.length === 0 || plan.problems.length > 0) return plan;
-  await ownership?.take(plan.foreign);
+  await ownership?.transfer(plan.foreign);
   return makePlan(session, model, state, policy);
 }
 
@@ -290,7 +292,7 @@ function refused(
   return { kind: 'refused', schemaHash, plan, problems: placed(problems, locate), begun };
 }
 
-/** A file that changes nothing in the database is recorded all the same: from now on it is the one that was applied last. */
+/** Records a file that changes nothing in the database as the file that was applied last. */
 async function recordUnchanged(
   session: Queryable,
   work: Work,
@@ -298,7 +300,7 @@ async function recordUnchanged(
   state: AppliedState | null,
   fence: Fence,
 ): Promise<void> {
-  const isNews = state?.schemaHash !== work.schemaHash || isSeqNews(fence, work.policy.deploySeq);
+  const isNews = state?.schemaHash !== work.schemaHash || isNewDeploySeq(fence, work.policy.deploySeq);
   const runId = isNews ? await recordRun(session, work, plan.parentHash) : '0';
   await inTransaction(session, {}, async () => {
     await writeObjects(session, runId, plan.writes, plan.forgotten);
@@ -308,12 +310,12 @@ async function recordUnchanged(
   await recordState(session, work, plan, plan.catalogFingerprint, true);
 }
 
-/** Where the schema needs no transaction of its own. */
+/** Runs `record` in its own transaction if the schema needs none. */
 async function recordAlone(session: Queryable, { options: { record } }: Work): Promise<void> {
   if (record) await inTransaction(session, {}, () => record(session));
 }
 
-/** A run without steps. */
+/** Records a run without steps. */
 async function recordRun(session: Queryable, work: Work, parentHash: string | null): Promise<string> {
   const runId = await beginRun(session, work, parentHash);
   await finishRun(session, runId, 'done', null);
@@ -365,7 +367,7 @@ async function apply(
     await executeMetadata(session, metadata, settings, async () => {
       await writeObjects(session, runId, plan.writes, plan.forgotten);
       await markUnverified(session);
-      // What follows may take long, and instances with the older file must know the new names at once.
+      // The following steps may take long, but instances with the older file need the new names immediately.
       if (await writeRenames(session, model)) await announceSchema(session);
       await options.record?.(session);
     });
@@ -383,7 +385,7 @@ async function apply(
       });
     }
     const isComplete = background === null || (await background.firstDoneWithin(policy.bootBudgetMs));
-    // Read before the verification: what somebody changes meanwhile is then found by the next start.
+    // Read before the verification, so that the next start finds changes that happen during the verification.
     const catalogFingerprint = await readCatalogFingerprint(session, digestModel(model));
     if (isComplete) await verify(session, plan);
     await finishRun(session, runId, 'done', null);
@@ -399,7 +401,7 @@ async function apply(
   } catch (error) {
     await finishRun(session, runId, 'failed', error instanceof Error ? error.message : String(error)).catch(
       () => {
-        // The connection may be what failed; the next run marks this one as interrupted.
+        // The connection may have failed. The next run then marks this run as interrupted.
       },
     );
     if (error instanceof MigrationRefused) return refused(work, plan, error.problems, begun);
@@ -409,10 +411,10 @@ async function apply(
   }
 }
 
-/** What a start does once all is done, done by the background after its start. */
+/** Verifies and records the run in the background, after the start has finished. */
 async function completeRecord(session: Queryable, work: Work, plan: MigrationPlan): Promise<void> {
   const state = await readAppliedState(session);
-  // A newer file may have been applied meanwhile; its record is not ours to write.
+  // Keep the record of a newer file that was applied in the meantime.
   if (state?.schemaHash !== work.schemaHash) return;
   const catalogFingerprint = await readCatalogFingerprint(session, digestModel(work.model));
   await verify(session, plan);
@@ -420,15 +422,16 @@ async function completeRecord(session: Queryable, work: Work, plan: MigrationPla
   await announceSchema(session);
 }
 
-/** A difference that is left after a run is a defect of the engine. */
+/** Throws if differences remain after a run, which is a defect of the engine. */
 async function verify(session: Queryable, plan: MigrationPlan): Promise<void> {
   const live = await readLive(session, plan.schemas, plan.scope);
   const { changes } = diff(plan.desired, live, plan.owned);
   if (changes.length === 0) return;
+  const kinds = changes.map((change) => change.kind).join(', ');
   throw new Problem(
     'MIG-501',
     500,
-    `engine defect: ${changes.length} differences remain after the run: ${changes.map((change) => change.kind).join(', ')}`,
+    `engine defect: ${changes.length} differences remain after the run: ${kinds}`,
     {
       details: JSON.stringify(changes, (key, value: unknown) =>
         key === 'table' || key === 'live' ? undefined : value,

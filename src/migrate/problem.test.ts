@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { problem, renderProblems } from './problem.ts';
 
-test('the same mistake in many places is one block', () => {
+test('the same mistake in many places is rendered once', () => {
   const many = Array.from({ length: 1_000 }, (_, n) =>
     problem('MIG-101', `tables.t${n}.fields.a`, 'type "txet" does not exist', 'Did you mean text?'),
   );
@@ -13,10 +13,10 @@ test('the same mistake in many places is one block', () => {
   ]);
 });
 
-test('two places are both named', () => {
-  const [one] = renderProblems([
+test('a mistake in two places lists both', () => {
+  const [text] = renderProblems([
     problem('MIG-101', 'a', 'no'),
     { ...problem('MIG-101', 'b', 'no'), place: 'svc.yaml:3:1' },
   ]);
-  expect(one).toBe('MIG-101 a: no\n  the same at svc.yaml:3:1');
+  expect(text).toBe('MIG-101 a: no\n  the same at svc.yaml:3:1');
 });

@@ -1,4 +1,4 @@
-// What the engine refuses: a documented code, the place in the file, and where possible the line that would help.
+// Problems that the engine reports: a documented code, the place in the file and, if possible, a hint with the remedy.
 import { groupBy } from '../lib/group-by.ts';
 
 export type MigrationCode =
@@ -32,20 +32,20 @@ export type MigrationCode =
   | 'MIG-603'
   | 'ADO-301';
 
-/** Background work did not come to its end, mostly because its connection was lost; it is continued. */
+/** Code of background work that did not finish, usually because of a lost connection. The work is retried. */
 export const CONNECTION_LOST = 'MIG-502';
 
 export type MigrationProblem = {
   readonly code: MigrationCode;
   /** Path in the file: `tables.todos.fields.title.required`. */
   readonly at: string;
-  /** `svc.yaml:41:9` where the file's positions are known. */
+  /** Position such as `svc.yaml:41:9`, or null if it is unknown. */
   readonly place: string | null;
   readonly message: string;
   readonly hint: string | null;
 };
 
-/** A refusal carries everything that was found, not only the first. */
+/** A refusal with all problems that were found, not only the first. */
 export class MigrationRefused extends Error {
   readonly problems: readonly MigrationProblem[];
 
@@ -65,12 +65,15 @@ export function problem(
   return { code, at, place: null, message, hint };
 }
 
-/** With their positions in the file. */
+/** Adds the positions in the file to the problems. */
 export function placed(
   problems: readonly MigrationProblem[],
   locate: (path: string) => string | null,
 ): MigrationProblem[] {
-  return problems.map((one) => ({ ...one, place: one.place ?? locate(one.at) }));
+  return problems.map((refusal) => ({
+    ...refusal,
+    place: refusal.place ?? locate(refusal.at),
+  }));
 }
 
 export function renderProblem({ code, at, place, message, hint }: MigrationProblem): string {
@@ -78,14 +81,14 @@ export function renderProblem({ code, at, place, message, hint }: MigrationProbl
   return `${code} ${where}: ${message}${hint === null ? '' : `\n  → ${hint}`}`;
 }
 
-const PLACES_SHOWN = 5;
+const MAX_LISTED_PLACES = 5;
 
-/** The same mistake in many places is said once, with the first of them. */
+/** Renders a mistake that occurs in many places once, with the first places. */
 export function renderProblems(problems: readonly MigrationProblem[]): string[] {
   const groups = groupBy(problems, ({ code, message, hint }) => JSON.stringify([code, message, hint]));
   return [...groups.values()].map(([first, ...more]) => {
     if (more.length === 0) return renderProblem(first);
-    const places = more.slice(0, PLACES_SHOWN).map((one) => one.place ?? one.at);
+    const places = more.slice(0, MAX_LISTED_PLACES).map((item) => item.place ?? item.at);
     const rest = more.length - places.length;
     return `${renderProblem(first)}\n  the same at ${places.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
   });

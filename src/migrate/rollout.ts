@@ -1,6 +1,6 @@
-// A file with data steps comes into effect in parts: steps before any change, what the file adds, steps, what it requires
-// and removes, steps. Each part is a migration to a model that lacks the steps still to come, so that the file counts
-// as applied when all of them are done; a run that is killed between two parts is continued by the next.
+// Applies a file with data steps in parts: steps before any change, additions, steps, requirements and removals, steps.
+// Each part is a migration to a model without the pending steps, so the file counts as applied only after all steps.
+// The next run continues a run that was killed between two parts.
 import type { Log } from '../log/log.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { runDataStep, undoDataStep } from './apply/data-step.ts';
@@ -8,7 +8,7 @@ import { MigrationRefused, type MigrationProblem } from './problem.ts';
 import { expandModel } from './schema/expand-model.ts';
 import { EMPTY_MODEL, type DataStepModel, type SchemaModel } from './schema/model.ts';
 import {
-  isBuiltFromNothing,
+  isEmptyDatabase,
   readDataSteps,
   readStepsDone,
   recordDataStep,
@@ -19,9 +19,9 @@ import { readRun } from './state/history.ts';
 
 export type Rollout = {
   readonly pending: readonly DataStepModel[];
-  /** Never run, and recorded as skipped with the rest: there are no rows. */
+  /** Steps that are recorded as skipped without running, because the database has no rows. */
   readonly skipped: readonly DataStepModel[];
-  /** What the database becomes before the steps after `expand`; null: there are none. */
+  /** Model before the steps with `after: expand`. Null if there are no such steps. */
   readonly expanded: SchemaModel | null;
 };
 
@@ -31,10 +31,10 @@ export async function planRollout(session: Queryable, model: SchemaModel, log?: 
   for (const step of edited)
     log?.warn(
       { code: 'MIG-602', at: step.at },
-      `the step ${step.name} was changed after it ran, and does not run again. Give it another name to run it.`,
+      `the step ${step.name} was changed after it ran and does not run again. To run it again, rename it.`,
     );
   if (pending.length === 0) return { pending, skipped: [], expanded: null };
-  const isFresh = await isBuiltFromNothing(session, model);
+  const isFresh = await isEmptyDatabase(session, model);
   const skipped = isFresh ? pending.filter((step) => step.onEmpty === 'skip') : [];
   const left = pending.filter((step) => !skipped.includes(step));
   const hasExpand = left.some((step) => step.after === 'expand');
@@ -43,20 +43,20 @@ export async function planRollout(session: Queryable, model: SchemaModel, log?: 
   return { pending: left, skipped, expanded };
 }
 
-/** Steps of the newer file that the one to go back to has not. */
+/** Returns the steps of the newer file that the target file does not have. */
 export function stepsToUndo(model: SchemaModel, newer: SchemaModel): readonly DataStepModel[] {
   const kept = new Set(model.dataSteps?.map(({ name }) => name));
   return (newer.dataSteps ?? []).filter(({ name }) => !kept.has(name));
 }
 
 export type Stages<Outcome> = {
-  /** Migrates to a part of the file. Null: it is done, and the next may follow. */
+  /** Migrates to a part of the file. Returns null on success. */
   readonly prepare: (model: SchemaModel) => Promise<Outcome | null>;
   readonly refused: (problems: readonly MigrationProblem[]) => Outcome;
-  /** Migrates to the whole file, and calls `record` in the transaction of what blocks. */
+  /** Migrates to the whole file and calls `record` in the main transaction. */
   readonly finish: (record: (session: Queryable) => Promise<void>) => Promise<Outcome>;
   readonly log: Log;
-  /** Steps that are not the file's, taken back last first: when what it adds is there again, and all else still is. */
+  /** Steps of a newer file. They are undone in reverse order, after additions and before removals. */
   readonly undo?: readonly DataStepModel[] | undefined;
 };
 
@@ -79,7 +79,7 @@ export async function rollOut<Outcome>(
     const undone = undo.filter((step) => step.undo && ran.has(step.name)).toReversed();
     if (undone.length > 0) {
       const before = (await readRun(session))?.model ?? EMPTY_MODEL;
-      // With the steps its hash is not that of the file, which counts as applied when they are undone.
+      // Keep the steps in the model, so that its hash differs from the file until the steps are undone.
       const stopped = await prepare({ ...expandModel(model, before), dataSteps: undone });
       if (stopped !== null) return stopped;
     }
@@ -108,7 +108,7 @@ export async function rollOut<Outcome>(
   });
 }
 
-/** What follows the plan that is shown, in words. */
+/** Describes the data steps that follow the plan. */
 export function noteSteps({ pending, expanded }: Rollout): string[] {
   const one = ({ name, after, file }: DataStepModel): string =>
     `data step ${name}${file === null ? '' : ` (${file})`} runs ${
@@ -118,7 +118,9 @@ export function noteSteps({ pending, expanded }: Rollout): string[] {
     ...pending.map(one),
     ...pending
       .filter(({ undo }) => undo === undefined)
-      .map(({ name }) => `${name} has no undo: svc migrate down leaves its rows as they are`),
-    ...(expanded ? ['what the file requires and removes follows the data steps, and is planned then'] : []),
+      .map(({ name }) => `${name} has no undo: svc migrate down does not change its rows`),
+    ...(expanded
+      ? ['requirements and removals of the file follow the data steps and are planned afterwards']
+      : []),
   ];
 }

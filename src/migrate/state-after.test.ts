@@ -1,34 +1,34 @@
-// What is recorded once a plan has run, from one file to the next, without a database.
+// Tests the records that a run writes, without a database.
 import { describe, expect, test } from 'vitest';
 import { configOf } from '../../test/migrate/config-of.ts';
 import { databaseOf, declared, NOTHING_OWNED } from '../../test/migrate/schema-without-database.ts';
 import { diff } from './diff/diff.ts';
 import { hashDeclarations } from './normalise/normalise.ts';
-import { normalFormsOf } from './normalise/normal-forms.ts';
+import { extractNormalForms } from './normalise/normal-forms.ts';
 import { typeResolver } from './schema/column-types.ts';
 import { toModel } from './schema/declared.ts';
 import type { Ownership } from './schema/managed.ts';
-import { keyOf } from './schema/model.ts';
+import { objectKey } from './schema/model.ts';
 import { stateAfter, type StateAfter, type StateChange } from './state-after.ts';
 import type { DeclaredRow, ManagedObjects } from './state/managed-objects.ts';
 
-function hashesOf(yaml: string): StateChange['hashes'] {
+function hashFile(yaml: string): StateChange['hashes'] {
   const model = toModel(configOf(yaml));
   return hashDeclarations(model, typeResolver(model, new Map()), new Set());
 }
 
-/** What a run with this file has recorded. */
+/** Returns the records of a run with this file. */
 function recorded(yaml: string): ManagedObjects {
   const desired = declared(yaml);
-  const hashes = hashesOf(yaml);
+  const hashes = hashFile(yaml);
   const rows = [
     ...desired.tables.map((table): [string, DeclaredRow] => [
-      `table ${keyOf(table)}`,
-      { hash: hashes.tables.get(keyOf(table)) ?? '', normalForms: normalFormsOf(table) },
+      `table ${objectKey(table)}`,
+      { hash: hashes.tables.get(objectKey(table)) ?? '', normalForms: extractNormalForms(table) },
     ]),
     ...desired.functions.map((fn): [string, DeclaredRow] => [
-      `function ${keyOf(fn)}`,
-      { hash: hashes.functions.get(keyOf(fn)) ?? '', normalForms: fn.normal },
+      `function ${objectKey(fn)}`,
+      { hash: hashes.functions.get(objectKey(fn)) ?? '', normalForms: fn.normal },
     ]),
   ];
   return { ownership: after(null, yaml).owned, declared: new Map(rows) };
@@ -44,7 +44,7 @@ function after(before: string | null, next: string, change: Partial<StateChange>
   return stateAfter({
     model: toModel(configOf(next)),
     desired,
-    hashes: hashesOf(next),
+    hashes: hashFile(next),
     difference: diff(desired, databaseOf(was), owned),
     objects,
     owned,
@@ -56,9 +56,10 @@ function after(before: string | null, next: string, change: Partial<StateChange>
   });
 }
 
-const written = ({ writes }: StateAfter): string[] => writes.map((one) => `${one.state} ${one.identity}`);
+const written = ({ writes }: StateAfter): string[] =>
+  writes.map((write) => `${write.state} ${write.identity}`);
 const definition = ({ writes }: StateAfter, identity: string): unknown =>
-  writes.find((one) => one.identity === identity)?.definition;
+  writes.find((write) => write.identity === identity)?.definition;
 
 const FILE = `tables:
   todos:
@@ -112,7 +113,7 @@ test('only what changed is written', () => {
   ]);
 });
 
-test('a rename writes every table anew and forgets the old name', () => {
+test('a rename writes every table again and deletes the old name', () => {
   const { ownership } = recorded(FILE);
   const owned = { ...ownership, tables: new Map(ownership.tables) };
   const state = after(FILE, FILE, { owned, renamedAway: ['table public.things'] });
@@ -120,8 +121,8 @@ test('a rename writes every table anew and forgets the old name', () => {
   expect(state.forgotten).toEqual(['table public.things']);
 });
 
-describe('what leaves the file', () => {
-  test('a table is retired with what was owned of it', () => {
+describe('a removed declaration', () => {
+  test('a table is retired with its owned parts', () => {
     const state = after(FILE, WITHOUT_NOTES);
     expect(written(state)).toEqual(['retired table public.notes']);
     expect(state.forgotten).toEqual([]);
@@ -134,14 +135,14 @@ describe('what leaves the file', () => {
     expect([...state.owned.retiredColumns]).toEqual(['public.todos.size']);
   });
 
-  test('nothing is left of what is dropped', () => {
+  test('a dropped table is forgotten', () => {
     expect(after(FILE, WITHOUT_NOTES, { drops: true })).toMatchObject({
       writes: [],
       forgotten: ['table public.notes'],
     });
   });
 
-  test('a function is forgotten, after the long steps where there are any', () => {
+  test('a function is forgotten, after the long steps if there are any', () => {
     expect(after(FILE, WITHOUT_FUNCTION)).toMatchObject({
       forgotten: ['function public.count_todos'],
       forgottenLater: [],
@@ -152,7 +153,7 @@ describe('what leaves the file', () => {
     });
   });
 
-  test('what comes back is no longer retired', () => {
+  test('a declaration that returns is no longer retired', () => {
     const objects = recorded(WITHOUT_SIZE);
     const owned: Ownership = { ...objects.ownership, retiredColumns: new Set(['public.todos.size']) };
     const state = after(WITHOUT_SIZE, FILE, { owned, objects: { ...objects, ownership: owned } });
@@ -161,8 +162,8 @@ describe('what leaves the file', () => {
   });
 });
 
-describe('while long steps are left', () => {
-  test('the labels they remove stay owned', () => {
+describe('while long steps remain', () => {
+  test('the labels that they remove stay owned', () => {
     const state = after(FILE, WITHOUT_SIZE, { isLong: true });
     expect(definition(state, 'table public.todos')).toMatchObject({
       leaving: {
@@ -182,7 +183,7 @@ describe('while long steps are left', () => {
   });
 });
 
-test('policies of buckets are one object', () => {
+test('the policies of buckets are recorded as one object', () => {
   const bucket = (using: string): string =>
     `${FILE}storage:\n  images: { rls: [{ operations: [select], using: "${using}" }] }\n`;
   const state = after(FILE, bucket('true'));

@@ -1,8 +1,11 @@
-// What `svc_meta.object` must hold once a plan has run: what is owned, the declarations with their normal forms, and
-// what was retired. Pure.
+// Computes the rows of `svc_meta.object` after a plan has run: owned objects, declarations with their normal forms, and
+// retired objects. Without side effects.
 import type { Hashes } from './normalise/normalise.ts';
+import type { RemovedObject } from './change/trait-types.ts';
+import { removes } from './change/traits.ts';
 import type { Change } from './diff/change.ts';
-import type { Desired, DesiredFunction, DesiredTable } from './schema/desired.ts';
+import { ofKind } from './diff/change-kinds.ts';
+import type { Desired, DesiredFunction } from './schema/desired.ts';
 import type { Signature } from './schema/relation.ts';
 import type { ViewForm } from './schema/views.ts';
 import type { Difference } from './diff/diff.ts';
@@ -13,16 +16,17 @@ import {
   isNormalForms,
   isTypeForm,
   isViewForm,
-  normalFormsOf,
+  extractNormalForms,
   policyNormalForms,
   sameNormalForms,
   sameTypeForm,
   triggerNormalForms,
 } from './normalise/normal-forms.ts';
-import { mayStay } from './diff/objects/statements.ts';
+import { canKeepStatement } from './diff/objects/statements.ts';
 import { isStatementForm, sameForm as sameStatement, statementKey } from './schema/statements.ts';
-import { functionKey, keyOf, type SchemaModel, viewsOf } from './schema/model.ts';
+import { functionKey, objectKey, type SchemaModel, declaredViews } from './schema/model.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost, type PerHost } from './schema/rights/hosts.ts';
+import { USERS } from './schema/triggers.ts';
 import {
   NO_OWNED_TABLE,
   type OwnedFunction,
@@ -35,9 +39,9 @@ export type StateAfter = {
   readonly writes: readonly ObjectWrite[];
   /** Identities of rows to delete with the transaction. */
   readonly forgotten: readonly string[];
-  /** The same, once the long steps have removed what they are about. */
+  /** Identities of rows to delete after the long steps have removed their objects. */
   readonly forgottenLater: readonly string[];
-  /** Ownership once the plan has run. */
+  /** Ownership after the plan has run. */
   readonly owned: Ownership;
 };
 
@@ -47,17 +51,17 @@ export type StateChange = {
   readonly desired: Desired;
   readonly hashes: Hashes;
   readonly difference: Difference;
-  /** What is recorded now. */
+  /** Current records. */
   readonly objects: ManagedObjects;
-  /** Ownership once the declared renames are done. */
+  /** Ownership after the declared renames. */
   readonly owned: Ownership;
-  /** Identities that the renames made obsolete. */
+  /** Identities that renames have made obsolete. */
   readonly renamedAway: readonly string[];
-  /** Backfills that go on after the transaction: values by column, by table. */
+  /** Backfills that continue after the transaction, as values by column, by table. */
   readonly backfills: ReadonlyMap<string, Readonly<Record<string, string>>>;
-  /** Steps follow the transaction; what they are to remove stays owned until they are done. */
+  /** Steps follow the transaction. The objects that they remove stay owned until these steps are done. */
   readonly isLong: boolean;
-  /** Removed tables and columns are dropped, not retired. */
+  /** Drop removed tables and columns instead of retiring them. */
   readonly drops: boolean;
 };
 
@@ -82,18 +86,18 @@ export function stateAfter(run: StateChange): StateAfter {
     ...statementWrites(run),
   ];
   const statements = statementsAfter(run);
-  const declaredViews = new Set(viewsOf(run.model).map(keyOf));
+  const viewKeys = new Set(declaredViews(run.model).map(objectKey));
   const removed = [
     ...[...owned.functions.keys()]
       .filter((key) => !declaredFunctions.has(key))
       .map((key) => `function ${key}`),
-    ...[...owned.views].filter((key) => !declaredViews.has(key)).map((key) => `view ${key}`),
+    ...[...owned.views].filter((key) => !viewKeys.has(key)).map((key) => `view ${key}`),
     ...removedStatements(run),
   ];
   const forgotten = new Set([
     ...run.renamedAway,
     ...retired.forgotten,
-    // Owned, but neither declared nor in the database any more. What this run retires is written.
+    // Owned tables that are neither declared nor in the database. Tables that this run retires are written instead.
     ...[...owned.tables.keys()].filter((key) => !tables.has(key)).map((key) => `table ${key}`),
     ...droppedTypes(run).map((key) => `type ${key}`),
     ...(isLong ? [] : removed),
@@ -105,22 +109,22 @@ export function stateAfter(run: StateChange): StateAfter {
     forgottenLater: isLong ? removed : [],
     owned: {
       ...objects.ownership,
-      types: new Set(run.desired.types.map(keyOf)),
+      types: new Set(run.desired.types.map(objectKey)),
       retiredTypes: retiredTypesAfter(run),
       tables,
       retiredTables: retired.tables,
       retiredColumns: retired.columns,
       functions: declaredFunctions,
-      views: declaredViews,
+      views: viewKeys,
       hosted: perHost((host) => new Set([...difference.hostedClaims[host]].sort())),
       viewTriggers: new Set(
         run.desired.views.flatMap((view) =>
-          view.triggers.map(({ label }) => viewTriggerKey(keyOf(view), label)),
+          view.triggers.map(({ label }) => viewTriggerKey(objectKey(view), label)),
         ),
       ),
       userTriggers: new Set(difference.userClaims),
       extensions: new Set(run.desired.extensions.map(({ name }) => name)),
-      sequences: new Set(run.desired.sequences.map(keyOf)),
+      sequences: new Set(run.desired.sequences.map(objectKey)),
       statements,
     },
   };
@@ -138,47 +142,48 @@ type Labels = {
   readonly triggers: string[];
 };
 
-/** Labels of what the run removes: should it be interrupted, the next one must know that these are the file's. */
+const LABELS: Readonly<Partial<Record<RemovedObject['kind'], keyof Labels>>> = {
+  key: 'constraints',
+  check: 'constraints',
+  exclusion: 'constraints',
+  'foreign key': 'constraints',
+  index: 'indexes',
+  policy: 'policies',
+  trigger: 'triggers',
+};
+
+/** Labels that the run removes. After an interruption the next run needs them to know that svc owns these objects. */
 function leavingOf(changes: readonly Change[]): Leaving {
   const tables = new Map<string, Labels>();
-  const hosted = perHost((): string[] => []);
-  const users: string[] = [];
-  const of = (table: DesiredTable): Labels => {
-    const found = tables.get(keyOf(table)) ?? { constraints: [], indexes: [], policies: [], triggers: [] };
-    tables.set(keyOf(table), found);
-    return found;
-  };
-  for (const change of changes) {
-    if (change.kind === 'drop-key') of(change.table).constraints.push(change.key.label);
-    if (change.kind === 'drop-check') of(change.table).constraints.push(change.check.label);
-    if (change.kind === 'add-check' && change.replaces)
-      of(change.table).constraints.push(change.replaces.label);
-    if (change.kind === 'drop-exclusion') of(change.table).constraints.push(change.exclusion.label);
-    if (change.kind === 'drop-foreign-key') of(change.table).constraints.push(change.foreignKey.label);
-    if (change.kind === 'drop-index') of(change.table).indexes.push(change.index.label);
-    if (change.kind === 'drop-policy') of(change.table).policies.push(change.policy.label);
-    if (change.kind === 'drop-trigger') of(change.table).triggers.push(change.trigger.label);
-    if (change.kind === 'drop-user-trigger') users.push(change.trigger.label);
-    if (change.kind === 'drop-hosted-policy') hosted[change.host].push(change.policy.label);
+  for (const { kind, table, label } of changes.flatMap(removes)) {
+    const list = LABELS[kind];
+    if (list === undefined) continue;
+    const labels = tables.get(table) ?? { constraints: [], indexes: [], policies: [], triggers: [] };
+    tables.set(table, labels);
+    labels[list].push(label);
   }
-  return { tables, hosted, users };
+  return {
+    tables,
+    hosted: perHost((host) => tables.get(host)?.policies ?? []),
+    users: tables.get(USERS)?.triggers ?? [],
+  };
 }
 
-/** Tables out of scope keep what they had. */
+/** Returns the owned tables. Tables outside the scope keep their records. */
 function tablesAfter({ model, desired, difference, owned }: StateChange): Map<string, OwnedTable> {
   const kept = model.tables.flatMap((table) => {
-    const before = owned.tables.get(keyOf(table));
-    return before ? [[keyOf(table), before] as const] : [];
+    const before = owned.tables.get(objectKey(table));
+    return before ? [[objectKey(table), before] as const] : [];
   });
   const claimed = desired.tables.map(
-    (table) => [keyOf(table), difference.claims.get(keyOf(table)) ?? NO_OWNED_TABLE] as const,
+    (table) => [objectKey(table), difference.claims.get(objectKey(table)) ?? NO_OWNED_TABLE] as const,
   );
   return new Map([...kept, ...claimed]);
 }
 
 function typeWrites({ desired, hashes, objects, owned, difference }: StateChange): ObjectWrite[] {
   const managed = desired.types.flatMap((type): ObjectWrite[] => {
-    const key = keyOf(type);
+    const key = objectKey(type);
     const hash = hashes.types.get(key) ?? null;
     const former = objects.declared.get(`type ${key}`);
     const isSame =
@@ -194,23 +199,23 @@ function typeWrites({ desired, hashes, objects, owned, difference }: StateChange
   return [...managed, ...retired];
 }
 
-/** What was used when it left the file may be there still. */
+/** Returns the retired types. A type that was in use when it left the file may still exist. */
 function retiredTypesAfter({
   desired,
   owned,
   difference,
 }: Pick<StateChange, 'desired' | 'owned' | 'difference'>): Set<string> {
   const kept = new Set(owned.retiredTypes);
-  for (const type of desired.types) kept.delete(keyOf(type));
-  for (const change of difference.changes)
-    if (change.kind === 'drop-type') kept[change.live.used ? 'add' : 'delete'](keyOf(change.live));
+  for (const type of desired.types) kept.delete(objectKey(type));
+  for (const { live } of ofKind(difference.changes, 'drop-type'))
+    kept[live.used ? 'add' : 'delete'](objectKey(live));
   return kept;
 }
 
-/** Owned, but neither declared nor kept. */
+/** Returns owned types that are neither declared nor retired. */
 function droppedTypes(run: StateChange): string[] {
   const kept = retiredTypesAfter(run);
-  const declared = new Set(run.desired.types.map(keyOf));
+  const declared = new Set(run.desired.types.map(objectKey));
   const { types, retiredTypes } = run.objects.ownership;
   return [...types, ...retiredTypes].filter((key) => !declared.has(key) && !kept.has(key));
 }
@@ -218,14 +223,14 @@ function droppedTypes(run: StateChange): string[] {
 function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
   const { desired, hashes, difference, objects, owned, backfills } = run;
   return desired.tables.flatMap((table): ObjectWrite[] => {
-    const key = keyOf(table);
+    const key = objectKey(table);
     const claim = difference.claims.get(key) ?? NO_OWNED_TABLE;
     const hash = hashes.tables.get(key) ?? null;
     const former = objects.declared.get(`table ${key}`);
     const before = owned.tables.get(key);
     const filling = backfills.get(key);
     const gone = leaving.tables.get(key);
-    const forms = normalFormsOf(table);
+    const forms = extractNormalForms(table);
     const isSame =
       filling === undefined &&
       gone === undefined &&
@@ -234,7 +239,7 @@ function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
       sameNormalForms(former.normalForms, forms) &&
       before !== undefined &&
       JSON.stringify(before) === JSON.stringify(claim);
-    // A rename gives every table a new row.
+    // After a rename every table is written again.
     if (isSame && owned.tables === objects.ownership.tables) return [];
     const definition = {
       ...claim,
@@ -246,7 +251,7 @@ function tableWrites(run: StateChange, leaving: Leaving): ObjectWrite[] {
   });
 }
 
-/** What comes back is no longer retired, what left the file is, and what is retired follows the renames. */
+/** Returns retired tables and columns: removed declarations are added, returning ones dropped, and renames followed. */
 function retiredAfter({ desired, difference, objects, owned, drops }: StateChange): {
   readonly tables: Map<string, OwnedTable>;
   readonly columns: Set<string>;
@@ -258,31 +263,30 @@ function retiredAfter({ desired, difference, objects, owned, drops }: StateChang
   const writes: ObjectWrite[] = [];
   const forgotten: string[] = [];
   for (const table of desired.tables) {
-    const key = keyOf(table);
+    const key = objectKey(table);
     tables.delete(key);
     for (const column of difference.claims.get(key)?.columns ?? []) {
       if (columns.delete(`${key}.${column}`)) forgotten.push(`column ${key}.${column}`);
     }
   }
-  for (const change of difference.changes) {
-    if (change.kind !== 'add-partition' || change.back === null) continue;
-    const key = keyOf(change.partition);
-    if (tables.delete(key)) forgotten.push(`table ${key}`);
+  for (const { partition, back } of ofKind(difference.changes, 'add-partition')) {
+    const key = objectKey(partition);
+    if (back !== null && tables.delete(key)) forgotten.push(`table ${key}`);
   }
   for (const change of drops ? [] : difference.changes) {
     if (change.kind === 'retire-table') {
-      const key = keyOf(change.live);
+      const key = objectKey(change.live);
       const kept = owned.tables.get(key) ?? NO_OWNED_TABLE;
       tables.set(key, kept);
       writes.push(retiredRow('table', key, kept));
     }
     if (change.kind === 'retire-partition') {
-      const key = keyOf(change.partition);
+      const key = objectKey(change.partition);
       tables.set(key, NO_OWNED_TABLE);
       writes.push(retiredRow('table', key, {}));
     }
     if (change.kind === 'retire-column') {
-      const key = `${keyOf(change.table)}.${change.liveColumn.name}`;
+      const key = `${objectKey(change.table)}.${change.liveColumn.name}`;
       columns.add(key);
       writes.push(retiredRow('column', key, change.liveColumn));
     }
@@ -306,8 +310,13 @@ function retiredRow(kind: 'type' | 'table' | 'column', key: string, definition: 
   return { identity: `${kind} ${key}`, kind, state: 'retired', declaredHash: null, definition };
 }
 
-function ownedFunction({ schema, name, normal }: DesiredFunction): OwnedFunction {
-  return { schema, name, argumentTypes: normal?.argumentTypes ?? null };
+function ownedFunction({ schema, name, normal, model }: DesiredFunction): OwnedFunction {
+  return {
+    schema,
+    name,
+    argumentTypes: normal?.argumentTypes ?? null,
+    ...(model.hidden ? { hidden: true } : {}),
+  };
 }
 
 function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[] {
@@ -317,22 +326,21 @@ function functionWrites({ desired, hashes, objects }: StateChange): ObjectWrite[
     const former = objects.declared.get(`function ${key}`);
     const isSame = former?.hash === hash && sameFunction(former.normalForms, fn.normal);
     if (isSame && objects.ownership.functions.has(key)) return [];
-    const name = key === keyOf(fn) ? {} : { name: fn.name };
-    return [managedRow(`function ${key}`, 'function', hash, { canonical: fn.normal, ...name })];
+    const name = key === objectKey(fn) ? {} : { name: fn.name };
+    const hidden = fn.model.hidden ? { hidden: true } : {};
+    return [managedRow(`function ${key}`, 'function', hash, { canonical: fn.normal, ...name, ...hidden })];
   });
 }
 
 function viewWrites({ desired, hashes, objects, difference, isLong }: StateChange): ObjectWrite[] {
   return desired.views.flatMap((view): ObjectWrite[] => {
-    const key = keyOf(view);
+    const key = objectKey(view);
     const hash = hashes.views.get(key) ?? null;
     const former = objects.declared.get(`view ${key}`);
     const isSame = former?.hash === hash && sameForm(former.normalForms, view.normal);
-    const leaving = difference.changes.flatMap((change) =>
-      isLong && change.kind === 'drop-view-trigger' && change.next === null && keyOf(change.live) === key
-        ? [change.trigger.label]
-        : [],
-    );
+    const leaving = ofKind(isLong ? difference.changes : [], 'drop-view-trigger')
+      .filter(({ live, next }) => next === null && objectKey(live) === key)
+      .map(({ trigger }) => trigger.label);
     if (isSame && leaving.length === 0 && objects.ownership.views.has(key)) return [];
     const triggers = view.triggers.map(({ label }) => label);
     return [
@@ -347,7 +355,7 @@ function viewWrites({ desired, hashes, objects, difference, isLong }: StateChang
 
 function sameForm(former: unknown, now: ViewForm | null): boolean {
   if (now === null || !isViewForm(former)) return false;
-  // jsonb keeps its keys in an order of its own.
+  // The order of keys in jsonb differs from the order in the model.
   const parts = ({ definition, columns, reads, indexes, triggers }: ViewForm): string =>
     JSON.stringify([
       definition,
@@ -359,19 +367,19 @@ function sameForm(former: unknown, now: ViewForm | null): boolean {
   return parts(former) === parts(now);
 }
 
-// The normal form of an unchanged declaration changes when a function that its defaults call takes other arguments.
+// The normal form of an unchanged declaration changes when a function in its defaults gets other arguments.
 function sameFunction(former: unknown, now: Signature | null): boolean {
   if (now === null || !isSignature(former)) return false;
-  const parts = (one: Signature): string =>
+  const parts = (signature: Signature): string =>
     JSON.stringify([
-      one.arguments,
-      one.argumentTypes,
-      one.argumentNames,
-      one.defaults,
-      one.result,
-      one.outputs ?? [],
-      one.settings,
-      one.atomicBody,
+      signature.arguments,
+      signature.argumentTypes,
+      signature.argumentNames,
+      signature.defaults,
+      signature.result,
+      signature.outputs ?? [],
+      signature.settings,
+      signature.atomicBody,
     ]);
   return parts(former) === parts(now);
 }
@@ -392,7 +400,7 @@ function userTriggerWrites(
   return [managedRow(USER_TRIGGERS, 'user_triggers', hashes.users, definition)];
 }
 
-/** One that left the file stays installed, as something retired. */
+/** An extension that leaves the file stays installed and is recorded as retired. */
 function extensionWrites({ desired, owned }: StateChange): ObjectWrite[] {
   const declared = new Set(desired.extensions.map(({ name }) => name));
   const row = (name: string, state: ObjectWrite['state']): ObjectWrite => {
@@ -404,9 +412,9 @@ function extensionWrites({ desired, owned }: StateChange): ObjectWrite[] {
   ];
 }
 
-/** One that left the file stays, as something retired. */
+/** A sequence that leaves the file is kept and recorded as retired. */
 function sequenceWrites({ desired, objects, owned }: StateChange): ObjectWrite[] {
-  const declared = new Set(desired.sequences.map(keyOf));
+  const declared = new Set(desired.sequences.map(objectKey));
   const row = (key: string, state: ObjectWrite['state']): ObjectWrite => {
     return { identity: `sequence ${key}`, kind: 'sequence', state, declaredHash: null, definition: {} };
   };
@@ -416,25 +424,25 @@ function sequenceWrites({ desired, objects, owned }: StateChange): ObjectWrite[]
   ];
 }
 
-/** Those that are there, and those that something kept may go on using. */
+/** Returns the objects of declared statements, and retired objects that kept objects may still use. */
 function statementsAfter({ desired, owned, difference }: StateChange): Map<string, 'managed' | 'retired'> {
   const managed = desired.statements.flatMap(({ normal }) =>
     normal === null ? [] : [[normal.identity, 'managed'] as const],
   );
   const dropped = new Map(
-    difference.changes.flatMap((change) =>
-      change.kind === 'drop-statement' ? [[change.live.identity, change.live] as const] : [],
-    ),
+    ofKind(difference.changes, 'drop-statement').map(({ live }) => [live.identity, live] as const),
   );
   const retired = [...owned.statements].flatMap(([identity, state]) => {
     const live = dropped.get(identity);
-    const stays = live === undefined ? state === 'retired' : live.used && mayStay(live);
+    const stays = live === undefined ? state === 'retired' : live.used && canKeepStatement(live);
     return stays ? [[identity, 'retired'] as const] : [];
   });
   return new Map([...retired, ...managed]);
 }
 
-/** What is retired has the name that it has in the database: nothing in the file is called so. */
+/**
+ * Retired statements are recorded under the identity of their database object, because the file no longer names them.
+ */
 function statementWrites(run: StateChange): ObjectWrite[] {
   const { desired, hashes, objects } = run;
   const managed = desired.statements.flatMap((statement): ObjectWrite[] => {
@@ -449,9 +457,9 @@ function statementWrites(run: StateChange): ObjectWrite[] {
       sameStatement(former.normalForms, normal);
     return isSame ? [] : [managedRow(key, 'statement', hash, { canonical: normal, schema })];
   });
-  const retired = run.difference.changes.flatMap((change): ObjectWrite[] => {
-    if (change.kind !== 'drop-statement' || !mayStay(change.live) || !change.live.used) return [];
-    const { identity, definition, schema } = change.live;
+  const retired = ofKind(run.difference.changes, 'drop-statement').flatMap(({ live }): ObjectWrite[] => {
+    if (!canKeepStatement(live) || !live.used) return [];
+    const { identity, definition, schema } = live;
     return [
       {
         identity: `statement retired ${identity}`,
@@ -465,7 +473,7 @@ function statementWrites(run: StateChange): ObjectWrite[] {
   return [...managed, ...retired];
 }
 
-/** Rows of what no file has any more. */
+/** Returns the identities of statements that the file no longer has. */
 function removedStatements(run: StateChange): string[] {
   const declared = new Set(run.desired.statements.map(({ model }) => statementKey(model)));
   const after = statementsAfter(run);

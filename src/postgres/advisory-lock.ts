@@ -3,17 +3,20 @@
 import type { Queryable } from './owner-database.ts';
 import { raw, sql, type Sql } from './sql.ts';
 
-/** First key of each: the ASCII codes of `svc` as one number, in decimal because PostgreSQL 15 reads no hexadecimal. */
+/**
+ * First key of each lock: the ASCII codes of `svc` as a number, in decimal because PostgreSQL 15 does not parse
+ * hexadecimal.
+ */
 const NAMESPACE = 7_566_947;
 
 const LOCKS = {
-  /** Roles, schemas and steps of the product's own: one instance prepares the database. */
+  /** Provisioning of the product's roles, schemas and steps: one instance runs it. */
   provision: 1,
-  /** One migration at a time. */
+  /** Allows one migration at a time. */
   migrate: 2,
-  /** What a migration left for later (index builds, backfills): one instance does it. */
+  /** Deferred work of a migration (index builds, backfills): one instance runs it. */
   migrateBackground: 3,
-  /** Partitions by time: one instance makes them and takes them out. */
+  /** Time partitions: one instance creates and removes them. */
   timedPartitions: 4,
   /** Removal of expired rows and rotation of signing keys in `auth`. */
   authMaintenance: 20,
@@ -21,7 +24,7 @@ const LOCKS = {
   storageOrphans: 30,
   /** Partitions of stored broadcasts. */
   realtimeMaintenance: 40,
-  /** Databases that are made of dumps. */
+  /** Databases created from dumps. */
   importDump: 50,
 } as const;
 

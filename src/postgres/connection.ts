@@ -1,4 +1,4 @@
-// Opening a connection: what every connection of the product has in common.
+// Opens connections with the common properties of all connections of the product.
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type pg from 'pg';
@@ -16,27 +16,27 @@ import {
   type Deadlines,
   type SessionParameters,
 } from './link/session-parameters.ts';
-import { internalsOf } from './pg-internals.ts';
+import { clientInternals } from './pg-internals.ts';
 import { plainStream, reusingSocket, type ByteStream } from './wire/byte-stream.ts';
 import { Wire } from './wire/wire.ts';
 
 export type ConnectionSettings = Deadlines & {
   readonly address: DatabaseAddress;
   readonly applicationName: string;
-  /** Where a pooler may stand between: each connection is measured. Without it the way counts as direct. */
+  /** Measures each new connection for a pooler. Without a link, the connection counts as direct. */
   readonly link?: DatabaseLink | undefined;
-  /** Looks at each new connection; one that it throws about is closed. */
+  /** Checks each new connection. If it throws, the connection is closed. */
   readonly check?: ((session: Session) => Promise<void>) | undefined;
-  /** How long connecting to one address of a host may take, in milliseconds. */
+  /** Timeout for one IP address of a host, in milliseconds. */
   readonly connectTimeoutMs?: number | undefined;
 };
 
 export type Session = Chosen & {
-  /** What stands between; undefined where nobody asks. */
+  /** The measured link state; undefined if the link was not measured. */
   readonly state: LinkState | undefined;
 };
 
-/** A connection for one user, which closes it. */
+/** Opens a connection that its user closes. */
 export async function openClient(settings: ConnectionSettings): Promise<pg.Client> {
   const { client } = await openSession(settings);
   return client;
@@ -58,35 +58,35 @@ export async function openSession(settings: ConnectionSettings, options: OpenOpt
   });
 }
 
-/** A session for the stream of changes, which no pooler understands. `take` ends what `pg` reads of it. */
+/** Opens a session for the replication stream, which poolers do not support. `take` detaches the stream from `pg`. */
 export async function openReplicationSession(
   settings: ConnectionSettings,
   { signal }: Pick<OpenOptions, 'signal'>,
 ): Promise<{ readonly client: pg.Client; readonly take: () => ByteStream }> {
-  const { socket, take } = takenSocket();
+  const { socket, detach } = takenSocket();
   const { client, stream } = await choose(settings, { signal, replication: true, socket });
-  return { client, take: () => take(stream) };
+  return { client, take: () => detach(stream) };
 }
 
-/** A socket that `pg` opens and authenticates, and whose bytes are read by somebody else from then on. */
+/** Creates a socket that `pg` authenticates and another reader takes over afterwards. */
 function takenSocket(): {
   readonly socket: () => Socket;
-  readonly take: (stream: Duplex) => ByteStream;
+  readonly detach: (stream: Duplex) => ByteStream;
 } {
   let unencrypted: ReturnType<typeof reusingSocket> | undefined;
   return {
     socket: () => (unencrypted = reusingSocket()).socket,
-    take: (stream) => {
+    detach: (stream) => {
       stream.removeAllListeners('data');
       return unencrypted?.socket === stream ? unencrypted : plainStream(stream);
     },
   };
 }
 
-/** The server ends a stream whose reader is frozen within that time, and its slot with it. */
+/** Within this time, the server ends the stream and its slot when the reader is frozen. */
 const STREAM_PARAMETERS: SessionParameters = [['wal_sender_timeout', '10s']];
 
-/** For `pg.Pool`: its clients choose their host at each connection. */
+/** Returns the configuration for `pg.Pool`, whose clients choose their host on each connection. */
 export function poolConfig(settings: ConnectionSettings): pg.PoolConfig {
   return {
     Client: choosingClient((signal) => choose(settings, { signal })),
@@ -102,7 +102,8 @@ async function choose(settings: ConnectionSettings, options: OpenOptions): Promi
     address,
     applicationName,
     connectTimeoutMs: connectTimeout(settings),
-    // Sent with the start-up message, so it costs no round trip and holds for every statement. Ours come last and win.
+    // Part of the start-up message, so it costs no round trip and applies to every statement. Later options take
+    // precedence, so the product's come last.
     options:
       link?.takesOptions === false
         ? ''
@@ -117,43 +118,43 @@ const connectTimeout = ({ address, connectTimeoutMs }: ConnectionSettings): numb
 export type OpenWire = {
   readonly wire: Wire;
   /**
-   * Asks the server to cancel what this connection is running; harmless when it runs nothing. `onSeen` is called when
-   * the server has done so or could not be asked: until then the cancel may still hit whatever comes next.
+   * Asks the server to cancel the running statement; harmless if there is none. `onSeen` is called when the server
+   * has done so or is unreachable: until then the cancel may hit the next statement.
    */
   cancel(onSeen: () => void): void;
-  /** The server, for messages and to avoid it. */
+  /** The server, for messages and for its exclusion. */
   readonly target: string;
-  /** Its server takes no writes, and none that does was there. */
+  /** The server rejects writes, and no writable server was found. */
   readonly isStandIn: boolean;
 };
 
-/** `pg` authenticates; then the socket is handed to the request path. */
+/** Opens a connection with `pg`, which authenticates it, and passes its socket to the request path. */
 export async function openWire(
   settings: ConnectionSettings,
   onNotice?: (message: string) => void,
 ): Promise<OpenWire> {
-  const { socket, take } = takenSocket();
+  const { socket, detach } = takenSocket();
   const session = await openSession(settings, { socket });
   const { client, stream, place, isStandIn, state } = session;
-  const wire = new Wire(take(stream), onNotice, state);
-  // Said to `pg` before the wire could hear it: a write that was sent now would end without a word.
+  const wire = new Wire(detach(stream), onNotice, state);
+  // `pg` received this error before the wire was attached. Without it, a write sent now would fail silently.
   const lost = session.lost();
   if (lost) wire.destroy(lost);
   return {
     wire,
     target: describeTarget(place.target),
     isStandIn,
-    cancel: (onSeen) => void sendCancel(settings.address, session, internalsOf(client)).then(onSeen),
+    cancel: (onSeen) => void sendCancel(settings.address, session, clientInternals(client)).then(onSeen),
   };
 }
 
-/** Opens a connection. One that is refused for the parameters it asks for is tried once more without. */
+/** Opens a connection. If its parameters are rejected, tries once more without them. */
 export async function connecting<T>(settings: ConnectionSettings, connect: () => Promise<T>): Promise<T> {
   const { link } = settings;
   return link ? await link.connecting(sessionParameters(settings), connect) : await connect();
 }
 
-/** What stands between a new connection and the server; undefined where nobody asks. */
+/** Measures the link of a new connection. Returns undefined if no link is configured. */
 export async function measured(
   client: pg.ClientBase,
   settings: ConnectionSettings,
@@ -162,7 +163,8 @@ export async function measured(
   try {
     const state = await link?.measure(client, sessionParameters(settings), connectTimeout(settings));
     if (state === undefined || state.verdict === 'direct') return state;
-    // Whether a pooler let these through cannot be read back: the server writes their values in its own way.
+    // The options of the address cannot be compared, because the server formats their values differently. They always
+    // count as lacking.
     return { ...state, lacking: [...address.options, ...state.lacking] };
   } catch (error) {
     cutOff(client);
@@ -170,14 +172,14 @@ export async function measured(
   }
 }
 
-/** Closes the connection of a client that waits for nothing, without a word to a server that would not answer. */
+/** Closes the socket of an unused client without Terminate, for a server that may not respond. */
 export function cutOff(client: pg.ClientBase): void {
-  internalsOf(client).connection.stream.destroy();
+  clientInternals(client).connection.stream.destroy();
 }
 
 export const GOODBYE_MS = 1_000;
 
-/** Says goodbye, and goes when nobody answers. */
+/** Closes the client with Terminate, and cuts the socket after a timeout. */
 export async function endClient(client: pg.Client): Promise<void> {
   const silent = setTimeout(() => cutOff(client), GOODBYE_MS);
   try {

@@ -1,5 +1,5 @@
-// The time that all instances share: the database's. Tokens and sessions are issued by one instance and checked by
-// another; with clocks apart, a fresh token would lie in the future and an honest refresh look like a replay.
+// The database's time, which all instances share. One instance issues tokens and sessions and another checks them.
+// With different clocks, a fresh token would be in the future and a valid refresh would look like a replay.
 import type { Log } from '../log/log.ts';
 import type { Queryable } from './owner-database.ts';
 import { sql } from './sql.ts';
@@ -25,11 +25,11 @@ export class DatabaseClock {
 
   readonly now = (): Date => new Date(this.#local() + this.#offsetMs);
 
-  /** Measures, and goes on measuring until `close`. */
+  /** Measures the offset, and repeats that until `close`. */
   async start(): Promise<void> {
     await this.measure();
     this.#timer = setInterval(() => {
-      // While the database is away, the last offset holds.
+      // While the database is away, the last offset applies.
       this.measure().catch(() => {});
     }, INTERVAL_MS);
     this.#timer.unref();

@@ -1,26 +1,26 @@
-// The plan of a statement without its values, as its caller's role has it: for a person who looks why it is slow. On a
-// connection of its own, which is closed afterwards; nothing is run.
+// Returns the generic plan of a statement under its caller's role, for the analysis of slow statements. Uses a
+// dedicated connection and never runs the statement.
 import type { DatabaseAddress } from './address/database-address.ts';
 import { endClient, openSession } from './connection.ts';
 import { DatabaseLink } from './link/database-link.ts';
 import type { DatabaseRole } from './pool/caller-pool.ts';
 
 export type PlanRequest = {
-  /** That of `authenticator`, past a pooler. */
+  /** Address of `authenticator` without a pooler. */
   readonly address: DatabaseAddress;
   readonly applicationName: string;
   readonly role: DatabaseRole;
   readonly searchPath?: string | undefined;
-  /** One statement, with its values as `$1`, `$2` … */
+  /** A single statement with placeholders `$1`, `$2` … */
   readonly text: string;
 };
 
 const TIMEOUT_MS = 2_000;
 const LOCK_TIMEOUT_MS = 500;
-/** From this version on EXPLAIN takes parameters that have no values. */
+/** First server version where EXPLAIN accepts parameters without values. */
 const EXPLAINS_PARAMETERS = 160_000;
 
-/** Lines of EXPLAIN, with `$1` where a value was. Throws what the server says. */
+/** Returns the lines of EXPLAIN, with `$1` as placeholders. Throws the error of the server. */
 export async function genericPlan(request: PlanRequest): Promise<string[]> {
   const { address, applicationName, role, searchPath, text } = request;
   const { client, state } = await openSession({
@@ -29,13 +29,13 @@ export async function genericPlan(request: PlanRequest): Promise<string[]> {
     statementTimeoutMs: TIMEOUT_MS,
     link: new DatabaseLink(),
   });
-  // A connection that breaks rejects the statement that runs on it.
+  // The running statement reports a broken connection.
   client.on('error', () => {});
   try {
     await client.query(`begin read only; set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
     const settings = [
       ['role', role],
-      // Policies read it while the planner estimates; whose claims they were is not for the log.
+      // Policies may read this setting during planning. Other claims are omitted, because the log does not have them.
       ['request.jwt.claims', JSON.stringify({ role })],
       ...(searchPath === undefined ? [] : [['search_path', searchPath]]),
     ];
@@ -44,7 +44,7 @@ export async function genericPlan(request: PlanRequest): Promise<string[]> {
       `select current_setting('server_version_num')::int as version`,
     );
     const isOld = (rows[0]?.version ?? 0) < EXPLAINS_PARAMETERS;
-    // What is prepared would be left to whoever gets the session next.
+    // A pooler would pass the prepared statement on to the next client.
     if (isOld && state?.verdict !== 'direct') throw new Error('behind a pooler, PostgreSQL 16 is needed');
     const explain = isOld ? explainPrepared(text) : [`explain (generic_plan, costs off) ${text}`];
     let lines: ReadonlyArray<Record<string, string>> = [];
@@ -56,7 +56,7 @@ export async function genericPlan(request: PlanRequest): Promise<string[]> {
   }
 }
 
-/** Values must be given here. Were the plan made for them, it would say that nothing equals null. */
+/** EXECUTE requires values. A custom plan would fold comparisons with null to false, so a generic plan is forced. */
 function explainPrepared(text: string): string[] {
   const numbers = [...text.matchAll(/\$(\d+)/g)].map(([, number]) => Number(number));
   const nulls = Array.from({ length: Math.max(0, ...numbers) }, () => 'null');

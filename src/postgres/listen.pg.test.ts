@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { startSilentProxy } from '../../test/support/network/silent-proxy.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { silentLog } from '../log/log.ts';
@@ -35,7 +35,7 @@ function recorder(): { heard: string[]; handlers: Parameters<typeof listen>[2] }
   };
 }
 
-test('what is sent right after it resolved is heard', async () => {
+test('a notification sent right after `listen` resolves is received', async () => {
   const { heard, handlers } = recorder();
   listener = await listen(
     { address: parseAddress(database.url), applicationName: 'listen-1' },
@@ -47,7 +47,7 @@ test('what is sent right after it resolved is heard', async () => {
   await expect.poll(() => heard).toEqual(['a x', 'B"c y']);
 });
 
-test('a lost connection comes back, and says that something may have been missed', async () => {
+test('a lost connection is reopened, and reports a possible gap', async () => {
   const { heard, handlers } = recorder();
   listener = await listen(
     { address: parseAddress(database.url), applicationName: 'listen-2' },
@@ -61,6 +61,31 @@ test('a lost connection comes back, and says that something may have been missed
   await expect.poll(() => heard).toEqual(['reconnected']);
   await other.query('notify a');
   await expect.poll(() => heard).toEqual(['reconnected', 'a ']);
+});
+
+test('each loss of a connection that has worked is followed by the shortest pause', async () => {
+  const { heard, handlers } = recorder();
+  const MIN_PAUSE_MS = 250;
+  listener = await listen(
+    { address: parseAddress(database.url), applicationName: 'listen-5' },
+    ['a'],
+    handlers,
+    silentLog,
+  );
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  try {
+    for (let losses = 1; losses <= 3; losses++) {
+      await other.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'listen-5'",
+      );
+      await expect.poll(() => heard).toHaveLength(losses);
+    }
+    const delays = timers.mock.calls.map(([, delay]) => delay);
+    expect(delays.filter((delay) => delay === MIN_PAUSE_MS)).toHaveLength(3);
+    expect(delays).not.toContain(2 * MIN_PAUSE_MS);
+  } finally {
+    timers.mockRestore();
+  }
 });
 
 test('a connection that has died without a word is noticed', async () => {

@@ -1,6 +1,7 @@
-// LISTEN on a connection of its own. Notifications sent while the connection was lost are gone, so a listener must also
-// look for changes after each reconnect.
+// LISTEN on a dedicated connection. Notifications sent during an outage are lost, so a listener must also check for
+// changes after each reconnect.
 import type pg from 'pg';
+import { Backoff } from '../lib/limits/backoff.ts';
 import type { Log } from '../log/log.ts';
 import { cutOff, endClient, openClient, type ConnectionSettings } from './connection.ts';
 import { quoteIdent } from './sql.ts';
@@ -8,7 +9,7 @@ import { quoteIdent } from './sql.ts';
 export type Listener = {
   /** Resolves when the handlers have had every notification sent before the call. */
   caughtUp(): Promise<void>;
-  /** Whether notifications are heard now. */
+  /** Whether notifications are received now. */
   readonly isConnected: boolean;
   close(): Promise<void>;
 };
@@ -19,14 +20,13 @@ export type ListenHandlers = {
   readonly onReconnect: () => void;
 };
 
-const SHORTEST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 15_000;
-/** How often the connection is asked for a sign of life, and how long that may take, in milliseconds. */
+const PAUSE = { minMs: 250, maxMs: 15_000 };
+/** Interval of the health check on the connection and its timeout, in milliseconds. */
 const BEAT = { everyMs: 10_000, withinMs: 5_000 };
 
 /**
- * Resolves once the channels are listened to: what is read afterwards and changes later is then announced. When the
- * server cannot be reached it resolves too, keeps trying, and calls `onReconnect` once connected.
+ * Resolves once the channels are subscribed: later changes to data that is read afterwards are then announced. If the
+ * server is unreachable, it resolves too, retries, and calls `onReconnect` once connected.
  */
 export async function listen(
   settings: ConnectionSettings,
@@ -40,7 +40,7 @@ export async function listen(
   let beat: NodeJS.Timeout | undefined;
   let closed = false;
   let lost = false;
-  let pause = SHORTEST_PAUSE_MS;
+  const backoff = new Backoff(PAUSE);
 
   const connect = async (): Promise<void> => {
     const next = await openClient(settings);
@@ -52,13 +52,13 @@ export async function listen(
     client = next;
     nextBeat();
     for (const channel of channels) await next.query(`listen ${quoteIdent(channel)}`);
-    pause = SHORTEST_PAUSE_MS;
+    backoff.reset();
     if (lost) handlers.onReconnect();
     lost = false;
     if (closed) await next.end();
   };
 
-  // A listener sends nothing, so it would never notice a host that vanished: hence a regular `select 1`.
+  // A listener sends nothing, so it would not notice a host that vanished. A regular `select 1` detects it.
   const nextBeat = (): void => {
     clearTimeout(beat);
     beat = setTimeout(() => {
@@ -88,19 +88,20 @@ export async function listen(
     retry = setTimeout(() => {
       retry = undefined;
       void tryConnect();
-    }, pause);
+    }, backoff.next());
     retry.unref();
-    pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   };
 
   await tryConnect();
 
   return {
     get isConnected() {
-      return client !== undefined;
+      // While reconnecting, the channels are not listened to yet.
+      return client !== undefined && !lost;
     },
     async caughtUp() {
-      // The server sends what is pending before it ends a statement. A lost connection reports `onReconnect` instead.
+      // The server sends pending notifications before it completes a statement. For a lost connection, `onReconnect`
+      // is called instead.
       await client?.query('select 1').catch(() => {});
     },
     async close() {

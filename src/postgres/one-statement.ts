@@ -1,5 +1,5 @@
-// One statement of a person at a terminal: on a connection of its own, in a transaction that is read-only unless asked
-// otherwise, and with a deadline. The connection is closed afterwards, so nothing it took outlives it.
+// Runs one statement for a user at a terminal: on a dedicated connection, in a transaction that is read-only by
+// default, with a deadline. The connection is closed afterwards, so no session state remains.
 import pg from 'pg';
 import type { DatabaseAddress } from './address/database-address.ts';
 import { cutOff, endClient, openClient } from './connection.ts';
@@ -7,40 +7,40 @@ import { DatabaseLink } from './link/database-link.ts';
 import type { CallerSettings } from './pool/caller-pool.ts';
 
 export type StatementOptions = {
-  /** That of `authenticator` where there is a caller. */
+  /** Address of `authenticator` if there is a caller. */
   readonly address: DatabaseAddress;
   readonly applicationName: string;
   readonly caller?: CallerSettings | undefined;
-  /** Whether it may change anything, and several statements may be said. They are one transaction. */
+  /** Allows writes and several statements, which form one transaction. */
   readonly write: boolean;
   readonly timeoutMs: number;
-  /** Rows that are answered; others are left where they are. */
+  /** Maximum number of rows in the result. */
   readonly limit: number;
-  /** Characters of values that are answered; the row in which they are reached is the last. */
+  /** Maximum characters of all values. The row that reaches it is the last. */
   readonly most?: number | undefined;
-  /** How long it waits for a lock. */
+  /** Lock timeout in milliseconds. */
   readonly lockTimeoutMs?: number | undefined;
 };
 
 export type Answered = {
   readonly columns: ReadonlyArray<{ readonly name: string; readonly type: number }>;
-  /** As PostgreSQL writes them; null where there is no value. */
+  /** Values as PostgreSQL formats them; null for SQL NULL. */
   readonly rows: ReadonlyArray<ReadonlyArray<string | null>>;
   /** There were more rows than are answered. */
   readonly more: boolean;
   /** `SELECT`, `UPDATE` … */
   readonly command: string;
-  /** How many rows it touched; null where that means nothing. */
+  /** Number of changed rows; null for statements that change none. */
   readonly affected: number | null;
 };
 
 const LOCK_TIMEOUT_MS = 5_000;
 
-/** Throws what the server says, and for several statements in a read-only transaction its 42601. */
+/** Throws the error of the server. Several statements in a read-only transaction cause its error 42601. */
 export async function runStatement(text: string, options: StatementOptions): Promise<Answered> {
   const { address, applicationName, caller, write, timeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
   const client = await openClient({ address, applicationName, link: new DatabaseLink() });
-  // A connection that breaks rejects the statement that runs on it.
+  // The running statement reports a broken connection.
   client.on('error', () => {});
   let closed = false;
   try {
@@ -61,7 +61,7 @@ export async function runStatement(text: string, options: StatementOptions): Pro
     if (!closed) await client.query(write ? 'commit' : 'rollback');
     return answered;
   } finally {
-    // Of a reader that has seen enough nothing is waited for.
+    // A reader that has enough rows does not wait for the rest.
     if (closed) cutOff(client);
     else await endClient(client);
   }
@@ -69,15 +69,16 @@ export async function runStatement(text: string, options: StatementOptions): Pro
 
 const asText = { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig;
 
-const fieldsOf = (result: { readonly fields?: readonly pg.FieldDef[] } | undefined): readonly pg.FieldDef[] =>
-  result?.fields ?? [];
+const resultFields = (
+  result: { readonly fields?: readonly pg.FieldDef[] } | undefined,
+): readonly pg.FieldDef[] => result?.fields ?? [];
 
 async function run(
   client: pg.Client,
   text: string,
   { write, limit, most = Infinity }: StatementOptions,
 ): Promise<Answered> {
-  // Prepared, it can only be one: `commit; delete …` is refused by the server.
+  // A prepared statement can only be a single one: the server rejects `commit; delete …`.
   const config = {
     text,
     rowMode: 'array' as const,
@@ -91,8 +92,8 @@ async function run(
   let read = 0;
   const done = new Promise<{ command: string; affected: number | null }>((resolve, reject) => {
     query.on('row', (row, result) => {
-      const fields = fieldsOf(result).map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
-      // Of several statements the last one answers.
+      const fields = resultFields(result).map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
+      // The result is that of the last statement.
       if (fields.length !== columns.length || fields.some(({ name }, at) => name !== columns[at]?.name))
         [rows, read] = [[], 0];
       columns = fields;
@@ -106,7 +107,7 @@ async function run(
     });
     query.on('end', (result) => {
       const last = Array.isArray(result) ? result.at(-1) : result;
-      columns = fieldsOf(last).map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
+      columns = resultFields(last).map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
       if (columns.length === 0) rows = [];
       resolve({ command: last?.command ?? '', affected: last?.rowCount ?? null });
     });

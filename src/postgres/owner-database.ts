@@ -1,15 +1,15 @@
-// The product's own access as `svc_owner`: auth, storage bookkeeping, catalog, migrations. Never on behalf of a
-// caller: what a caller may see is decided by row-level security, and the owner is above it.
+// The product's access as `svc_owner`: auth, storage bookkeeping, catalog, migrations. Never on behalf of a caller,
+// because row-level security does not apply to the owner.
 import pg from 'pg';
 import { cutOff, GOODBYE_MS, type ConnectionSettings } from './connection.ts';
 import { LinkedSessions } from './link/linked-sessions.ts';
 import type { Config as Query } from './link/query-with-settings.ts';
-import { FailoverHold } from './owner/failover-hold.ts';
+import { FailoverRetry } from './owner/failover-retry.ts';
 import {
   ConnectionLost,
   databaseFailure,
   isDatabaseError,
-  mayHaveHappened,
+  isOutcomeUnknown,
   NeverSent,
   OutcomeUnknown,
 } from './pg-error.ts';
@@ -19,12 +19,9 @@ import { statementName } from './statement-name.ts';
 
 export type Row = Record<string, unknown>;
 
-/** Something that runs SQL: the database itself, or one transaction of it. */
+/** Runs SQL: the database itself, or one transaction. */
 export interface Queryable {
-  /**
-   * `name` has the server keep the plan for this connection: for statements of hot paths, whose text is always the
-   * same under that name.
-   */
+  /** `name` makes the server keep the plan for this connection. For hot paths whose text is constant for the name. */
   query<R extends Row = Row>(statement: Sql, name?: string): Promise<R[]>;
 }
 
@@ -32,23 +29,23 @@ const COMMIT = raw('commit');
 const ROLLBACK = raw('rollback');
 const PROBE = raw('select 1');
 
-/** A statement this long past its deadline has lost its server: its connection is given up. */
+/** Discards the connection of a statement this long past its deadline, because its server has vanished. */
 const SILENT_MS = 3_000;
-/** So recent an answer proves that the database answers. */
+/** A response younger than this counts as a successful health check. */
 const FRESH_ANSWER_MS = 2_000;
-/** A statement that waits this long is held up by something. */
+/** A statement that waits longer than this counts as blocked. */
 const LONG_MS = 1_000;
-/** A lock that could not be had is told of for so long. */
+/** How long `trouble` reports a failed lock attempt. */
 const RECENT_LOCK_MS = 5_000;
-/** Names move and servers are balanced anew: nothing is kept for ever. */
+/** Maximum age of a connection, so that changes in DNS and load balancing take effect. */
 const MAX_AGE_S = 30 * 60;
 
 export type OwnerSettings = ConnectionSettings & {
   readonly max: number;
   readonly idleTimeoutMs: number;
-  /** How long a statement is held while the database cannot be reached, in milliseconds. Without it: not at all. */
+  /** How long a statement waits while the database is unreachable, in milliseconds. Default: not at all. */
   readonly failoverWaitMs?: number | undefined;
-  /** Told of each statement that has ended, without its wait for a connection. */
+  /** Called after each statement with its duration, without the wait for a connection. */
   readonly ran?: ((ms: number, error?: unknown) => void) | undefined;
 };
 
@@ -57,15 +54,15 @@ export class OwnerDatabase implements Queryable {
   readonly #pool: pg.Pool;
   readonly #ran: OwnerSettings['ran'];
   readonly #sessions: LinkedSessions;
-  readonly #hold: FailoverHold | undefined;
+  readonly #hold: FailoverRetry | undefined;
   /**
-   * A statement is given up with its connection after this: a server that vanished cannot report that the statement's
-   * deadline has passed. Undefined where statements have no deadline.
+   * Discards a statement and its connection after this. A vanished server cannot report that the deadline has passed.
+   * Undefined if statements have no deadline.
    */
   readonly #silentAfterMs: number | undefined;
   readonly #open = new Set<pg.PoolClient>();
   readonly #idle = new Set<pg.PoolClient>();
-  /** When each statement under way was begun, its wait for a connection included. */
+  /** Start times of running statements, including their wait for a connection. */
   readonly #underWay = new Set<{ readonly since: number }>();
   /** `performance.now()` when a lock could not be had. */
   #lockedAt = Number.NEGATIVE_INFINITY;
@@ -88,7 +85,7 @@ export class OwnerDatabase implements Queryable {
       allowExitOnIdle: true,
     });
     if (failoverWaitMs !== undefined) {
-      this.#hold = new FailoverHold({
+      this.#hold = new FailoverRetry({
         waitMs: failoverWaitMs,
         reach: async () => (await this.#connect()).release(),
         leaveStandby: () => this.#leaveStandby(),
@@ -125,8 +122,8 @@ export class OwnerDatabase implements Queryable {
   }
 
   /**
-   * Commits when `work` returns, rolls back when it throws. The settings end with the transaction. Held while the
-   * database cannot be reached, but once begun it does not begin again: `work` may have done something else besides.
+   * Commits when `work` returns and rolls back when it throws. The settings end with the transaction. Waits while the
+   * database is unreachable, but does not retry a transaction that has begun, because `work` may have other effects.
    */
   async transaction<T>(
     work: (transaction: Queryable) => Promise<T>,
@@ -161,14 +158,14 @@ export class OwnerDatabase implements Queryable {
       await transaction.query(COMMIT).catch(unknownOutcome);
       return result;
     } catch (error) {
-      // On a connection that does not answer, the rollback would wait for ever too.
-      broken = mayHaveHappened(error) || error instanceof OutcomeUnknown;
+      // On a silent connection, the rollback would wait for ever too.
+      broken = isOutcomeUnknown(error) || error instanceof OutcomeUnknown;
       if (!broken) {
         await transaction.query(ROLLBACK).catch(() => {
           broken = true;
         });
       }
-      // Of what was not to be committed yet nothing remains, however the connection ended.
+      // A transaction without a sent COMMIT has no effect, however the connection ended.
       throw this.#hold && error instanceof Error && (broken || isDatabaseError(error))
         ? toCaller(error, !commits)
         : error;
@@ -178,7 +175,7 @@ export class OwnerDatabase implements Queryable {
     }
   }
 
-  /** One session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. */
+  /** Opens one session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. */
   async session<T>(work: (session: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#connect();
     client.on('error', ignore);
@@ -191,7 +188,7 @@ export class OwnerDatabase implements Queryable {
     }
   }
 
-  /** What its statements wait for, if anything: for operators. */
+  /** The reason why statements wait, if there is one; for operators. */
   get trouble(): string | undefined {
     const now = performance.now();
     if (now - this.#lockedAt < RECENT_LOCK_MS)
@@ -206,13 +203,13 @@ export class OwnerDatabase implements Queryable {
     return { open: totalCount, idle: idleCount, waiting: waitingCount };
   }
 
-  /** Finds idle connections whose server has vanished, and closes them before somebody waits on one. */
+  /** Closes idle connections whose server has vanished, before a statement waits on one. */
   async checkIdle(withinMs: number): Promise<void> {
     if (performance.now() - this.#answeredAt < FRESH_ANSWER_MS || this.#pool.idleCount === 0) return;
     await this.#seen(() => this.#run(toQuery(PROBE, undefined, withinMs))).catch(() => {});
   }
 
-  /** Waits for running statements, but not for a server that does not answer the goodbye. */
+  /** Waits for running statements, but not for a server that does not respond to Terminate. */
   async close(): Promise<void> {
     const silent = setTimeout(() => {
       for (const client of this.#open) if (this.#idle.has(client)) cutOff(client);
@@ -244,15 +241,15 @@ export class OwnerDatabase implements Queryable {
   }
 
   async #timed<T>(work: () => Promise<T>): Promise<T> {
-    const one = { since: performance.now() };
-    this.#underWay.add(one);
+    const transaction = { since: performance.now() };
+    this.#underWay.add(transaction);
     try {
       return await work();
     } catch (error) {
       if (isDatabaseError(error, 'lock_not_available')) this.#lockedAt = performance.now();
       throw error;
     } finally {
-      this.#underWay.delete(one);
+      this.#underWay.delete(transaction);
     }
   }
 
@@ -267,7 +264,7 @@ export class OwnerDatabase implements Queryable {
       throw error;
     } finally {
       client.off('error', ignore);
-      // A connection whose statement failed is closed.
+      // Closes the connection of a failed statement.
       client.release(failure);
     }
   }
@@ -310,11 +307,11 @@ export class OwnerDatabase implements Queryable {
   }
 }
 
-/** What `set local` is given: constants, and SQL where PostgreSQL wants a list of names. */
+/** Values for `set local`: constants, or SQL for lists of names. */
 export type LocalSettings = Readonly<Record<string, string | number | Sql>>;
 
 /**
- * A transaction on a session that is used for more: commits when `work` returns, rolls back when it throws. The
+ * Runs a transaction on a session with other uses: commits when `work` returns, rolls back when it throws. The
  * settings end with the transaction.
  */
 export async function inTransaction<T>(
@@ -346,13 +343,13 @@ async function endedBy<T>(
     await session.query(end);
     return result;
   } catch (error) {
-    // Fails only on a lost connection, where nothing is left to roll back; the first error says why.
+    // A rollback fails only on a lost connection, which has nothing to roll back. The first error has the cause.
     await session.query(ROLLBACK).catch(() => {});
     throw error;
   }
 }
 
-/** One round trip for all. `head` comes before what the caller sets. */
+/** Combines all settings in one round trip. `head` precedes the caller's settings. */
 function begin(settings: LocalSettings, head?: string): Sql {
   const assignments = Object.entries(settings).map(
     ([name, value]) =>
@@ -361,7 +358,7 @@ function begin(settings: LocalSettings, head?: string): Sql {
   return join([raw('begin'), ...(head === undefined ? [] : [raw(head)]), ...assignments], '; ');
 }
 
-/** The statement got no answer, so whether a write was done is not known. */
+/** The statement got no response, so the outcome of a write is unknown. */
 class StatementSilent extends ConnectionLost {
   override name = 'StatementSilent';
 
@@ -375,22 +372,22 @@ function toError(error: unknown): Error {
 }
 
 function unknownOutcome(error: unknown): never {
-  throw mayHaveHappened(error) ? new OutcomeUnknown(error) : error;
+  throw isOutcomeUnknown(error) ? new OutcomeUnknown(error) : error;
 }
 
-/** May be repeated without doing anything twice. */
+/** Whether a repetition has no further effect. */
 function isRead(text: string): boolean {
   return /^\s*select\b/i.test(text);
 }
 
-/** What `pg` says when `query_timeout` is over; it has no code. */
+/** Recognises the error of `pg` after `query_timeout`, which has no code. */
 function isReadTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout';
 }
 
 /**
- * A connection that dies while it is lent rejects the running statement, which reports it. Its `error` event would end
- * the process if nobody listened.
+ * The running statement reports the loss of its connection. Without a listener, the `error` event would end the
+ * process.
  */
 function ignore(): void {}
 
@@ -404,7 +401,7 @@ function toQuery(statement: Sql, name: string | undefined, timeoutMs: number | u
 
 const ownNames = new Map<string, { readonly text: string; readonly name: string }>();
 
-/** What the text is at the server: two versions of the product may mean different statements by one name. */
+/** Derives the name from the text, because two versions of the product may use one name for different statements. */
 function ownName(name: string, text: string): string {
   const known = ownNames.get(name);
   if (known?.text === text) return known.name;

@@ -1,5 +1,5 @@
-// What a failure of the database means to the client: one table for all features, which put it into their own dialects.
-// Errors about the statement itself (a violated constraint, a missing privilege) are not in it.
+// Maps database failures to their meaning for the client: one table for all features, which translate it into their
+// own formats. It excludes errors of the statement itself (a violated constraint, a missing privilege).
 import pg from 'pg';
 import { Problem } from '../problem/problem.ts';
 
@@ -21,8 +21,8 @@ export type DatabaseFailure = {
 };
 
 /**
- * SQLSTATEs under the names that PostgreSQL gives them (manual, appendix A); two characters are a whole class. Only
- * tables that translate codes into the dialect of an API hold codes besides.
+ * SQLSTATEs under PostgreSQL's names (manual, appendix A). Two characters represent a whole class. Only tables that
+ * translate codes for an API contain further codes.
  */
 const SQLSTATE = {
   connection_exception: '08',
@@ -32,7 +32,6 @@ const SQLSTATE = {
   invalid_argument_for_power_function: '2201F',
   invalid_text_representation: '22P02',
   integrity_constraint_violation: '23',
-  restrict_violation: '23001',
   foreign_key_violation: '23503',
   unique_violation: '23505',
   read_only_sql_transaction: '25006',
@@ -62,10 +61,19 @@ const SQLSTATE = {
   internal_error: 'XX000',
 } as const;
 
+/**
+ * SQLSTATEs that a PostgreSQL release has renamed, with the code of earlier releases. Callers get the older code, so
+ * that a file causes the same response on every release.
+ */
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  // PostgreSQL 18 reports this for rows that are referenced by a RESTRICT foreign key.
+  ['23001', SQLSTATE.foreign_key_violation],
+]);
+
 type Condition = keyof typeof SQLSTATE;
 export type DatabaseError<Code extends string = string> = pg.DatabaseError & { readonly code: Code };
 
-/** Whether the server (or a pooler before it) said this; with conditions, whether it is one of them. */
+/** Whether the error comes from the server or a pooler. With conditions: whether it is one of them. */
 export function isDatabaseError(error: unknown): error is DatabaseError;
 export function isDatabaseError<C extends Condition>(
   error: unknown,
@@ -73,18 +81,29 @@ export function isDatabaseError<C extends Condition>(
 ): error is DatabaseError<`${(typeof SQLSTATE)[C]}${string}`>;
 export function isDatabaseError(error: unknown, ...conditions: readonly Condition[]): boolean {
   if (!(error instanceof pg.DatabaseError)) return false;
-  const { code } = error;
-  if (code === undefined) return false;
-  return conditions.length === 0 || conditions.some((condition) => code.startsWith(SQLSTATE[condition]));
+  if (error.code === undefined) return false;
+  if (conditions.length === 0) return true;
+  const code = renamed(error.code, error.constraint);
+  return conditions.some((condition) => code.startsWith(SQLSTATE[condition]));
+}
+
+/** The code of an error, the same on every release of PostgreSQL. */
+export function sqlstate({ code, constraint }: DatabaseError): string {
+  return renamed(code, constraint);
+}
+
+/** Keeps the code if there is no constraint: a user's function raised it on purpose. */
+function renamed(code: string, constraint: string | undefined): string {
+  return constraint === undefined ? code : (RENAMED.get(code) ?? code);
 }
 
 /**
- * Whether a statement that failed can have happened. `never-sent`: the server has not seen it. `rolled-back`: it has, and
- * nothing of it remains. `unknown`: nobody said how it ended.
+ * Whether a failed statement can have taken effect. `never-sent`: the server has not received it. `rolled-back`: the
+ * server has undone it. `unknown`: its end was not reported.
  */
 export type FailureClass = 'never-sent' | 'rolled-back' | 'unknown';
 
-/** Nothing of it was written to the server: no connection could be opened, or it was lost before. */
+/** The statement was not sent: no connection could be opened, or it was lost before. */
 export class NeverSent extends Error {
   override name = 'NeverSent';
 
@@ -95,12 +114,12 @@ export class NeverSent extends Error {
   }
 }
 
-/** The connection ended after something had been sent: what the server did with it is not known. */
+/** The connection ended after a statement had been sent, so its outcome is unknown. */
 export class ConnectionLost extends Error {
   override name = 'ConnectionLost';
 }
 
-/** For callers: the database cannot be reached, and has not been within the time there was. Nothing was done. */
+/** The database stayed unreachable until the time limit. Nothing was done. Features report it to their callers. */
 export class DatabaseUnavailable extends Error {
   override name = 'DatabaseUnavailable';
 
@@ -109,7 +128,10 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** For callers: a write that may have been done. Repeating it blindly could do it twice. */
+/**
+ * The outcome of a write is unknown: it may have committed, so a blind retry could apply it twice. Features report it
+ * to their callers.
+ */
 export class OutcomeUnknown extends Error {
   override name = 'OutcomeUnknown';
 
@@ -127,15 +149,15 @@ export class DatabaseReadOnly extends Error {
   }
 }
 
-/** For a write that failed outside a READ ONLY transaction, where 25006 would be about the statement: here it is the server. */
+/** Converts 25006 of a write outside a READ ONLY transaction: the server is read-only, not the statement. */
 export function writeError(error: Error): Error {
   if (isDatabaseError(error, 'read_only_sql_transaction')) return new DatabaseReadOnly(error);
   return error instanceof ConnectionLost ? new OutcomeUnknown(error) : error;
 }
 
 /**
- * The class of an error that came after sending, from what it is and never from its text (`pg`'s own errors have nothing
- * else). Undefined for what is no failure of the conversation: a fault, a `Problem`.
+ * Classifies an error that came after sending, by its type and never by its text (except for `pg`'s own errors, which
+ * have only a text). Returns undefined for errors outside the conversation with the server: a fault, a `Problem`.
  */
 export function failureClass(error: unknown): FailureClass | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -150,9 +172,9 @@ export function failureClass(error: unknown): FailureClass | undefined {
 }
 
 /**
- * PostgreSQL names the routine that raised an error. One without a name is a pooler's own, which may have lost its
- * server in the middle of a commit; only an unknown name of a statement comes before anything runs. Class 08 is about a
- * lost connection, whoever wrote it.
+ * PostgreSQL reports the routine that raised an error. An error without a routine is a pooler's own: the pooler may
+ * have lost its server during a commit. Only an unknown statement name precedes execution. Class 08 means a lost
+ * connection from any reporter.
  */
 function classOfReported(error: pg.DatabaseError): FailureClass {
   if (isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement'))
@@ -162,12 +184,12 @@ function classOfReported(error: pg.DatabaseError): FailureClass {
     : 'rolled-back';
 }
 
-/** Whether the server may have done what it was sent. */
-export function mayHaveHappened(error: unknown): boolean {
+/** Whether the server may have executed the statement. */
+export function isOutcomeUnknown(error: unknown): boolean {
   return failureClass(error) === 'unknown';
 }
 
-/** `pg` reports a connection that broke while it was being opened under the same codes, and names the call. */
+/** `pg` reports a connection that broke while opening under the same codes, with the name of the system call. */
 function isReset(error: Error): boolean {
   const { code, syscall } = error as NodeJS.ErrnoException;
   return (code === 'ECONNRESET' || code === 'EPIPE') && syscall !== 'connect';
@@ -216,8 +238,8 @@ const BROKEN: DatabaseFailure = {
   kind: 'broken',
   status: 500,
   retryAfterSeconds: undefined,
-  message: 'The database server reports a fault of its own',
-  hint: 'The log of PostgreSQL says more: a damaged or incomplete installation, a missing library or file.',
+  message: 'The database server reports an internal fault',
+  hint: 'See the log of PostgreSQL for the cause: a damaged or incomplete installation, a missing library or file.',
 };
 const OUTCOME_UNKNOWN: DatabaseFailure = {
   kind: 'outcome-unknown',
@@ -228,7 +250,7 @@ const OUTCOME_UNKNOWN: DatabaseFailure = {
   hint: 'Read before sending it again, or upsert with a key of your own.',
 };
 
-/** By SQLSTATE, by its first three or two characters (its class), by the code of the system. */
+/** Failures keyed by SQLSTATE, by its first two or three characters, or by system error code. */
 const BY_CODE: Readonly<Record<string, DatabaseFailure>> = {
   '25006': READ_ONLY,
   '28P01': UNREACHABLE,
@@ -258,7 +280,7 @@ const BY_CODE: Readonly<Record<string, DatabaseFailure>> = {
   ETIMEDOUT: UNREACHABLE,
 };
 
-/** Messages of `pg` and its pool that carry no code. */
+/** Messages of `pg` and its pool, whose errors have no code. */
 const BY_TEXT: ReadonlyArray<readonly [RegExp, DatabaseFailure]> = [
   [/^timeout exceeded when trying to connect$/, BUSY],
   [
@@ -267,7 +289,7 @@ const BY_TEXT: ReadonlyArray<readonly [RegExp, DatabaseFailure]> = [
   ],
 ];
 
-/** Undefined for what is no failure of the database. */
+/** Returns undefined if the error is not a database failure. */
 export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof OutcomeUnknown) return OUTCOME_UNKNOWN;
@@ -277,11 +299,11 @@ export function databaseFailure(error: unknown): DatabaseFailure | undefined {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   if (error instanceof pg.DatabaseError)
     return BY_CODE[code] ?? BY_CODE[code.slice(0, 3)] ?? BY_CODE[code.slice(0, 2)];
-  // A missing Unix socket; any other ENOENT is about a file of ours.
+  // A missing Unix socket. Any other ENOENT concerns a local file.
   if (code === 'ENOENT' || code === 'EACCES') {
     return 'syscall' in error && error.syscall === 'connect' ? UNREACHABLE : undefined;
   }
-  // Several addresses of one name were tried.
+  // Several addresses of one name failed.
   if (error instanceof AggregateError) return databaseFailure(error.errors[0]);
   return BY_CODE[code] ?? BY_TEXT.find(([text]) => text.test(error.message))?.[1];
 }
@@ -290,7 +312,7 @@ export function retryAfter({ retryAfterSeconds }: DatabaseFailure): Record<strin
   return retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) };
 }
 
-/** For features without error codes of their own for these. */
+/** Builds the problem for features without specific error codes. */
 export function failureProblem(failure: DatabaseFailure, cause: unknown): Problem {
   const { kind, status, message, hint } = failure;
   const code = `database_${kind.replaceAll('-', '_')}`;

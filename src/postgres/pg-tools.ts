@@ -1,4 +1,4 @@
-// PostgreSQL's own pg_dump and pg_restore: no package brings them, so they are looked for where systems have them.
+// Finds and runs PostgreSQL's pg_dump and pg_restore. No package contains them, so the usual folders are searched.
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -8,19 +8,19 @@ import { Problem } from '../problem/problem.ts';
 
 export type PgTool = { readonly path: string; readonly major: number };
 
-/** Characters of what a program says that are kept. */
-const MOST_SAID = 200_000;
+/** Maximum output of a program that is kept, in characters. */
+const MAX_OUTPUT_CHARS = 200_000;
 
 const USUAL_FOLDERS = ['/usr/lib/postgresql', '/usr/local/opt', '/opt/homebrew/opt', '/Library/PostgreSQL'];
 
-/** The oldest one that is not older than the server. `env`: SVC_PG_BIN names a folder, PATH many. */
+/** Returns the oldest version that is not older than the server. `env`: SVC_PG_BIN names one folder, PATH several. */
 export async function findTool(
   name: 'pg_dump' | 'pg_restore',
   serverMajor: number,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<PgTool> {
   const found: PgTool[] = [];
-  for (const folder of foldersOf(env)) {
+  for (const folder of toolFolders(env)) {
     const path = join(folder, process.platform === 'win32' ? `${name}.exe` : name);
     if (!existsSync(path)) continue;
     const { output } = await run(path, ['--version'], {});
@@ -37,23 +37,25 @@ export async function findTool(
       ? `There is no ${name} on this machine`
       : `${name} ${newest} is older than the server, which is PostgreSQL ${serverMajor}`,
     {
-      hint: `Install the client programs of PostgreSQL ${serverMajor} or newer (Debian: postgresql-client-${serverMajor}), or name their folder with SVC_PG_BIN.`,
+      hint:
+        `Install the client programs of PostgreSQL ${serverMajor} or newer (Debian: ` +
+        `postgresql-client-${serverMajor}), or name their folder with SVC_PG_BIN.`,
     },
   );
 }
 
-/** Where programs of PostgreSQL are looked for. `env`: SVC_PG_BIN names a folder, PATH many. */
-export function foldersOf(env: Readonly<Record<string, string | undefined>>): string[] {
+/** Returns the folders to search for PostgreSQL programs. `env`: SVC_PG_BIN names one folder, PATH several. */
+export function toolFolders(env: Readonly<Record<string, string | undefined>>): string[] {
   const { SVC_PG_BIN: named, PATH: path = '' } = env;
   if (named !== undefined && named !== '') return [named];
   const usual = USUAL_FOLDERS.filter((folder) => existsSync(folder)).flatMap((folder) =>
-    readdirSync(folder).map((one) => join(folder, one, 'bin')),
+    readdirSync(folder).map((version) => join(folder, version, 'bin')),
   );
-  // The one of PATH may be a script that chooses a version by itself.
-  return [...usual, ...path.split(delimiter).filter((one) => one !== '')];
+  // PATH comes last, because its program may be a script that chooses a version itself.
+  return [...usual, ...path.split(delimiter).filter((entry) => entry !== '')];
 }
 
-/** What libpq reads of its environment. Nothing of it appears in the list of processes. */
+/** Returns libpq's environment variables. They do not appear in the process list. */
 export function libpqVariables(address: DatabaseAddress): Record<string, string> {
   const { targets, user, password, database, tls, attrs, connectTimeoutMs } = address;
   const given: Record<string, string | undefined> = {
@@ -76,7 +78,7 @@ export function libpqVariables(address: DatabaseAddress): Record<string, string>
   );
 }
 
-/** Runs it with what it writes, or reads, as a stream. Throws with what it said last. */
+/** Runs the program with a stream as its input or output. Throws with the last lines of its error output. */
 export async function pipeTool(
   { path }: PgTool,
   args: readonly string[],
@@ -104,19 +106,19 @@ export async function pipeTool(
     },
   );
   const code = await ended;
-  // A program that gave up closes its streams: what it said is the reason.
+  // A program that fails closes its streams. Its error output has the reason.
   if (failed instanceof Problem || (failed && code === null)) throw failed;
   if (code === 0 && !failed) return;
   const details = lastLines(said);
   throw new Problem('postgres_program_failed', 500, `${path} failed`, { details, cause: failed });
 }
 
-/** Of what a program said: where it says why it ended. */
+/** Returns the last lines of the output, which contain the reason for an exit. */
 export function lastLines(said: string): string {
   return said.trim().split('\n').slice(-5).join('\n');
 }
 
-/** Runs it, and gives what it said; where it has much to say, the last of it. Messages are in English. */
+/** Runs the program and returns its output; of long output, the end. Messages are in English. */
 export async function runTool(
   { path }: PgTool,
   args: readonly string[],
@@ -139,7 +141,7 @@ async function run(
   });
   let output = '';
   const keep = (chunk: Buffer): void => {
-    output = `${output}${chunk.toString()}`.slice(-MOST_SAID);
+    output = `${output}${chunk.toString()}`.slice(-MAX_OUTPUT_CHARS);
   };
   child.stdout.on('data', keep);
   child.stderr.on('data', keep);

@@ -28,6 +28,6 @@ test.each([
   ['10.0.0.7', false],
   ['172.17.0.2', false],
   ['2001:db8::1', false],
-])('a server that says it is at %s is on this machine: %s', (address, expected) => {
+])('a server with the address %s is on this machine: %s', (address, expected) => {
   expect(isThisMachine(address)).toBe(expected);
 });

@@ -1,13 +1,14 @@
-// How many reads may run at once: limited for a database on this machine.
+// Limits the number of parallel reads for a database on this machine.
 import { availableParallelism } from 'node:os';
 import type { OwnerDatabase } from './owner-database.ts';
 import { sql } from './sql.ts';
 
-const LEAST = 4;
+const MIN_PARALLEL_READS = 4;
 
 /**
- * A database on this machine shares its processors with us: more parallel reads than they can run slow down everything.
- * Undefined for any other, of which nothing is known. Of `processes` each has its part.
+ * Returns the maximum number of parallel reads. A database on this machine shares its processors with svc, so more
+ * parallel reads slow down everything. Returns undefined for a remote database, whose capacity is unknown. The
+ * maximum is divided among `processes`.
  */
 export async function maxReading(database: OwnerDatabase, processes = 1): Promise<number | undefined> {
   // Asked of the server, because a local address may be a proxy to anywhere.
@@ -15,7 +16,7 @@ export async function maxReading(database: OwnerDatabase, processes = 1): Promis
     sql`select host(inet_server_addr()) as "address"`,
   );
   if (!isThisMachine(row?.address ?? null)) return undefined;
-  return Math.ceil(Math.max(LEAST, 2 * availableParallelism()) / processes);
+  return Math.ceil(Math.max(MIN_PARALLEL_READS, 2 * availableParallelism()) / processes);
 }
 
 /** Null is a Unix socket. */

@@ -1,5 +1,5 @@
-// The `sql` tag: the one way SQL text is made. Values become parameters, names are quoted, and text that is
-// neither must be said out loud with `raw`. A fragment is immutable and can be spliced into another one.
+// The `sql` tag: the only way to build SQL text. Values become parameters and names are quoted. Other text must be
+// marked with `raw`. A fragment is immutable and can be spliced into another one.
 
 export type SqlValue = string | number | bigint | boolean | null | Date | Buffer | ReadonlyArray<unknown>;
 
@@ -37,7 +37,7 @@ export function sql(strings: TemplateStringsArray, ...inserts: ReadonlyArray<Sql
   return new Sql(chunks);
 }
 
-/** Text that is already SQL. Every use needs a reason why nobody outside can have written it. */
+/** Marks text that is already SQL. Every use needs a reason why its text cannot come from outside. */
 export function raw(text: string): Sql {
   return new Sql([text]);
 }
@@ -49,12 +49,12 @@ export function ident(...parts: readonly string[]): Sql {
   return new Sql([parts.map(quoteIdent).join('.')]);
 }
 
-/** A quoted string constant, for the places where PostgreSQL takes no parameter (DDL, SET). */
+/** Returns a quoted string constant, for statements without parameters (DDL, SET). */
 export function literal(text: string): Sql {
   return new Sql([quoteLiteral(text)]);
 }
 
-/** A timestamp as clients read it: ISO 8601 in UTC with milliseconds. */
+/** Formats a timestamp for clients: ISO 8601 in UTC with milliseconds. */
 export function isoTimestamp(column: string): Sql {
   return raw(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`);
 }
@@ -71,11 +71,11 @@ export function quoteIdent(name: string): string {
 export function quoteLiteral(text: string): string {
   if (text.includes('\0')) throw new Error('a string constant cannot contain NUL');
   const quoted = `'${text.replaceAll("'", "''")}'`;
-  // With a backslash inside, only the E form means the same under every standard_conforming_strings.
+  // A text with a backslash has the same meaning for both values of standard_conforming_strings only in its E form.
   return quoted.includes('\\') ? ` E${quoted.replaceAll('\\', '\\\\')}` : quoted;
 }
 
-/** A name as the server prints it. */
+/** Formats a name as the server prints it. */
 export function plainOrQuoted(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : quoteIdent(name);
 }

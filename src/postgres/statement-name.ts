@@ -1,11 +1,11 @@
-// Names of prepared statements. Behind a pooler another instance, or another version, may prepare on the very session
-// that we find a name on: so a name says what it means, and can mean nothing else.
+// Names of prepared statements. Behind a pooler, another instance or version may prepare on the same session. The
+// name therefore identifies the statement's meaning uniquely.
 import { createHash } from 'node:crypto';
 
-/** 132 bits of them. */
+/** Keeps 132 bits of the hash. */
 const CHARACTERS = 22;
 
-/** `role`: whose plan it is; empty where that makes no difference. */
+/** `role`: the role of the plan; empty if it is irrelevant. */
 export function statementName(role: string, text: string): string {
   return createHash('sha256').update(`${role}\0${text}`).digest('base64url').slice(0, CHARACTERS);
 }

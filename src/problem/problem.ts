@@ -2,11 +2,11 @@
 // Anything else that is thrown is a fault: logged whole, shown as a bare 500 with the request id.
 
 export type ProblemMore = {
-  /** What exactly went wrong; safe to show to the caller. */
+  /** Description of the error that is safe to send to the caller. */
   readonly details?: string | undefined;
-  /** What to do next. */
+  /** Advice for the next step. */
   readonly hint?: string | undefined;
-  /** For the log only; no dialect renders it. */
+  /** Logged only. No dialect renders it. */
   readonly cause?: unknown;
   /** Response headers this answer needs, for example `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;

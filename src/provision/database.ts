@@ -1,4 +1,4 @@
-// What one database needs beside the roles: the product's schemas, rights of their owner, and the numbered steps.
+// Provisions one database: the schemas of svc, the rights of their owner, and the numbered steps.
 import { inTransaction, type Queryable } from '../postgres/owner-database.ts';
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
@@ -8,21 +8,23 @@ import type { Self } from './roles.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
 type Found = {
-  /** Owner by schema, of the five that the product needs. */
+  /** Owners of the existing schemas of svc and of `public`, by schema. */
   schemas: Readonly<Record<string, string>>;
   may_create: boolean;
   step_table: string | null;
 };
 
-/** The statements the administrator's role has to run before the steps: none once everything is there. */
+/**
+ * Returns the statements that the administrator's role runs before the steps. Empty for an up-to-date database.
+ */
 export async function databaseChanges(db: Queryable, self: Self): Promise<string[]> {
-  const found = await look(db);
+  const found = await readDatabase(db);
   return [
     ...(found.may_create ? [] : [grantOnDatabase(self)]),
     ...['auth', 'storage', 'realtime', 'svc_meta', 'public']
       .filter((schema) => found.schemas[schema] === undefined)
       .map((schema) => `create schema if not exists ${schema} authorization svc_owner`),
-    // Migrations run as svc_owner and make their tables here.
+    // Migrations run as svc_owner and create their tables in `public`.
     ...(['svc_owner', undefined].includes(found.schemas['public'])
       ? []
       : ['alter schema public owner to svc_owner']),
@@ -32,12 +34,12 @@ export async function databaseChanges(db: Queryable, self: Self): Promise<string
   ];
 }
 
-/** What svc_owner needs before it can own anything in it. */
+/** Returns the grant that svc_owner needs before it can own objects in the database. */
 export function grantOnDatabase({ database }: Self): string {
   return `grant create, temporary on database ${ident(database).compile().text} to svc_owner`;
 }
 
-async function look(db: Queryable): Promise<Found> {
+async function readDatabase(db: Queryable): Promise<Found> {
   const [found] = await db.query<Found>(sql`
     select coalesce((
         select json_object_agg(nspname, nspowner::regrole::text) from pg_namespace
@@ -50,15 +52,15 @@ async function look(db: Queryable): Promise<Found> {
   return found;
 }
 
-/** Ids of the steps that were not applied yet. */
+/** Returns the ids of the pending steps. */
 export async function pendingSteps(db: Queryable): Promise<string[]> {
-  const { step_table } = await look(db);
+  const { step_table } = await readDatabase(db);
   const done = step_table === null ? [] : await asOwner(db, () => readSteps(db));
   assertNotNewer(done);
   return PROVISION_STEPS.map((step) => step.id).filter((id) => !done.some((step) => step.id === id));
 }
 
-/** Throws `database_is_newer` before anything is changed; says nothing where the role may not look yet. */
+/** Throws `database_is_newer` before any change. Skips the check if the role cannot read the steps yet. */
 export async function refuseNewer(db: Queryable): Promise<void> {
   const [found] = await db.query<{ there: boolean }>(
     raw(`select has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') as there
@@ -69,31 +71,32 @@ export async function refuseNewer(db: Queryable): Promise<void> {
 }
 
 async function readSteps(db: Queryable): Promise<AppliedStep[]> {
-  // Earlier versions made the table without the column.
+  // Earlier versions created the table without this column.
   return await db.query<AppliedStep>(
     raw(`select id, to_jsonb(step) ->> 'min_version' as min_version from svc_meta.provision_step as step`),
   );
 }
 
-/** Applies what is missing, each step in a transaction of its own, and answers what it applied. */
+/** Applies the missing steps, each in a separate transaction, and returns their ids. */
 export async function applySteps(
   db: Queryable,
   patiently: (work: () => Promise<void>) => Promise<void>,
 ): Promise<string[]> {
   await patiently(() =>
     asOwner(db, async () => {
-      const { step_table } = await look(db);
+      const { step_table } = await readDatabase(db);
       if (step_table === null)
         await db.query(
           raw(
-            'create table svc_meta.provision_step (id text primary key, applied_at timestamptz not null default now())',
+            `create table svc_meta.provision_step (
+              id text primary key, applied_at timestamptz not null default now())`,
           ),
         );
       const [column] = await db.query(
         raw(`select from pg_attribute
           where attrelid = 'svc_meta.provision_step'::regclass and attname = 'min_version'`),
       );
-      // Looked for first: it would wait for everybody who reads the table.
+      // Check first, because the statement would wait for all readers of the table.
       if (!column) await db.query(raw('alter table svc_meta.provision_step add column min_version text'));
     }),
   );
@@ -114,10 +117,10 @@ export async function applySteps(
 }
 
 /**
- * Lets svc_owner backfill columns without firing the application's triggers. Where the administrator may not grant
+ * Lets svc_owner backfill columns without firing the triggers of the application. If the administrator cannot grant
  * this, plans report the triggers that would fire.
  */
-export async function grantQuietBackfills(db: Queryable): Promise<void> {
+export async function grantTriggerSuppression(db: Queryable): Promise<void> {
   const [row] = await db.query<{ has: boolean; may: boolean }>(sql`
     select has_parameter_privilege('svc_owner', 'session_replication_role', 'set') as has,
       has_parameter_privilege(current_user, 'session_replication_role', 'set with grant option') as may`);
@@ -125,14 +128,14 @@ export async function grantQuietBackfills(db: Queryable): Promise<void> {
   try {
     await db.query(raw('grant set on parameter session_replication_role to svc_owner'));
   } catch (error) {
-    // Parameters belong to the cluster, and a project in another database may be granting the same right now.
+    // Parameters belong to the cluster, so a project in another database may grant the same right concurrently.
     if (!isDatabaseError(error, 'insufficient_privilege') && !isRace(error)) throw error;
   }
 }
 
 /**
- * Lets svc_owner read the write-ahead log. Where the administrator may not grant this, changes come from triggers and the
- * log says what to do. Role and parameters belong to the cluster; managed services have a role for it.
+ * Lets svc_owner read the write-ahead log. If the administrator cannot grant this, changes come from triggers and the
+ * log contains advice. Role and parameters belong to the cluster. Managed services provide a role for it.
  */
 export async function grantReplication(db: Queryable): Promise<void> {
   const [row] = await db.query<{ may_replicate: boolean; rds: boolean | null }>(sql`
@@ -146,19 +149,19 @@ export async function grantReplication(db: Queryable): Promise<void> {
       await db.query(raw(attempt));
       return;
     } catch (error) {
-      // A database that refuses every change is as good as it was.
+      // The right is optional, so a read-only database is accepted.
       const refused = isDatabaseError(error, 'insufficient_privilege', 'read_only_sql_transaction');
       if (!refused && !isRace(error)) throw error;
     }
   }
 }
 
-/** One transaction as svc_owner, whatever the administrator's role inherits. */
+/** Runs `work` in one transaction as svc_owner, independently of the administrator's inherited roles. */
 async function asOwner<T>(db: Queryable, work: () => Promise<T>): Promise<T> {
   return await inTransaction(db, { role: 'svc_owner' }, work);
 }
 
-/** Rights of the API roles on what the product provisions; ordinary tables get theirs from the migration. */
+/** Rights of the API roles on provisioned objects. Other tables get their rights from the migration. */
 const SCHEMA_GRANTS = `
   grant usage on schema auth, public to anon, authenticated, service_role;
   grant execute on all functions in schema auth to anon, authenticated, service_role;

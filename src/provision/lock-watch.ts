@@ -1,5 +1,5 @@
-// Waiting for locks without blocking others: a statement gives up after a short lock_timeout, so that nobody queues
-// behind it, and is tried again for a minute. The log names the sessions that hold the locks.
+// Waits for locks without blocking other sessions: a statement fails after a short lock_timeout, so that no session
+// queues behind it, and is retried for a minute. The log names the sessions that hold the locks.
 import type pg from 'pg';
 import type { Log } from '../log/log.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
@@ -9,20 +9,20 @@ import { Problem } from '../problem/problem.ts';
 
 export const LOCK_TIMEOUT_MS = 2_000;
 const BUDGET_MS = 60_000;
-const LOOK_EVERY_MS = 500;
+const CHECK_INTERVAL_MS = 500;
 
 type Blocker = { pid: number; application_name: string; usename: string | null; state: string | null };
 
-/** Repeats `work`, which runs on the session `pid` and rolls back when it fails, until no lock is in its way. */
-export async function pastLocks<T>(
+/** Retries `work` after lock timeouts. `work` runs on the session `pid` and must roll back when it fails. */
+export async function retryOnLockTimeout<T>(
   { address, pid, log }: { readonly address: DatabaseAddress; readonly pid: number; readonly log: Log },
   work: () => Promise<T>,
 ): Promise<T> {
   const deadline = Date.now() + BUDGET_MS;
   let blockers: readonly Blocker[] = [];
   const watch = startWatch(address, pid, (found) => {
-    if (found.map((one) => one.pid).join() !== blockers.map((one) => one.pid).join())
-      log.warn({ blockedBy: found }, 'preparing the database waits for a lock that others hold');
+    if (found.map((blocker) => blocker.pid).join() !== blockers.map((blocker) => blocker.pid).join())
+      log.warn({ blockedBy: found }, 'preparing the database waits for a lock of another session');
     blockers = found;
   });
   try {
@@ -40,15 +40,15 @@ export async function pastLocks<T>(
   }
 }
 
-/** On a session of its own, because the one that waits cannot ask. */
+/** Opens a separate session, because the waiting session cannot run a query. */
 function startWatch(
   address: DatabaseAddress,
   pid: number,
   onBlocked: (blockers: readonly Blocker[]) => void,
 ): { close(): Promise<void> } {
   let client: pg.Client | undefined;
-  let looking: Promise<void> | undefined;
-  const look = async (): Promise<void> => {
+  let checking: Promise<void> | undefined;
+  const checkBlockers = async (): Promise<void> => {
     try {
       if (!client) {
         client = await openClient({ address, applicationName: 'svc-provision-watch' });
@@ -61,17 +61,17 @@ function startWatch(
       );
       if (rows.length > 0) onBlocked(rows);
     } catch {
-      // Not needed for waiting: only the names of the sessions are then missing.
+      // The watch is optional. Without it only the names of the blocking sessions are missing.
       client = undefined;
     }
   };
   const timer = setInterval(() => {
-    looking ??= look().finally(() => (looking = undefined));
-  }, LOOK_EVERY_MS);
+    checking ??= checkBlockers().finally(() => (checking = undefined));
+  }, CHECK_INTERVAL_MS);
   return {
     async close() {
       clearInterval(timer);
-      await looking;
+      await checking;
       await client?.end().catch(() => {});
     },
   };
@@ -82,10 +82,14 @@ function blocked(blockers: readonly Blocker[], cause: Error): Problem {
     ({ pid, application_name, usename, state }) =>
       `pid ${pid} (${application_name || usename || 'unknown'}, ${state ?? 'state hidden'})`,
   );
+  const sessions = list.length > 0 ? `: ${list.join(', ')}` : '';
   return new Problem(
     'provision_blocked',
     503,
-    `The database could not be prepared within a minute: others hold locks on the product's own tables${list.length > 0 ? `: ${list.join(', ')}` : ''}`,
-    { cause, hint: 'Nothing is half done. Start again when those sessions are finished.' },
+    `The database could not be prepared within a minute: other sessions hold locks on the tables of svc${sessions}`,
+    {
+      cause,
+      hint: 'No step is half done. Start again when those sessions have ended.',
+    },
   );
 }

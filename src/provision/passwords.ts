@@ -1,5 +1,5 @@
-// The passwords of the two login roles: derived from the connection string's own, so that every instance that knows
-// the string computes the same ones, and set only where they differ.
+// Passwords of the two login roles. They are derived from the password of the connection string, so that all instances
+// with this string compute the same passwords. They are set only if they differ.
 import { createHmac } from 'node:crypto';
 import type { Log } from '../log/log.ts';
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
@@ -10,11 +10,11 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { ident, literal, raw, sql } from '../postgres/sql.ts';
 import { untilNoRace } from './cluster-race.ts';
 import { LOGIN_ROLES } from './roles.ts';
-import { isPasswordOf, scramVerifier } from './scram.ts';
+import { matchesVerifier, scramVerifier } from './scram.ts';
 
 type LoginRole = (typeof LOGIN_ROLES)[number];
 
-/** The addresses of the database for a login role; without a password when the administrator's has none. */
+/** Returns the addresses for a login role, without a password if the address of the administrator has none. */
 export function roleAddresses({ data, direct, read }: DatabaseAddresses, role: LoginRole): DatabaseAddresses {
   const password = rolePassword(direct, role) ?? undefined;
   return {
@@ -26,7 +26,7 @@ export function roleAddresses({ data, direct, read }: DatabaseAddresses, role: L
 
 type ToolRole = 'svc_reader' | 'svc_asker';
 
-/** Of the roles that `svc mcp` runs statements as. */
+/** Returns the password of a role that `svc mcp` uses. */
 export function toolPassword(address: DatabaseAddress, role: ToolRole): string | null {
   return rolePassword(address, role);
 }
@@ -36,7 +36,7 @@ function rolePassword({ password }: DatabaseAddress, role: LoginRole | ToolRole)
   return createHmac('sha256', password).update(`svc role password\0${role}`).digest('base64url');
 }
 
-/** The login roles whose password is another one. */
+/** Returns the login roles with a differing password. */
 export async function differingPasswords(db: Queryable, address: DatabaseAddress): Promise<LoginRole[]> {
   if (address.password === undefined) return [];
   const [may] = await db.query<{ read: boolean }>(
@@ -52,11 +52,14 @@ async function storedDiffers(db: Queryable, address: DatabaseAddress): Promise<b
   );
   return LOGIN_ROLES.map((role) => {
     const stored = rows.find((row) => row.rolname === role)?.rolpassword ?? null;
-    return !isPasswordOf(stored, rolePassword(address, role) ?? '');
+    return !matchesVerifier(stored, rolePassword(address, role) ?? '');
   });
 }
 
-/** Tries to log in, where this role may not read what is stored. A server that asks for no password accepts any. */
+/**
+ * Tries to log in, because the role cannot read the stored verifiers. A server without password authentication
+ * accepts any password.
+ */
 async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
   return await Promise.all(
     LOGIN_ROLES.map(async (role) => {
@@ -66,7 +69,7 @@ async function loginDiffers(address: DatabaseAddress): Promise<boolean[]> {
         await client.end().catch(() => {});
         return false;
       } catch (error) {
-        // Any other refusal is not about the password, and is reported by the connection that is used later.
+        // Other errors do not concern the password. The connection that is used later reports them.
         return isDatabaseError(error, 'invalid_password');
       }
     }),
@@ -84,14 +87,18 @@ export async function syncPasswords(db: Queryable, address: DatabaseAddress, log
   });
 }
 
-/** Roles belong to the cluster: projects in other databases that derive another password can no longer log in. */
+/**
+ * Warns about databases whose projects derive another password and can no longer log in, as roles belong to the
+ * cluster.
+ */
 async function warnOthers(db: Queryable, roles: readonly LoginRole[], log: Log): Promise<void> {
-  const others = await db.query<{ datname: string }>(sql`
+  const databases = await db.query<{ datname: string }>(sql`
     select distinct datname::text from pg_stat_activity
     where usename = any(${roles}) and datname <> current_database() ${raw('order by 1')}`);
-  if (others.length === 0) return;
+  if (databases.length === 0) return;
   log.warn(
-    { databases: others.map((row) => row.datname), roles },
-    'other databases of this server use these roles with another password and can no longer connect: projects of one server need connection strings with the same password',
+    { databases: databases.map((row) => row.datname), roles },
+    'projects in other databases of this server use these roles with another password and can no longer connect: ' +
+      'all projects of a server need connection strings with the same password',
   );
 }

@@ -1,4 +1,4 @@
-// Starts through a pooler: where one may stand, and what the others are told.
+// Tests starts through a pooler: allowed modes and addresses, and the errors for others.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { startPgBouncer, withoutPgBouncer, type PgBouncer } from '../../test/support/peers/pgbouncer.ts';
@@ -47,13 +47,13 @@ test.skipIf(withoutPgBouncer !== undefined).each([
   { mode: 'transaction', ignoresOptions: false },
   { mode: 'session', ignoresOptions: true },
   { mode: 'session', ignoresOptions: false },
-] as const)('%j as the only address: refused, with the variable that helps', async (options) => {
+] as const)('a pooler with %j as the only address is rejected with a hint', async (options) => {
   await throughPooler(options, async (pooler) => {
     const pooled = parseAddress(pooler.through(database.url));
     await expect(provision({ data: pooled, direct: pooled })).rejects.toMatchObject({
       code: 'direct_is_pooled',
       message:
-        'SVC_DATABASE_URL goes through a pooler. Migrations, notifications and locks need a session of their own',
+        'SVC_DATABASE_URL goes through a pooler. Migrations, notifications and locks need a dedicated session',
       hint: 'Set SVC_DATABASE_DIRECT_URL to PostgreSQL itself.',
     });
     const direct = parseAddress(pooler.through(database.url), { name: 'SVC_DATABASE_DIRECT_URL' });
@@ -67,7 +67,7 @@ test.skipIf(withoutPgBouncer !== undefined).each([
 });
 
 test.skipIf(withoutPgBouncer !== undefined)(
-  'a pooler that lends sessions for one statement: refused, with its setting',
+  'a pooler that assigns sessions per statement is rejected with a hint',
   async () => {
     await throughPooler({ mode: 'statement', ignoresOptions: true }, async (pooler) => {
       await expect(assertRequestSession(requests(pooler))).rejects.toMatchObject({
@@ -79,7 +79,7 @@ test.skipIf(withoutPgBouncer !== undefined)(
 );
 
 test.skipIf(withoutPgBouncer !== undefined).each([true, false])(
-  "the product's own statements keep their deadlines and leave nothing (options ignored: %j)",
+  'statements of svc keep their deadlines and leave no session state (options ignored: %j)',
   async (ignoresOptions) => {
     await throughPooler({ mode: 'transaction', ignoresOptions }, async (pooler) => {
       const pools = [1, 2].map(
@@ -97,13 +97,14 @@ test.skipIf(withoutPgBouncer !== undefined).each([true, false])(
       const [one, other] = pools;
       if (!one || !other) throw new Error('two pools');
       const inEffect = raw(
-        `select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout') || ' ' || current_setting('TimeZone') as found`,
+        `select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')
+          || ' ' || current_setting('TimeZone') as found`,
       );
       const expected = [{ found: '900ms 700ms UTC' }];
       try {
         for (const owner of [one, other, one, other]) {
           expect(await owner.query(inEffect)).toEqual(expected);
-          // The same name for different statements, as two versions of the product have.
+          // The same name for different statements, as in two versions of svc.
           const value = owner === one ? 'one' : 'other';
           const named = sql`select ${value}::text || ${1} as value, current_setting('lock_timeout') as lock`;
           expect(await owner.query(named, 'hot')).toEqual([{ value: `${value}1`, lock: '700ms' }]);
@@ -122,7 +123,7 @@ test.skipIf(withoutPgBouncer !== undefined).each([true, false])(
         await expect(one.query(sql`select pg_sleep(${20})`)).rejects.toMatchObject({ code: '57014' });
         await expect(one.query(sql`select 1 / ${0}::int as n`)).rejects.toMatchObject({ code: '22012' });
         expect(await one.query(sql`select ${3}::int as n`)).toEqual([{ n: 3 }]);
-        await expect(one.session(async () => {})).rejects.toThrow('a session of its own');
+        await expect(one.session(async () => {})).rejects.toThrow('a dedicated session');
         const plain = new OwnerDatabase({
           address: parseAddress(pooler.through(roles.ownerUrl)),
           applicationName: 'test',
@@ -134,7 +135,8 @@ test.skipIf(withoutPgBouncer !== undefined).each([true, false])(
         expect(
           await plain.query(
             raw(
-              `select current_setting('statement_timeout') as deadline, count(*)::int as names from pg_prepared_statements`,
+              `select current_setting('statement_timeout') as deadline, count(*)::int as names
+                from pg_prepared_statements`,
             ),
           ),
         ).toEqual([{ deadline: '0', names: 0 }]);

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { collectLog } from '../../test/support/collect-log.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { provisionAt } from '../../test/support/provision.ts';
+import { revokePublicRights } from './public-rights.ts';
 import { PROVISION_STEPS } from './steps/steps.ts';
 
 let database: TestDatabase;
@@ -23,14 +24,14 @@ async function asRole<T>(url: string, work: (client: pg.Client) => Promise<T>): 
   }
 }
 
-test('an empty database gets every step once', async () => {
+test('an empty database gets each step once', async () => {
   const first = await provisionAt(database.url);
   expect(first.applied).toEqual(PROVISION_STEPS.map((step) => step.id));
   const second = await provisionAt(database.url);
   expect(second.applied).toEqual([]);
 });
 
-test('mail that was on its way in an earlier version vouches for the mailbox, a sign-up for itself', async () => {
+test('pending mail of an earlier version expels the creator of an account, except a sign-up confirmation', async () => {
   const { ownerUrl } = await provisionAt(database.url);
   const rows = await asRole(ownerUrl, async (client) => {
     await client.query(`
@@ -57,7 +58,7 @@ test('mail that was on its way in an earlier version vouches for the mailbox, a 
   ]);
 });
 
-test('a schema realtime of somebody else is refused before anything changes, also by a database of an earlier version', async () => {
+test('a foreign schema realtime is rejected before any change, also in a database of an earlier version', async () => {
   const refusal = async (): Promise<string> =>
     await provisionAt(database.url).then(
       () => 'taken',
@@ -80,7 +81,7 @@ test('a schema realtime of somebody else is refused before anything changes, als
   });
 });
 
-test('a database that a newer version has prepared is refused with that version, and nothing in it changes', async () => {
+test('a database of a newer version is rejected with that version and not changed', async () => {
   const { ownerUrl } = await provisionAt(database.url);
   const refusal = async (): Promise<string> =>
     await provisionAt(database.url).then(
@@ -88,20 +89,21 @@ test('a database that a newer version has prepared is refused with that version,
       (error: unknown) => `${(error as { code?: string }).code ?? ''} ${String(error)}`,
     );
   await asRole(ownerUrl, async (client) => {
-    // What this version would do is missing, too.
+    // The older program lacks the step.
     await client.query(`delete from svc_meta.provision_step where id = 'auth-2';
-      insert into svc_meta.provision_step (id, min_version) values ('auth-900', '0.10.0'), ('auth-901', '99.1.0'), ('auth-902', null)`);
+      insert into svc_meta.provision_step (id, min_version) values ('auth-900', '0.10.0'), ('auth-901', '99.1.0'),
+        ('auth-902', null)`);
     expect(await refusal()).toMatch(/^database_is_newer .*it needs 99\.1\.0 or newer/);
     const { rows } = await client.query(`select id from svc_meta.provision_step where id = 'auth-2'`);
     expect(rows).toEqual([]);
     await client.query(`delete from svc_meta.provision_step where min_version is not null;
       insert into svc_meta.provision_step (id) values ('auth-2')`);
   });
-  // Steps that only add are no reason: the version before goes on with them.
+  // Steps that only add objects do not block the previous version.
   expect((await provisionAt(database.url)).applied).toEqual([]);
 });
 
-test('the record of an earlier version gets its column with the next step', async () => {
+test('the step table of an earlier version gets its new column with the next step', async () => {
   const { ownerUrl } = await provisionAt(database.url);
   await asRole(ownerUrl, async (client) => {
     await client.query(`alter table svc_meta.provision_step drop column min_version`);
@@ -115,13 +117,13 @@ test('the record of an earlier version gets its column with the next step', asyn
   });
 });
 
-test('eight instances that boot at once provision once', async () => {
+test('eight instances that start concurrently provision once', async () => {
   const outcomes = await Promise.all(Array.from({ length: 8 }, () => provisionAt(database.url)));
   const applied = outcomes.flatMap((outcome) => outcome.applied);
   expect(applied.sort()).toEqual(PROVISION_STEPS.map((step) => step.id).sort());
 });
 
-test('requests connect as a role that is no superuser and cannot get past row-level security', async () => {
+test('requests connect as a role that is not a superuser and cannot bypass row-level security', async () => {
   const { authenticatorUrl, ownerUrl } = await provisionAt(database.url);
   const attributes = `select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolinherit from pg_roles where rolname = current_user`;
   const authenticator = await asRole(authenticatorUrl, (client) => client.query(attributes));
@@ -132,7 +134,58 @@ test('requests connect as a role that is no superuser and cannot get past row-le
   expect(owner.rows[0]).toMatchObject({ rolsuper: false, rolcreaterole: false, rolcreatedb: false });
 });
 
-test('the API roles cannot read what the product keeps for itself', async () => {
+test('the owner can create a temporary table and the API roles cannot', async () => {
+  const statement = 'create temporary table mine (id int)';
+  const { ownerUrl, authenticatorUrl } = await provisionAt(database.url);
+  for (const role of ['anon', 'authenticated', 'service_role']) {
+    const made = asRole(authenticatorUrl, async (client) => {
+      await client.query(`set role ${role}`);
+      await client.query(statement);
+    });
+    await expect(made).rejects.toMatchObject({ code: '42501' });
+  }
+  await asRole(ownerUrl, (client) => client.query(statement));
+});
+
+const WRITERS = [
+  'lo_create(0)',
+  "lo_from_bytea(0, 'mine')",
+  'lo_unlink(1)',
+  "pg_logical_emit_message(false, 'mine', 'text')",
+];
+
+test('only the owner can create large objects and write to the write-ahead log', async () => {
+  const { ownerUrl, authenticatorUrl } = await provisionAt(database.url);
+  for (const role of ['anon', 'authenticated', 'service_role'])
+    for (const call of WRITERS) {
+      const made = asRole(authenticatorUrl, async (client) => {
+        await client.query(`set role ${role}`);
+        await client.query(`select ${call}`);
+      });
+      await expect(made, call).rejects.toMatchObject({ code: '42501' });
+    }
+  await asRole(ownerUrl, (client) => client.query('select lo_unlink(lo_create(0))'));
+});
+
+test('a database with large objects keeps their functions, and only a superuser changes functions', async () => {
+  const open = `select count(*)::int as open from pg_proc where proname ~ '^(lo_|pg_logical_emit)'
+    and has_function_privilege('public', oid, 'execute')`;
+  await asRole(database.url, async (client) => {
+    await client.query('select lo_create(0)');
+    await provisionAt(database.url);
+    const { rows } = await client.query(open);
+    expect(rows[0]).toEqual({ open: expect.any(Number) });
+    expect(rows[0].open).toBeGreaterThan(10);
+    await client.query('create role plain_admin');
+    await client.query('set role plain_admin');
+    await revokePublicRights({ query: async (statement) => (await client.query(statement.compile())).rows });
+    expect((await client.query(open)).rows).toEqual(rows);
+    await client.query('reset role');
+    await client.query('drop role plain_admin');
+  });
+});
+
+test('the API roles cannot read internal tables', async () => {
   const { authenticatorUrl } = await provisionAt(database.url);
   for (const role of ['anon', 'authenticated']) {
     for (const table of [
@@ -151,7 +204,7 @@ test('the API roles cannot read what the product keeps for itself', async () => 
   }
 });
 
-test('a second start changes nothing: a database that refuses every change is as good', async () => {
+test('a second start succeeds on a read-only database', async () => {
   await provisionAt(database.url);
   const { pathname } = new URL(database.url);
   await asRole(database.url, (client) =>
@@ -160,7 +213,7 @@ test('a second start changes nothing: a database that refuses every change is as
   expect((await provisionAt(database.url)).applied).toEqual([]);
 });
 
-test("a second start waits for nobody who reads the product's tables", async () => {
+test('a second start does not wait for readers of internal tables', async () => {
   await provisionAt(database.url);
   await asRole(database.url, async (dump) => {
     await dump.query('begin');
@@ -170,7 +223,7 @@ test("a second start waits for nobody who reads the product's tables", async () 
   });
 });
 
-test('a start with something to do says whom it waits for, and goes on when they are gone', async () => {
+test('a start with pending steps logs the sessions it waits for, and continues after they end', async () => {
   await provisionAt(database.url);
   const { log, lines } = collectLog();
   await asRole(database.url, async (dump) => {
@@ -200,7 +253,7 @@ describe('passwords of the login roles', () => {
     return Object.fromEntries(rows.map((row) => [row.rolname, row.rolpassword]));
   };
 
-  test('each role has its own, stored as SCRAM, and kept while it fits', async () => {
+  test('each role has its own password, which is stored as SCRAM and kept while it matches', async () => {
     const { ownerUrl, authenticatorUrl } = await provisionAt(database.url);
     const secrets = [database.url, ownerUrl, authenticatorUrl].map((url) => new URL(url).password);
     expect(new Set(secrets).size).toBe(3);
@@ -215,7 +268,7 @@ test.each([
   ['not a url', 'bad_database_url'],
   ['mysql://root@localhost/x', 'bad_database_url'],
   ['postgres://nobody:secret-word@127.0.0.1:1/x', 'database_unreachable'],
-])('%s is refused with a reason that shows no password', async (url, code) => {
+])('%s is rejected with a reason that contains no password', async (url, code) => {
   const refusal = provisionAt(url);
   await expect(refusal).rejects.toMatchObject({ code });
   await expect(refusal).rejects.not.toThrow(/secret-word/);

@@ -1,5 +1,5 @@
-// First start and every start: makes roles and the product's own schemas equal to what this version needs.
-// Safe when several instances boot at once: one does the work under an advisory lock, the others find it done.
+// Prepares roles and the schemas of svc at each start, as this version needs them. Safe if several instances start
+// concurrently: one instance does the work under an advisory lock.
 import type pg from 'pg';
 import { must } from '../lib/assert.ts';
 import { silentLog, type Log } from '../log/log.ts';
@@ -17,30 +17,34 @@ import {
   applySteps,
   databaseChanges,
   grantOnDatabase,
-  grantQuietBackfills,
+  grantTriggerSuppression,
   grantReplication,
   pendingSteps,
   refuseNewer,
 } from './database.ts';
-import { refuseForeignSchemas } from './foreign-schemas.ts';
-import { LOCK_TIMEOUT_MS, pastLocks } from './lock-watch.ts';
+import { rejectSchemaConflicts } from './schema-conflicts.ts';
+import { LOCK_TIMEOUT_MS, retryOnLockTimeout } from './lock-watch.ts';
+import { revokePublicRights } from './public-rights.ts';
 import { reachDatabase, type Patience } from './reach-database.ts';
 import { differingPasswords, roleAddresses, syncPasswords } from './passwords.ts';
 import { checkRights, needsSuperuser, provisionRoles, roleChanges, type Self } from './roles.ts';
 
 export type Provisioned = {
-  /** Where `svc_owner` connects. */
+  /** Connections of `svc_owner`. */
   readonly owner: DatabaseAddresses;
-  /** Where `authenticator`, the role of requests, connects. */
+  /** Connections of `authenticator`, the role of requests. */
   readonly authenticator: DatabaseAddresses;
-  /** Ids of the steps this start applied; empty on every later start. */
+  /** Ids of the steps that this start applied. Empty for later starts. */
   readonly applied: readonly string[];
 };
 
 const LOCK_BUDGET_MS = 60_000;
-const SAY_AFTER_MS = 1_000;
+const LOG_WAIT_AFTER_MS = 1_000;
 
-/** The direct address names the administrator: a superuser, or a role with CREATEROLE, CREATEDB and BYPASSRLS. */
+/**
+ * Prepares the database. The role of the direct address must be a superuser, or have CREATEROLE, CREATEDB and
+ * BYPASSRLS.
+ */
 export async function provision(
   addresses: DatabaseAddresses,
   patience: Partial<Patience> = {},
@@ -49,13 +53,15 @@ export async function provision(
   try {
     return await provisionAt(direct, addresses, patience);
   } catch (error) {
-    // A primary that is read-only will do where nothing is to be prepared. Here something is: it is waited for.
+    // A read-only primary suffices if the database is prepared. Otherwise wait for a server that accepts writes.
     if (!isDatabaseError(error, 'read_only_sql_transaction') || direct.attrs !== 'primary') throw error;
     return await provisionAt(direct.wanting('read-write'), addresses, patience);
   }
 }
 
-/** Only the roles and their right to own things, in a database that stays empty: what is restored into it names them. */
+/**
+ * Creates only the roles and their right to own objects. The database stays empty for a restore that refers to them.
+ */
 export async function provisionRolesAlone(addresses: DatabaseAddresses): Promise<void> {
   await asAdministrator(addresses, async (db) => {
     const self = await checkRights(db);
@@ -68,14 +74,14 @@ export async function provisionRolesAlone(addresses: DatabaseAddresses): Promise
   });
 }
 
-/** In a session of the role that the direct address names. */
+/** Runs `work` in a session of the role in the direct address. */
 export async function asAdministrator(
   { direct: address }: DatabaseAddresses,
   work: (admin: Queryable) => Promise<void>,
 ): Promise<void> {
   const client = await openClient({ address, applicationName: 'svc-restore', link: new DatabaseLink() });
   try {
-    await work(queryableOf(client));
+    await work(toQueryable(client));
   } finally {
     await endClient(client);
   }
@@ -92,37 +98,38 @@ async function provisionAt(
     waitMs,
     signal,
   });
-  const db = queryableOf(client);
+  const db = toQueryable(client);
   try {
     assertDirect(addresses, state);
-    await refuseForeignSchemas(db);
+    await rejectSchemaConflicts(db);
     await refuseNewer(db);
     const self = await checkRights(db);
     const applied = (await isReady(db, self, address)) ? [] : await prepare(db, self, address, log);
     await grantReplication(db);
+    await revokePublicRights(db);
     return {
       owner: roleAddresses(addresses, 'svc_owner'),
       authenticator: roleAddresses(addresses, 'authenticator'),
       applied,
     };
   } finally {
-    // The lock ends with its session.
+    // The advisory lock is released with its session.
     await endClient(client);
   }
 }
 
-function queryableOf(client: pg.Client): Queryable {
+function toQueryable(client: pg.Client): Queryable {
   return {
     async query<R extends Row>(statement: Sql): Promise<R[]> {
       const { text, values } = statement.compile();
-      // Without values the simple protocol is used, which takes a step's many statements at once.
+      // A query without values uses the simple protocol, which accepts the multiple statements of a step.
       const result = values.length > 0 ? await client.query<R>(text, values) : await client.query<R>(text);
       return result.rows;
     },
   };
 }
 
-/** The usual start: everything is in place, nothing is changed, no lock is taken. */
+/** Checks the usual case: the database is up to date, and no lock is needed. */
 async function isReady(db: Queryable, self: Self, address: DatabaseAddress): Promise<boolean> {
   if ((await roleChanges(db, self)).length > 0) return false;
   if ((await databaseChanges(db, self)).length > 0) return false;
@@ -134,13 +141,14 @@ async function prepare(db: Queryable, self: Self, address: DatabaseAddress, log:
   await acquireLock(db, log);
   await db.query(raw(`set lock_timeout = ${LOCK_TIMEOUT_MS}`));
   const [session] = await db.query<{ pid: number }>(sql`select pg_backend_pid() as pid`);
-  const pid = must(session, 'our own session').pid;
-  const patiently = <T>(work: () => Promise<T>): Promise<T> => pastLocks({ address, pid, log }, work);
+  const pid = must(session, 'the current session').pid;
+  const patiently = <T>(work: () => Promise<T>): Promise<T> =>
+    retryOnLockTimeout({ address, pid, log }, work);
   try {
     await provisionRoles(db, self);
     await syncPasswords(db, address, log);
     for (const change of await databaseChanges(db, self)) await patiently(() => db.query(raw(change)));
-    await grantQuietBackfills(db);
+    await grantTriggerSuppression(db);
     return await applySteps(db, patiently);
   } catch (error) {
     throw isDatabaseError(error, 'insufficient_privilege') ? await needsSuperuser(db, self, error) : error;
@@ -149,7 +157,7 @@ async function prepare(db: Queryable, self: Self, address: DatabaseAddress, log:
 
 async function acquireLock(db: Queryable, log: Log): Promise<void> {
   const started = Date.now();
-  let hasSaid = false;
+  let hasLogged = false;
   for (;;) {
     if (await tryLock(db, 'provision')) return;
     const waited = Date.now() - started;
@@ -159,12 +167,12 @@ async function acquireLock(db: Queryable, log: Log): Promise<void> {
         500,
         'Another instance has been provisioning this database for a minute',
         {
-          hint: "Look for its session: select * from pg_stat_activity where application_name = 'svc-provision'.",
+          hint: "Find its session: select * from pg_stat_activity where application_name = 'svc-provision'.",
         },
       );
     }
-    if (waited > SAY_AFTER_MS && !hasSaid) {
-      hasSaid = true;
+    if (waited > LOG_WAIT_AFTER_MS && !hasLogged) {
+      hasLogged = true;
       log.info('another instance is preparing the database; waiting for it');
     }
     await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 50));

@@ -1,5 +1,6 @@
-// What somebody hostile could say to a tool that only reads, as the reader and as a caller who may write: none of it changes
-// a row, an object, a role, a setting, a file or another connection. Made of parts, so that there are more than one thinks of.
+// Sends hostile statements to a read-only tool, as the reader and as a caller with write access. None of them may
+// change a row, an object, a role, a setting, a file or another connection. They are combined from parts to cover many
+// variants.
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,6 +8,7 @@ import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import { oneAddress } from '../postgres/address/database-addresses.ts';
 import { OwnerDatabase } from '../postgres/owner-database.ts';
 import { runStatement } from '../postgres/one-statement.ts';
+import { isDatabaseError } from '../postgres/pg-error.ts';
 import { createDatabase, type TestDatabase } from '../../test/support/database.ts';
 import { type FreshCluster, startFreshCluster } from '../../test/support/peers/fresh-cluster.ts';
 import { provision } from './provision.ts';
@@ -42,7 +44,7 @@ const CALLS = [
   "pg_drop_replication_slot('kept_slot')",
   "pg_replication_origin_create('mine')",
   'pg_stat_reset()',
-  "pg_notify('kept', 'from nobody')",
+  "pg_notify('kept', 'hostile')",
   'pg_export_snapshot()',
   'pg_advisory_lock(4711)',
   "pg_read_file('/etc/passwd')",
@@ -108,7 +110,7 @@ const COMMANDS = [
   'refresh materialized view kept',
   'lock table kept in access exclusive mode',
   'listen kept',
-  "notify kept, 'from nobody'",
+  "notify kept, 'hostile'",
   'set transaction read write',
   'set session characteristics as transaction read write',
   'set session authorization svc_owner',
@@ -130,7 +132,7 @@ const COMMANDS = [
   'import foreign schema public from server mine into public',
 ];
 
-/** Ways to say it that a wall made of words would not know. */
+/** Variants that a filter by keywords would not recognise. */
 const GENERATED = [
   ...COMMANDS,
   ...CALLS.map((call) => `select ${call}`),
@@ -160,8 +162,8 @@ const GENERATED = [
 const ROLES =
   "('svc_owner', 'svc_reader', 'svc_asker', 'authenticator', 'anon', 'authenticated', 'service_role', 'mine')";
 
-/** Everything that another connection could see of it, also of what belongs to the whole server. */
-const SEEN = [
+/** Queries for all effects that another connection could observe, including changes to the server. */
+const OBSERVABLE_STATE = [
   `select table_schema, table_name, query_to_xml(format('select * from %I.%I order by 1', table_schema, table_name), true, true, '')::text
     from information_schema.tables where table_schema in ('public', 'auth', 'storage', 'svc_meta') and table_type = 'BASE TABLE' order by 1, 2`,
   'select oid, relname, relacl::text, relrowsecurity, relkind, reloptions, relfilenode from pg_class where oid > 16384 order by 1',
@@ -190,16 +192,16 @@ const SEEN = [
   "select pid from pg_stat_activity where application_name = 'kept' and datname = current_database() order by 1",
 ];
 
-/** Its own, because the tests beside this one change roles too. */
+/** A separate server, because concurrent tests also change roles. */
 let server: FreshCluster;
 let database: TestDatabase;
 let admin: pg.Client;
 let owner: OwnerDatabase;
 let reader: DatabaseAddress;
 let asker: DatabaseAddress;
-/** Of roles that somebody hostile could want to end. */
-const others: pg.Client[] = [];
-const heard: unknown[] = [];
+/** Connections of roles that an attacker could try to terminate. */
+const clients: pg.Client[] = [];
+const notifications: unknown[] = [];
 const lost: unknown[] = [];
 
 beforeAll(async () => {
@@ -215,9 +217,9 @@ beforeAll(async () => {
   });
   admin = new pg.Client({ connectionString: database.url, application_name: 'kept' });
   await admin.connect();
-  admin.on('notification', (one) => heard.push(one));
+  admin.on('notification', (notification) => notifications.push(notification));
   await admin.query(`
-    create table of_somebody_else (id int);
+    create table of_another_role (id int);
     set role svc_owner;
     create table kept (id int); insert into kept values (1); create sequence counted;
     grant all on kept, counted to service_role;
@@ -226,10 +228,10 @@ beforeAll(async () => {
     listen kept`);
   reader = await provideReader(addresses, owner, ['public']);
   asker = await provideAsker(addresses);
-  others.push(await openAs(provisioned.authenticator.direct));
+  clients.push(await openAs(provisioned.authenticator.direct));
 });
 afterAll(async () => {
-  for (const one of others) await one.end().catch(() => {});
+  for (const client of clients) await client.end().catch(() => {});
   await owner?.close();
   await admin?.end();
   await database?.drop();
@@ -245,17 +247,17 @@ async function openAs(address: DatabaseAddress): Promise<pg.Client> {
   return client;
 }
 
-/** A hash for each of SEEN, so that a difference says where it is. */
+/** Returns a hash of each query in OBSERVABLE_STATE, so that a difference shows its query. */
 async function fingerprint(): Promise<Record<string, string>> {
   const hashes: Record<string, string> = {};
-  for (const query of SEEN) {
+  for (const query of OBSERVABLE_STATE) {
     const { rows } = await admin.query(query);
     hashes[query] = createHash('sha256').update(JSON.stringify(rows)).digest('hex');
   }
   return hashes;
 }
 
-test('it reads the tables of the owner, also where others have some beside them', async () => {
+test('the reader can read tables of the owner, but not tables of other roles', async () => {
   const read = (statement: string) =>
     runStatement(statement, {
       address: reader,
@@ -265,13 +267,55 @@ test('it reads the tables of the owner, also where others have some beside them'
       limit: 10,
     });
   expect((await read('select id from kept')).rows).toEqual([['1']]);
-  await expect(read('select id from of_somebody_else')).rejects.toThrow('permission denied');
+  await expect(read('select id from of_another_role')).rejects.toThrow('permission denied');
+});
+
+/** Functions of PostgreSQL that write. Some do not exist in the oldest supported version. */
+const WRITERS = [
+  'lo_creat(-1)',
+  'lo_create(4711)',
+  "lo_from_bytea(0, 'mine')",
+  "lo_put(1, 0, 'mine')",
+  'lo_unlink(1)',
+  "lowrite(lo_open(1, 131072), 'mine')",
+  "pg_logical_emit_message(false, 'mine', 'text')",
+  "pg_logical_emit_message(true, 'mine', 'text')",
+  "pg_logical_emit_message(false, 'mine', 'text'::bytea)",
+  "pg_logical_emit_message(false, 'mine', 'text', true)",
+  "pg_clear_relation_stats('public', 'kept')",
+  "pg_clear_attribute_stats('public', 'kept', 'id', false)",
+  "pg_restore_relation_stats('schemaname', 'public', 'relname', 'kept', 'relpages', 9)",
+  "pg_restore_attribute_stats('schemaname', 'public', 'relname', 'kept', 'attname', 'id', 'inherited', false, 'null_frac', 0.5::real)",
+];
+
+test.each([
+  ['the reader', undefined],
+  ['a caller with write access', SERVICE],
+])('%s cannot call functions of PostgreSQL that write', async (_name, caller) => {
+  const allowed: string[] = [];
+  for (const call of WRITERS) {
+    const run = runStatement(`select ${call}`, {
+      address: caller ? asker : reader,
+      applicationName: 'svc-hostile',
+      caller,
+      // Some versions reject some of them in a read-only transaction, for another reason.
+      write: true,
+      timeoutMs: 5_000,
+      limit: 10,
+    });
+    const code: unknown = await run.then(
+      () => 'allowed',
+      (error: unknown) => (isDatabaseError(error) ? error.code : error),
+    );
+    if (code !== '42501' && code !== '42883') allowed.push(`${call}: ${String(code)}`);
+  }
+  expect(allowed).toEqual([]);
 });
 
 test.each([
   ['the reader', undefined],
-  ['a caller who may write', SERVICE],
-])(`${GENERATED.length} hostile statements of %s have no effect`, async (_who, caller) => {
+  ['a caller with write access', SERVICE],
+])(`${GENERATED.length} hostile statements of %s have no effect`, async (_name, caller) => {
   const before = await fingerprint();
   const allowed: string[] = [];
   for (const statement of GENERATED) {
@@ -289,9 +333,24 @@ test.each([
       () => {},
     );
     expect(await fingerprint(), statement).toEqual(before);
-    expect([heard, lost], statement).toEqual([[], []]);
+    expect([notifications, lost], statement).toEqual([[], []]);
   }
-  // What changes nothing is not refused; what writes is, and never just taken back.
+  // Statements that change nothing must pass. Statements that write must be rejected, not merely rolled back.
   const writes = /^(?!prepare).*(?:kept (?:values|set)|delete from kept|sneak)/is;
-  expect(allowed.filter((one) => writes.test(one))).toEqual([]);
+  expect(allowed.filter((privilege) => writes.test(privilege))).toEqual([]);
+});
+
+test.each([
+  ['an attribute', 'alter role svc_reader createrole', 'alter role svc_reader nocreaterole'],
+  ['a membership', 'grant pg_read_all_data to svc_reader', 'revoke pg_read_all_data from svc_reader'],
+])('a reader with %s is rejected', async (_name, grant, revoke) => {
+  await admin.query(grant);
+  try {
+    await expect(provideReader(oneAddress(database.url), owner, ['public'])).rejects.toMatchObject({
+      code: 'unsafe_session',
+      message: 'svc_reader has more rights than svc gave it',
+    });
+  } finally {
+    await admin.query(revoke);
+  }
 });

@@ -1,6 +1,6 @@
-// Logins for tools that run statements which nobody has looked at; made when such a tool first asks for them. `svc_reader`
-// reads and is a member of no role, so there is nothing it could become. `svc_asker` may become what requests run as; it is
-// not `authenticator`, because a role may end the connections of its own kind.
+// Login roles for tools that run unreviewed statements, created when such a tool first needs them. `svc_reader` can
+// read and is not a member of any role. `svc_asker` can switch to the roles of requests. It is not `authenticator`,
+// because a role can terminate the connections of the same role.
 import type { DatabaseAddress } from '../postgres/address/database-address.ts';
 import type { DatabaseAddresses } from '../postgres/address/database-addresses.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
@@ -17,12 +17,12 @@ const ASKER = 'svc_asker';
 const API_ROLES = ['anon', 'authenticated', 'service_role'];
 type ToolRole = typeof READER | typeof ASKER;
 
-const MAKE: Readonly<Record<ToolRole, string>> = {
+const CREATE: Readonly<Record<ToolRole, string>> = {
   svc_reader: `create role ${READER} login noinherit bypassrls`,
   svc_asker: `create role ${ASKER} login noinherit in role ${API_ROLES.join(', ')}`,
 };
 
-/** Of users what tells who they are: no hashes, no tokens. */
+/** Columns of users that identify them. Hashes and tokens are excluded. */
 const USER_COLUMNS = [
   'id',
   'email',
@@ -36,19 +36,19 @@ const USER_COLUMNS = [
   'raw_user_meta_data',
 ];
 
-/** Where the reader connects. `schemas`: whose tables it may read. */
+/** Returns the address for the reader, who may read the tables in `schemas`. */
 export async function provideReader(
   addresses: DatabaseAddresses,
   owner: OwnerDatabase,
   schemas: readonly string[],
 ): Promise<DatabaseAddress> {
   const address = await provideLogin(addresses, READER);
-  // Several queries at once, or another instance, may give the same.
+  // Concurrent queries, also from other instances, may grant the same rights.
   await untilNoRace(() => grantReading(owner, schemas));
   return address;
 }
 
-/** Where statements as a caller connect. */
+/** Returns the address for statements that run as a caller. */
 export async function provideAsker(addresses: DatabaseAddresses): Promise<DatabaseAddress> {
   return await provideLogin(addresses, ASKER);
 }
@@ -59,7 +59,7 @@ async function provideLogin(addresses: DatabaseAddresses, role: ToolRole): Promi
   await asAdministrator(addresses, async (admin) => {
     try {
       await untilNoRace(async () => {
-        if ((await find(admin, role)) === undefined) await admin.query(raw(MAKE[role]));
+        if ((await find(admin, role)) === undefined) await admin.query(raw(CREATE[role]));
         if (password !== null)
           await admin.query(sql`alter role ${ident(role)} password ${literal(scramVerifier(password))}`);
       });
@@ -68,21 +68,21 @@ async function provideLogin(addresses: DatabaseAddresses, role: ToolRole): Promi
       throw new Problem(
         'missing_rights',
         500,
-        `The role "${direct.user}" may not make ${role}: ${error.message}`,
+        `The role "${direct.user}" cannot create ${role}: ${error.message}`,
         {
           cause: error,
-          hint: `Run as a superuser, once: ${MAKE[role]}; grant ${role} to ${direct.user} with admin option;`,
+          hint: `Run once as a superuser: ${CREATE[role]}; grant ${role} to ${direct.user} with admin option;`,
         },
       );
     }
     const found = await find(admin, role);
-    const isAsMade =
+    const isAsCreated =
       found?.elevated === false &&
       found.bypassrls === (role === READER) &&
-      found.member.every((one) => role === ASKER && API_ROLES.includes(one));
-    if (!isAsMade)
-      throw new Problem('unsafe_session', 500, `${role} may do more than it was made for`, {
-        hint: `Take its memberships and attributes from it: drop role ${role}, and it is made anew.`,
+      found.member.every((member) => role === ASKER && API_ROLES.includes(member));
+    if (!isAsCreated)
+      throw new Problem('unsafe_session', 500, `${role} has more rights than svc gave it`, {
+        hint: `Run drop role ${role}; svc creates it again without these rights.`,
       });
   });
   return direct.as(role, password ?? undefined);
@@ -104,7 +104,8 @@ async function grantReading(owner: OwnerDatabase, schemas: readonly string[]): P
   const reader = ident(READER);
   await owner.transaction(async (transaction) => {
     await transaction.query(sql`grant usage on schema ${all}, auth, storage to ${reader}`);
-    // Not `on all tables`: somebody else's are not the owner's to give, and one of them would refuse them all.
+    // Do not grant `on all tables`: the owner cannot grant tables of other roles, and one of them would fail the
+    // statement.
     const tables = await transaction.query<{ schema: string; name: string }>(sql`
       select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any(${names}::name[]) and c.relkind in ('r', 'p', 'v', 'm', 'f')

@@ -1,4 +1,4 @@
-// What requests may be, on a server of its own: roles are the server's, and these have too many rights.
+// Tests the rights of request sessions. Uses a separate server, because the tests give excessive rights to its roles.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startFreshCluster, type FreshCluster } from '../../test/support/peers/fresh-cluster.ts';
@@ -23,7 +23,7 @@ afterAll(async () => {
   await cluster.stop();
 });
 
-/** Other ways to write the same address. */
+/** Returns equivalent forms of the same address. */
 function forms(url: string): string[] {
   const { username, password, hostname, port, pathname } = new URL(url);
   const user = `user=${username}&password=${encodeURIComponent(decodeURIComponent(password))}`;
@@ -35,7 +35,7 @@ function forms(url: string): string[] {
   ];
 }
 
-test('however the address is written, requests run as authenticator', async () => {
+test('requests run as authenticator for every form of the address', async () => {
   for (const form of forms(cluster.url)) {
     const roles = await provisionAt(form);
     await assertRequestSession({ address: roles.authenticator.data, applicationName: 'test' });
@@ -57,7 +57,7 @@ test('however the address is written, requests run as authenticator', async () =
   }
 });
 
-test('SQL that a caller smuggles in becomes none but the three roles of callers', async () => {
+test('injected SQL can switch only to the three API roles', async () => {
   await superuser.query(`
     create function public.injectable(clause text) returns text language plpgsql as
       $$ declare found text; begin execute clause; execute 'select current_user' into found; return found; end $$`);
@@ -81,14 +81,14 @@ test('SQL that a caller smuggles in becomes none but the three roles of callers'
       await expect(become(`reset role; set role ${role}`)).rejects.toMatchObject({ code: '42501' });
     }
     await expect(become('set session authorization postgres')).rejects.toMatchObject({ code: '42501' });
-    // Nothing of it is left for the next.
+    // The next request is not affected.
     expect(await become('select')).toBe('anon');
   } finally {
     await pool.close();
   }
 });
 
-test('a session that is more is refused, with what to do', async () => {
+test('a session with excessive rights is rejected with a remedy', async () => {
   await expect(
     assertRequestSession({ address: parseAddress(cluster.url), applicationName: 'test' }),
   ).rejects.toMatchObject({
@@ -111,12 +111,12 @@ test('a session that is more is refused, with what to do', async () => {
     [
       'grant pg_read_all_data to anon',
       'revoke pg_read_all_data from anon',
-      'become the role "pg_read_all_data"',
+      'switch to the role "pg_read_all_data"',
     ],
     [
       'grant svc_owner to authenticator',
       'revoke svc_owner from authenticator',
-      'become the role "svc_owner"',
+      'switch to the role "svc_owner", which was granted to "authenticator"',
     ],
   ] as const) {
     await superuser.query(more);

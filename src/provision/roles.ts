@@ -1,11 +1,11 @@
-// The five roles. `svc_owner` owns what the product makes, `authenticator` is what requests connect as, and it
-// may become `anon`, `authenticated` or `service_role` and nothing else: no request ever runs as a superuser.
+// Creates and checks the five roles. `svc_owner` owns the objects of svc. Requests connect as `authenticator`, which
+// can switch only to `anon`, `authenticated` and `service_role`, so that no request runs as a superuser.
 import { Problem } from '../problem/problem.ts';
 import type { Queryable } from '../postgres/owner-database.ts';
 import { ident, raw, sql } from '../postgres/sql.ts';
 import { untilNoRace } from './cluster-race.ts';
 
-/** The role of SVC_DATABASE_URL, and what matters about its server and database. */
+/** The role of SVC_DATABASE_URL, with properties of its server and database. */
 export type Self = {
   readonly name: string;
   readonly rolsuper: boolean;
@@ -18,11 +18,14 @@ export type Self = {
   readonly owns_database: boolean;
 };
 
-const OLDEST_VERSION = 150_000;
-/** Since then CREATEROLE reaches only roles that were made or given with ADMIN OPTION, and SET is a right of its own. */
+const MIN_VERSION = 150_000;
+/**
+ * Since version 16, CREATEROLE covers only roles that its holder created or was granted with ADMIN OPTION, and SET is a
+ * separate right.
+ */
 const NARROW_CREATEROLE = 160_000;
 
-/** Attributes beside the name. BYPASSRLS only where the product itself speaks. */
+/** Roles and their attributes. */
 const ROLES: ReadonlyArray<{ readonly name: string; readonly attributes: readonly string[] }> = [
   { name: 'svc_owner', attributes: ['bypassrls', 'login'] },
   { name: 'anon', attributes: ['noinherit'] },
@@ -31,10 +34,10 @@ const ROLES: ReadonlyArray<{ readonly name: string; readonly attributes: readonl
   { name: 'authenticator', attributes: ['noinherit', 'login'] },
 ];
 export const LOGIN_ROLES = ['svc_owner', 'authenticator'] as const;
-const MOST_PASSES = 10;
+const MAX_PASSES = 10;
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 
-/** Refuses a connection string that cannot do what start-up needs, naming each missing right. */
+/** Rejects a connection string without the rights that a start requires, and names each missing right. */
 export async function checkRights(db: Queryable): Promise<Self> {
   const [self] = await db.query<Self>(sql`
     select rolname as name, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolinherit,
@@ -42,7 +45,7 @@ export async function checkRights(db: Queryable): Promise<Self> {
       pg_has_role(current_user, datdba, 'usage') as owns_database
     from pg_roles, pg_database where rolname = current_user and datname = current_database()`);
   if (!self) throw new Error('the current role is not in pg_roles');
-  if (self.version < OLDEST_VERSION) {
+  if (self.version < MIN_VERSION) {
     throw new Problem('postgres_too_old', 500, `PostgreSQL ${Math.floor(self.version / 10_000)} is too old`, {
       hint: 'svc runs on PostgreSQL 15 and newer.',
     });
@@ -63,12 +66,12 @@ function missingRights(self: Self): string[] {
     ...(self.rolcreaterole ? [] : ['CREATEROLE']),
     ...(self.rolcreatedb ? [] : ['CREATEDB']),
     ...(self.rolbypassrls ? [] : ['BYPASSRLS']),
-    // What owns `public` is a role of PostgreSQL's own, whose rights the database's owner has to inherit.
+    // The owner of `public` is a predefined role. The owner of the database must inherit its rights.
     ...(self.rolinherit || self.version >= NARROW_CREATEROLE ? [] : ['INHERIT']),
   ];
 }
 
-/** How one role acts for another; before PostgreSQL 16 membership was enough. */
+/** Returns the right to act as another role. Before PostgreSQL 16 membership was sufficient. */
 const actingRight = (version: number): string => (version >= NARROW_CREATEROLE ? 'set' : 'member');
 
 type Found = {
@@ -76,13 +79,13 @@ type Found = {
   rolcanlogin: boolean;
   rolbypassrls: boolean;
   rolinherit: boolean;
-  /** `authenticator` may become it. */
+  /** True if `authenticator` can switch to the role. */
   given: boolean | null;
-  /** We may become it. */
+  /** True if the current role can switch to the role. */
   ours: boolean;
 };
 
-/** The statements that make the roles what they have to be: none once they are. */
+/** Returns the statements that correct the roles. Empty if the roles are correct. */
 export async function roleChanges(db: Queryable, self: Self): Promise<string[]> {
   const right = actingRight(self.version);
   const rows = await db.query<Found>(sql`
@@ -97,7 +100,7 @@ export async function roleChanges(db: Queryable, self: Self): Promise<string[]> 
     const lacking = [
       ...(attributes.includes('bypassrls') && !role.rolbypassrls ? ['bypassrls'] : []),
       ...(attributes.includes('login') && !role.rolcanlogin ? ['login'] : []),
-      // With INHERIT every connection would start with the rights of service_role.
+      // With INHERIT, every connection would start with the rights of service_role.
       ...(name === 'authenticator' && role.rolinherit ? ['noinherit'] : []),
     ];
     return lacking.length > 0 ? [`alter role ${name} ${lacking.join(' ')}`] : [];
@@ -109,43 +112,43 @@ export async function roleChanges(db: Queryable, self: Self): Promise<string[]> 
   return changes;
 }
 
-/** Makes the roles what they have to be, and looks again whether they are. */
+/** Corrects the roles and checks the result. */
 export async function provisionRoles(db: Queryable, self: Self): Promise<void> {
   await untilNoRace(async () => {
     for (let pass = 1; ; pass++) {
       const changes = await roleChanges(db, self);
       if (changes.length === 0) return;
-      if (pass > MOST_PASSES) throw new Error(`the roles do not become what they should: ${changes[0]}`);
+      if (pass > MAX_PASSES) throw new Error(`the roles still need a change: ${changes[0]}`);
       for (const change of changes) await db.query(raw(change));
     }
   });
 }
 
-/** What this role may not do itself, as statements that a superuser runs once. */
+/** Returns a Problem with the statements that this role cannot run and a superuser must run once. */
 export async function needsSuperuser(db: Queryable, self: Self, cause: Error): Promise<Problem> {
   return new Problem(
     'missing_rights',
     500,
-    `The role "${self.name}" of SVC_DATABASE_URL may not prepare this server: ${cause.message}`,
+    `The role "${self.name}" of SVC_DATABASE_URL cannot prepare this server: ${cause.message}`,
     {
       cause,
       hint: onceAsSuperuser([
         ...(await superuserStatements(db, self)),
-        ...(await replicationInTheWay(db, self)),
+        ...(await blockingReplication(db, self)),
       ]),
     },
   );
 }
 
-/** Before PostgreSQL 16 CREATEROLE does not reach a role with REPLICATION, not even to give it a password. */
-async function replicationInTheWay(db: Queryable, self: Self): Promise<string[]> {
+/** Before PostgreSQL 16, a role with CREATEROLE cannot change a role with REPLICATION, not even its password. */
+async function blockingReplication(db: Queryable, self: Self): Promise<string[]> {
   if (self.version >= NARROW_CREATEROLE || self.rolsuper) return [];
   const rows = await db.query(sql`select from pg_roles where rolname = 'svc_owner' and rolreplication`);
   return rows.length === 0 ? [] : ['alter role svc_owner noreplication'];
 }
 
 function onceAsSuperuser(statements: readonly string[]): string {
-  return `Run as a superuser, once, then start again: ${statements.map((one) => `${one};`).join(' ')}`;
+  return `Run once as a superuser, then start again: ${statements.map((statement) => `${statement};`).join(' ')}`;
 }
 
 async function superuserStatements(db: Queryable, self: Self): Promise<string[]> {
@@ -156,7 +159,7 @@ async function superuserStatements(db: Queryable, self: Self): Promise<string[]>
   return [
     ...(missing.length > 0 ? [`alter role ${name} ${missing.join(' ').toLowerCase()}`] : []),
     ...changes.filter((change) => !change.startsWith('grant svc_owner')),
-    // Before PostgreSQL 16 CREATEROLE reaches every role, so acting for the owner is all that has to be given.
+    // Before PostgreSQL 16, CREATEROLE covers every role, so only the right to act as the owner must be granted.
     self.version >= NARROW_CREATEROLE
       ? `grant ${all} to ${name} with admin option`
       : `grant svc_owner to ${name}`,

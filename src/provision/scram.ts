@@ -1,10 +1,10 @@
-// Passwords as PostgreSQL stores them. It is given the verifier and never the password: statements are logged.
+// Computes password verifiers for PostgreSQL. The server never receives the password, because statements may be logged.
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** PostgreSQL's own default; the passwords behind ours are random, so more would protect nothing. */
+/** Default of PostgreSQL. The passwords are random, so more iterations would not increase security. */
 const ITERATIONS = 4096;
 
-/** A SCRAM-SHA-256 verifier (RFC 5803) of an ASCII password, which SASLprep leaves as it is. */
+/** Returns a SCRAM-SHA-256 verifier (RFC 5803) of an ASCII password, which SASLprep does not change. */
 export function scramVerifier(
   password: string,
   salt: Buffer = randomBytes(16),
@@ -17,8 +17,8 @@ export function scramVerifier(
   return `SCRAM-SHA-256$${iterations}:${salt.toString('base64')}$${storedKey}:${serverKey}`;
 }
 
-/** Whether this is the password behind what `pg_authid.rolpassword` holds; only SCRAM is recognised. */
-export function isPasswordOf(verifier: string | null, password: string): boolean {
+/** Returns true if the password matches the SCRAM verifier. */
+export function matchesVerifier(verifier: string | null, password: string): boolean {
   const [, iterations, salt] = /^SCRAM-SHA-256\$(\d+):([^$]+)\$/.exec(verifier ?? '') ?? [];
   if (verifier === null || iterations === undefined || salt === undefined) return false;
   const own = Buffer.from(scramVerifier(password, Buffer.from(salt, 'base64'), Number(iterations)));

@@ -1,4 +1,4 @@
-// What provisioning does to a server, whose roles every database shares: on servers that have none of them yet.
+// Tests the changes of provisioning to a server, whose roles all databases share. Uses a server without these roles.
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -56,17 +56,17 @@ async function removeEverything(): Promise<void> {
 const { escapeLiteral } = pg;
 function statementsOfHint(error: unknown): string {
   const hint = error instanceof Error && 'hint' in error ? String(error.hint) : '';
-  const [, statements] = /^Run as a superuser, once, then start again: (.*)$/s.exec(hint) ?? [];
+  const [, statements] = /^Run once as a superuser, then start again: (.*)$/s.exec(hint) ?? [];
   expect(statements, hint).toBeDefined();
   return statements ?? '';
 }
-const failureOf = (work: Promise<unknown>): Promise<unknown> =>
+const catchFailure = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
-    () => expect.unreachable('it should have been refused'),
+    () => expect.unreachable('the start should have been refused'),
     (error: unknown) => error,
   );
 
-describe('a role that is no superuser', () => {
+describe('a role that is not a superuser', () => {
   const name = 'Ada "admin"';
   const quoted = '"Ada ""admin"""';
   const password = 'p@ss w%rd/';
@@ -86,10 +86,13 @@ describe('a role that is no superuser', () => {
     await superuser(`drop role ${quoted}`);
   });
 
-  /** Before PostgreSQL 16 only a superuser makes roles that bypass row-level security: the error says what to run. */
+  /**
+   * Before PostgreSQL 16 only a superuser can create roles that bypass row-level security. The error lists the
+   * statements.
+   */
   async function firstStart(database: string): Promise<void> {
     if (cluster.major < 16) {
-      const error = await failureOf(provisionAt(url(database)));
+      const error = await catchFailure(provisionAt(url(database)));
       expect(error).toMatchObject({
         code: 'missing_rights',
         message: expect.stringContaining('Ada "admin"'),
@@ -101,7 +104,7 @@ describe('a role that is no superuser', () => {
     expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   }
 
-  test('who owns the database prepares it and starts again', async () => {
+  test('the owner of the database prepares it and starts again', async () => {
     const database = await aDatabase(quoted);
     await firstStart(database);
     await superuser(`alter database ${database} set default_transaction_read_only = on`);
@@ -110,14 +113,14 @@ describe('a role that is no superuser', () => {
     for (const login of [ownerUrl, authenticatorUrl]) await on(login, (client) => client.query('select 1'));
   });
 
-  test('a changed password is taken over; a project of another database is named', async () => {
+  test('a changed password updates the roles and warns about the project in another database', async () => {
     const [database, other] = [await aDatabase(quoted), await aDatabase(quoted)];
     await firstStart(database);
-    const elsewhere = await provisionAt(url(other));
+    const otherProject = await provisionAt(url(other));
     await superuser(`alter role ${quoted} password 'changed'`);
     const changed = urlFor(database, encodeURIComponent(name), 'changed');
     const { log, lines } = collectLog();
-    await on(elsewhere.authenticatorUrl, async () => {
+    await on(otherProject.authenticatorUrl, async () => {
       const { ownerUrl, authenticatorUrl } = await provisionAt(changed, log);
       for (const login of [ownerUrl, authenticatorUrl]) await on(login, (client) => client.query('select 1'));
     });
@@ -126,19 +129,19 @@ describe('a role that is no superuser', () => {
     ]);
   });
 
-  test('on a server whose roles somebody else made, the error is the whole list of what is missing', async () => {
+  test('if another role created the roles, the error lists all missing rights', async () => {
     await provisionAt(urlFor(await aDatabase()));
     const database = await aDatabase();
-    const error = await failureOf(provisionAt(url(database)));
+    const error = await catchFailure(provisionAt(url(database)));
     expect(error).toMatchObject({ code: 'missing_rights' });
     await superuser(statementsOfHint(error));
     expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   });
 
-  test('missing rights are named, and what a superuser runs mends everything at once', async () => {
+  test('missing rights are listed, and the statements of the hint grant all of them', async () => {
     await superuser(`alter role ${quoted} nocreaterole nobypassrls`);
     const database = await aDatabase();
-    const error = await failureOf(provisionAt(url(database)));
+    const error = await catchFailure(provisionAt(url(database)));
     expect(error).toMatchObject({
       code: 'missing_rights',
       message: `The role "${name}" of SVC_DATABASE_URL lacks CREATEROLE, BYPASSRLS`,
@@ -147,21 +150,21 @@ describe('a role that is no superuser', () => {
     expect((await provisionAt(url(database))).applied).toEqual(STEPS);
   });
 
-  test('changes come from the write-ahead log where the role may grant that, and a start is as good without', async () => {
-    const mayReplicate = async (): Promise<unknown> =>
+  test('svc_owner may read the write-ahead log only if the role can grant it, and a start succeeds without', async () => {
+    const readCanReplicate = async (): Promise<unknown> =>
       (await superuser(`select rolreplication as may from pg_roles where rolname = 'svc_owner'`)).rows[0];
     const database = await aDatabase(quoted);
     await firstStart(database);
-    expect(await mayReplicate()).toEqual({ may: false });
+    expect(await readCanReplicate()).toEqual({ may: false });
     await superuser(`alter role ${quoted} replication`);
     expect((await provisionAt(url(database))).applied).toEqual([]);
-    // Before PostgreSQL 16 that takes a superuser.
-    expect(await mayReplicate()).toEqual({ may: cluster.major >= 16 });
+    // Before PostgreSQL 16 only a superuser can grant it.
+    expect(await readCanReplicate()).toEqual({ may: cluster.major >= 16 });
     await provisionAt(urlFor(database));
-    expect(await mayReplicate()).toEqual({ may: true });
+    expect(await readCanReplicate()).toEqual({ may: true });
   });
 
-  test('one that inherits nothing is enough', async () => {
+  test('a role with NOINHERIT is sufficient', async () => {
     await superuser(`alter role ${quoted} noinherit`);
     const database = await aDatabase(quoted);
     await firstStart(database);
@@ -169,7 +172,7 @@ describe('a role that is no superuser', () => {
   });
 });
 
-test('projects of several databases may start at the same moment on a server without roles', async () => {
+test('projects in several databases can start concurrently on a server without roles', async () => {
   for (let round = 0; round < 3; round++) {
     const names = [await aDatabase(), await aDatabase(), await aDatabase()];
     const starts = await Promise.all(
@@ -182,7 +185,7 @@ test('projects of several databases may start at the same moment on a server wit
   }
 });
 
-test('a role that lost what it needs gets it back', async () => {
+test('a start restores missing attributes and grants of roles', async () => {
   const url = urlFor(await aDatabase());
   await provisionAt(url);
   await superuser(
@@ -200,17 +203,17 @@ test('a role that lost what it needs gets it back', async () => {
   await removeEverything();
 });
 
-test('no password is sent to the server, not even to be hashed there', async () => {
+test('no plain-text password is sent to the server', async () => {
   const url = urlFor(await aDatabase());
   await superuser(`alter system set log_statement = 'all'`);
   await superuser('select pg_reload_conf()');
   try {
     const { ownerUrl, authenticatorUrl } = await provisionAt(url);
-    const said = await cluster.serverLog();
+    const serverLog = await cluster.serverLog();
     for (const login of [ownerUrl, authenticatorUrl]) {
       const { username, password } = new URL(login);
-      expect(said).toContain(`alter role "${username}" password 'SCRAM-SHA-256$`);
-      expect(said).not.toContain(password);
+      expect(serverLog).toContain(`alter role "${username}" password 'SCRAM-SHA-256$`);
+      expect(serverLog).not.toContain(password);
     }
   } finally {
     await superuser('alter system reset log_statement');

@@ -1,6 +1,6 @@
-// Which of two released versions is older: `1.10.0` is newer than `1.9.3`, and than `1.10.0-rc.1`.
+// Compares version numbers: `1.10.0` is newer than `1.9.3` and `1.10.0-rc.1`.
 
-/** Below zero where `a` is older, above where it is newer. What is added after `+` does not count. */
+/** Returns a negative number if `a` is older, a positive one if it is newer. Ignores a suffix after `+`. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [parse(a), parse(b)];
   for (let at = 0; at < 3; at += 1) {

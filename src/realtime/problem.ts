@@ -1,12 +1,13 @@
-// Everything that realtime says when something is not as asked: answers to joins, `system` messages, HTTP refusals.
-// The words before the colon are what clients look for.
+// Messages of realtime: refusals of joins, `system` messages and HTTP problems. Clients match the code before the
+// colon.
 import type { RefusalFormat } from '../http/refusal-format.ts';
+import { SESSION_RESTRICTED } from '../identity/caller.ts';
 import { Problem } from '../problem/problem.ts';
 
-/** Why a channel is not joined. The client asks again by itself after a while. */
+/** Reason for rejecting a join. Clients repeat the join by themselves. */
 export class JoinRefused extends Error {
   readonly code: JoinCode;
-  /** As the client is told: `Code: text`. */
+  /** Text for the client: `Code: text`. */
   readonly reason: string;
 
   constructor(code: JoinCode, text: string) {
@@ -41,8 +42,8 @@ export const topicRequired = (): JoinRefused =>
 export const topicTooLong = (): JoinRefused =>
   new JoinRefused('TopicNameTooLong', 'The name of a topic has at most 255 bytes');
 export const badToken = (text: string): JoinRefused => new JoinRefused('InvalidJWTToken', text);
-export const mayNotRead = (topic: string): JoinRefused =>
-  new JoinRefused('Unauthorized', mayNotReadText(topic));
+export const cannotRead = (topic: string): JoinRefused =>
+  new JoinRefused('Unauthorized', cannotReadText(topic));
 export const privateOnly = (): JoinRefused =>
   new JoinRefused('PrivateOnly', 'This project only allows private channels');
 export const tooManyChannels = (): JoinRefused =>
@@ -51,22 +52,22 @@ export const tooManyJoins = (): JoinRefused =>
   new JoinRefused('ClientJoinRateLimitReached', 'Too many joins per second');
 export const joinTooLarge = (bytes: number): JoinRefused =>
   new JoinRefused('JoinTooLarge', `A join has at most ${bytes} bytes`);
-export const tooManyBindings = (most: number): JoinRefused =>
-  new JoinRefused('TooManyBindings', `A channel has at most ${most} bindings to changes of tables`);
+export const tooManyBindings = (max: number): JoinRefused =>
+  new JoinRefused('TooManyBindings', `A channel has at most ${max} bindings to changes of tables`);
 export const unreadable = (why: string): JoinRefused =>
   new JoinRefused('UnknownError', `The message is ${why}`);
 export const cannotReplay = (text: string): JoinRefused => new JoinRefused('UnableToReplayMessages', text);
 export const notReady = (text: string): JoinRefused => new JoinRefused('InitializingProjectConnection', text);
-export const waitedInVain = (text: string): JoinRefused =>
+export const subscribeTimedOut = (text: string): JoinRefused =>
   new JoinRefused('PostgresChangesSubscribeTimeout', text);
 export const cannotSubscribe = (text: string): JoinRefused =>
   new JoinRefused('RealtimeDisabledForConfiguration', text);
 
-/** The database does not answer, or has no room: the client asks again by itself. */
+/** The database does not respond or has no free connection. Clients repeat the join by themselves. */
 export const databaseRefusal = (text: string): JoinRefused =>
   new JoinRefused('UnableToConnectToProject', text);
 
-const mayNotReadText = (topic: string): string =>
+const cannotReadText = (topic: string): string =>
   `You do not have permissions to read from this Channel topic: ${topic}`;
 
 /** Texts of `system` messages. */
@@ -80,9 +81,9 @@ export const SYSTEM = {
   tooManyPresence: 'Too many presence messages per second',
   presenceTooLarge: 'Track message size exceeded',
   draining: 'Server requested disconnect',
-  skipping: 'The connection is too slow: broadcasts and presence are left out until it has caught up',
+  skipping: 'The connection is too slow: broadcasts and presence are skipped until it has caught up',
   expired: (seconds: number): string => `Token has expired ${seconds} seconds ago`,
-  mayNoLongerRead: (topic: string): string =>
+  readRightLost: (topic: string): string =>
     `You no longer have permission to read from this Channel topic: ${topic}`,
 } as const;
 
@@ -116,19 +117,28 @@ export const tooManyConnections = (): Problem =>
     hint: 'realtime.limits.connections in svc.yaml is the limit of one instance.',
   });
 
-export const tooManyWatchers = (): Problem =>
-  new Problem('too_many_watchers', 429, 'Too many pages watch channels of this instance', {
-    hint: 'Leave some of them.',
+/** Has the same code, because clients handle both cases the same way. */
+export const tooManyOfNetwork = (): Problem =>
+  new Problem('too_many_connections', 429, 'Too many connections from this network', {
+    hint:
+      'One network has an eighth of realtime.limits.connections. ' +
+      'Behind a proxy, name it in server.trusted_proxies.',
+  });
+
+export const tooManyInspectors = (): Problem =>
+  new Problem('too_many_watchers', 429, 'Too many pages inspect channels of this instance', {
+    hint: 'Close some of these pages.',
   });
 
 export const invalidKey = (): Problem => new Problem('invalid_credentials', 401, 'Unauthorized');
+export const sessionRestricted = (): Problem => new Problem('insufficient_aal', 403, SESSION_RESTRICTED);
 export const badBody = (): Problem => new Problem('invalid_json', 422, 'The body is not JSON');
 export const badMessages = (text: string): Problem => new Problem('invalid_message', 422, text);
 export const unsupportedType = (type: string): Problem =>
   new Problem('unsupported_media_type', 415, `Unsupported content type ${type}`, {
     hint: 'Send application/json or application/octet-stream.',
   });
-export const mayNotSend = (topic: string): Problem =>
+export const cannotSend = (topic: string): Problem =>
   new Problem('not_allowed', 403, `You do not have permissions to write to this Channel topic: ${topic}`);
 export const tooManyRequests = (): Problem =>
   new Problem('too_many_requests', 429, 'Too many messages per second', {
@@ -136,7 +146,7 @@ export const tooManyRequests = (): Problem =>
     hint: 'realtime.limits.messages in svc.yaml is the limit of one socket; over HTTP it is ten times as much.',
   });
 
-/** `{error, message}`: clients of all ages read one of the two. */
+/** Clients read `error` or `message`, depending on their version. */
 export const realtimeFormat: RefusalFormat = ({ status, message, code, details, hint, headers }) => ({
   status,
   headers,

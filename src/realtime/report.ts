@@ -1,42 +1,42 @@
-// Which channels there are and who is in them: of this instance as it knows them, of others as they answer.
+// Reports the channels of all instances and their presence entries.
 import type { Bus, InstanceReport, RoomReport } from './bus/bus.ts';
 import type { Channel } from './channel/channel.ts';
-import { keyOf, type Hub } from './hub/hub.ts';
+import { roomKey, type Hub } from './hub/hub.ts';
 import type { RealtimeGauges } from './metrics.ts';
-import type { Tally } from './tally.ts';
+import type { RealtimeCounters } from './counters.ts';
 
-/** Of one instance, those with the most members. */
-const MOST_ROOMS = 200;
-const MOST_KEYS = 50;
-const ANSWERS_WITHIN_MS = 300;
+/** Rooms in the report of one instance: those with the most members. */
+const MAX_ROOMS = 200;
+const MAX_KEYS = 50;
+const REPORT_TIMEOUT_MS = 300;
 
 export type RealtimeReport = {
-  /** The first is the one that was asked. */
+  /** The first report is from this instance. */
   readonly instances: readonly InstanceReport[];
-  /** How many others did not answer. */
+  /** Number of instances that did not respond. */
   readonly silent: number;
-  /** Keys of who is present, of all instances, by `keyOf` of the room; the first of them. */
+  /** First presence keys and their number across instances, keyed by `roomKey`. */
   readonly present: ReadonlyMap<string, { readonly keys: readonly string[]; readonly count: number }>;
 };
 
-export function reportOf(
+export function describeInstance(
   hub: Hub,
   channels: Iterable<Channel>,
   gauges: RealtimeGauges,
-  tally: Tally,
+  counters: RealtimeCounters,
 ): InstanceReport {
   const tables = new Map<string, Set<string>>();
-  for (const { name, tables: some, isJoined } of channels) {
-    if (!isJoined || some.length === 0) continue;
-    const key = keyOf(name);
+  for (const { name, tables: channelTables, isJoined } of channels) {
+    if (!isJoined || channelTables.length === 0) continue;
+    const key = roomKey(name);
     const known = tables.get(key) ?? new Set();
-    for (const table of some) known.add(table);
+    for (const table of channelTables) known.add(table);
     tables.set(key, known);
   }
   const rooms: RoomReport[] = [];
   for (const { name, members, delivered } of hub.rooms) {
     if (members.size === 0) continue;
-    const listened = [...(tables.get(keyOf(name)) ?? [])].sort();
+    const listened = [...(tables.get(roomKey(name)) ?? [])].sort();
     rooms.push({ ...name, members: members.size, delivered, tables: listened });
   }
   rooms.sort((a, b) => b.members - a.members);
@@ -44,21 +44,21 @@ export function reportOf(
     state: gauges.state,
     sockets: gauges.sockets,
     lagMs: gauges.lagMs,
-    delivered: sum(tally.deliveries.all.values()),
-    skipped: tally.skipped + gauges.skipped,
-    refused: sum(tally.joins.all.values()) - tally.joins.get('joined'),
-    rooms: rooms.slice(0, MOST_ROOMS),
-    more: Math.max(0, rooms.length - MOST_ROOMS),
+    delivered: sum(counters.deliveries.all.values()),
+    skipped: counters.skipped + gauges.skipped,
+    refused: sum(counters.joins.all.values()) - counters.joins.get('joined'),
+    rooms: rooms.slice(0, MAX_ROOMS),
+    more: Math.max(0, rooms.length - MAX_ROOMS),
   };
 }
 
-export async function reportOfAll(own: InstanceReport, hub: Hub, bus: Bus): Promise<RealtimeReport> {
-  const { answers, silent } = await bus.ask(ANSWERS_WITHIN_MS);
+export async function collectReports(own: InstanceReport, hub: Hub, bus: Bus): Promise<RealtimeReport> {
+  const { answers, silent } = await bus.collectReports(REPORT_TIMEOUT_MS);
   const present = new Map<string, { keys: string[]; count: number }>();
   for (const room of hub.rooms) {
-    const keys = new Set([...room.everybody()].map(({ key }) => key));
+    const keys = new Set([...room.presentMembers()].map(({ key }) => key));
     if (keys.size === 0) continue;
-    present.set(keyOf(room.name), { keys: [...keys].sort().slice(0, MOST_KEYS), count: keys.size });
+    present.set(roomKey(room.name), { keys: [...keys].sort().slice(0, MAX_KEYS), count: keys.size });
   }
   return { instances: [own, ...answers], silent, present };
 }

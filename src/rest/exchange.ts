@@ -1,4 +1,4 @@
-// One request with everything the stages need to answer it.
+// A request with the data that all stages need.
 import type { FastifyReply } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import type { RequestScope } from '../http/request-scope.ts';

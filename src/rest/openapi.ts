@@ -1,4 +1,5 @@
-// The data API as an OpenAPI 3.1 document of what the caller may use. Pure: privileges are looked up elsewhere.
+// Describes the data API in OpenAPI 3.1, limited to the objects that the caller can use. Pure: privileges are queried
+// elsewhere.
 import { groupBy } from '../lib/group-by.ts';
 import type { Column, Relation, Routine, RoutineResult } from '../catalog/catalog.ts';
 import type { Json, Schema } from '../lib/openapi.ts';
@@ -9,7 +10,7 @@ export type RelationRights = {
   readonly insert: boolean;
   readonly update: boolean;
   readonly delete: boolean;
-  /** What the file says of its columns beside their types. */
+  /** Rules of the columns in the file, in addition to their types. */
   readonly rules: ReadonlyMap<string, ColumnRules>;
 };
 
@@ -18,11 +19,11 @@ export type ColumnRules = {
   readonly min?: string | undefined;
   readonly max?: string | undefined;
   readonly pattern?: string | undefined;
-  /** Only one that is a value. */
+  /** Default of the column if it is a constant. */
   readonly default?: string | number | boolean | undefined;
 };
 
-type OpenApiInput = {
+export type OpenApiInput = {
   readonly title: string;
   readonly description: string | undefined;
   /** URL of the API itself, `…/rest/v1`. */
@@ -108,7 +109,7 @@ function relationPath({ relation, ...may }: RelationRights): Schema {
   const { name, comment, insertable, updatable, deletable } = relation;
   const row: Schema = { $ref: `#/components/schemas/${schemaName(name)}` };
   const rows: Schema = { type: 'array', items: row };
-  // A column of such a name is asked for in `or`: the parameter has its own meaning.
+  // Columns with the name of a reserved parameter are left out; they can be filtered with `or`.
   const filters = relation.columns
     .filter(({ name: column }) => !OWN_PARAMETERS.has(column))
     .map((column) => ({
@@ -150,7 +151,7 @@ function relationPath({ relation, ...may }: RelationRights): Schema {
   return path;
 }
 
-/** Of several functions of one name, the arguments that are passed say which is called. */
+/** Describes all functions of one name. The passed arguments select one of them. */
 function routinePath(
   overloads: readonly [Routine, ...Routine[]],
   schemas: Readonly<Record<string, Json>>,
@@ -158,26 +159,28 @@ function routinePath(
   const tags = ['functions'];
   const comments = overloads.flatMap(({ comment }) => comment ?? []);
   const isVoid = ({ returns, isSetOf }: Routine): boolean => returns.kind === 'void' && !isSetOf;
-  const results = overloads.filter((one) => !isVoid(one)).map((one) => resultSchema(one, schemas));
+  const results = overloads
+    .filter((overload) => !isVoid(overload))
+    .map((overload) => resultSchema(overload, schemas));
   const responses: Schema = {
-    ...(results.length > 0 ? { '200': { description: 'Result', content: json(oneOf(results)) } } : {}),
+    ...(results.length > 0 ? { '200': { description: 'Result', content: json(alternatives(results)) } } : {}),
     ...(overloads.some(isVoid) ? { '204': { description: 'Done' } } : {}),
     default: FAILED,
   };
   const post: Schema = {
     tags,
     parameters: [parameter('prefer')],
-    requestBody: { content: json(oneOf(overloads.map(argumentsSchema))) },
+    requestBody: { content: json(alternatives(overloads.map(argumentsSchema))) },
     responses,
   };
   const readable = overloads.filter(({ volatility }) => volatility !== 'volatile');
-  const args = new Map(readable.flatMap((one) => one.args.map((arg) => [arg.name, arg] as const)));
+  const args = new Map(readable.flatMap((overload) => overload.args.map((arg) => [arg.name, arg] as const)));
   const get: Schema = {
     tags,
     parameters: [...args.values()].map(({ name, baseType }) => ({
       name,
       in: 'query',
-      required: readable.every((one) => requiredOf(one).includes(name)),
+      required: readable.every((overload) => requiredArguments(overload).includes(name)),
       schema: typeSchema(baseType),
     })),
     responses,
@@ -189,16 +192,16 @@ function routinePath(
   };
 }
 
-function requiredOf({ args }: Routine): string[] {
+export function requiredArguments({ args }: Routine): string[] {
   return args.filter((arg) => !arg.hasDefault && !arg.variadic).map((arg) => arg.name);
 }
 
 function argumentsSchema(routine: Routine): Schema {
   const properties = Object.fromEntries(routine.args.map((arg) => [arg.name, typeSchema(arg.baseType)]));
-  return { type: 'object', properties, required: requiredOf(routine), additionalProperties: false };
+  return { type: 'object', properties, required: requiredArguments(routine), additionalProperties: false };
 }
 
-function oneOf(schemas: readonly Schema[]): Schema {
+function alternatives(schemas: readonly Schema[]): Schema {
   const [only, ...more] = schemas;
   return only && more.length === 0 ? only : { oneOf: schemas };
 }
@@ -248,7 +251,9 @@ function relationSchema({ relation, rules }: Pick<RelationRights, 'relation' | '
 }
 
 function columnSchema(relation: Relation, column: Column, rules: ColumnRules): Schema {
-  const key = relation.foreignKeys.find((one) => one.columns.length === 1 && one.columns[0] === column.name);
+  const key = relation.foreignKeys.find(
+    (foreignKey) => foreignKey.columns.length === 1 && foreignKey.columns[0] === column.name,
+  );
   const notes = [
     column.comment,
     relation.primaryKey.includes(column.name) ? 'Primary key.' : null,
@@ -272,7 +277,7 @@ function columnSchema(relation: Relation, column: Column, rules: ColumnRules): S
 function limits(schema: Schema, { type }: Column, rules: ColumnRules): Schema {
   const [, length] = /^character(?: varying)?\((\d+)\)$/.exec(type) ?? [];
   const isNumber = schema['type'] === 'integer' || schema['type'] === 'number';
-  // What JSON rounds is no limit.
+  // Omits limits that JSON numbers would round.
   const exact = (digits: string | undefined): number | undefined =>
     isNumber && digits !== undefined && String(Number(digits)) === digits ? Number(digits) : undefined;
   const found: Readonly<Record<string, Json | undefined>> = {
@@ -287,7 +292,7 @@ function limits(schema: Schema, { type }: Column, rules: ColumnRules): Schema {
   );
 }
 
-/** Of numbers all or none: a list that lacks one would refuse it. */
+/** Converts all values or none, because a shorter list would reject valid values. */
 function numbers(
   texts: readonly string[] | undefined,
   exact: (digits: string) => number | undefined,
@@ -296,19 +301,19 @@ function numbers(
   return found?.length === texts?.length ? found : undefined;
 }
 
-/** What PostgreSQL alone understands would mean something else to whoever reads the document. */
+/** Whether the pattern means the same outside PostgreSQL. */
 function isOrdinary(pattern: string | undefined): boolean {
   return pattern !== undefined && !/\[\[[:.=]|\\[mMyYAZ<>]|^\*\*\*|^\(\?[a-z]/.test(pattern);
 }
 
-/** A schema without a type takes everything as it is. */
+/** A schema without a type accepts every value, including null. */
 function orNull(schema: Schema, nullable: boolean): Schema {
   const { type, enum: values } = schema;
   if (!nullable || typeof type !== 'string') return schema;
   return { ...schema, type: [type, 'null'], ...(Array.isArray(values) ? { enum: [...values, null] } : {}) };
 }
 
-/** By the type's name in the catalog or as it is printed. */
+/** Maps a type by its name in the catalog or its printed form. */
 function typeSchema(type: string): Schema {
   if (type.startsWith('_')) return { type: 'array', items: typeSchema(type.slice(1)) };
   if (type.endsWith('[]')) return { type: 'array', items: typeSchema(type.slice(0, -2)) };

@@ -1,5 +1,5 @@
-// The data API on one screen: parse → plan → sql → run → respond. The request line and headers are parsed already;
-// the files in actions/ hold what differs between reads, writes and calls.
+// The stages of the data API: parse → plan → sql → run → respond. The request line and headers are parsed already.
+// The files in actions/ contain the differences between reads, writes and calls.
 import { isDatabaseError } from '../postgres/pg-error.ts';
 import type { WireResult } from '../postgres/wire/wire.ts';
 import type { Action, Plan } from './actions/action.ts';
@@ -36,7 +36,10 @@ export function serve(exchange: Exchange): Promise<void> {
   }
 }
 
-/** Without a body nothing is awaited before the statement is sent, so requests of one tick share a socket write. */
+/**
+ * Runs the stages of a request. A request without a body has no await before its statement is sent, so that requests
+ * of one tick share a socket write.
+ */
 async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Promise<void> {
   const page = action.page(exchange);
   if (action.payload) exchange.context.callers.assertRoom(exchange.caller, exchange.scope);
@@ -45,7 +48,7 @@ async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Pr
   try {
     await answered(action, exchange, page, payload);
   } catch (error) {
-    // The statement was rolled back, and nothing of the answer is written.
+    // A retry is possible: the statement was rolled back, and no part of the response is written.
     const snapshot = isNameGone(error)
       ? await exchange.context.snapshotAfter?.(exchange.exposed.version)
       : undefined;
@@ -54,7 +57,7 @@ async function stages<P extends Plan>(action: Action<P>, exchange: Exchange): Pr
   }
 }
 
-/** As it is for statements planned before somebody else's migration has renamed something. */
+/** Whether the statement failed on a missing name: another migration may have renamed it after planning. */
 function isNameGone(error: unknown): boolean {
   return isDatabaseError(
     error,
@@ -93,13 +96,13 @@ async function answered<P extends Plan>(
   respond(reply, request, answer, row);
 }
 
-/** Requests with the same key differ in values only, and share a plan and its SQL. */
+/** Requests with the same key differ only in values, and share a plan and its SQL. */
 function planKey(request: ApiRequest, page: Page, payloadShape: string): string {
   const { action, method, schema, path, accept, preferHeader, parsed } = request;
   return `${action}\n${method}\n${schema}\n${path}\n${pageShape(page)}\n${accept ?? ''}\n${preferHeader}\n${payloadShape}\n${parsed.shape}`;
 }
 
-/** EXPLAIN of a statement in place of its result; only `svc dev` serves it. */
+/** Returns EXPLAIN of a statement instead of its result; only for `svc dev`. */
 function explain({ text, slots }: ResultStatement, { format, options }: ExplainMedia): RequestSql {
   const words = [`FORMAT ${format.toUpperCase()}`, ...options.map((option) => option.toUpperCase())];
   return { statement: { text: `EXPLAIN (${words.join(', ')}) ${text}`, slots, columns: [] } };

@@ -1,6 +1,7 @@
-// The data API's catalogue of problems and its wire dialect: four keys, always JSON, a hint in every answer.
-// Codes PGRST… are those client libraries know; SVC… are for what only this product has.
+// The data API's problems and their format: four keys, always JSON, with a hint in every response. Client libraries
+// know the codes PGRST…; SVC… are specific to this product.
 import { formatBytes } from '../lib/bytes.ts';
+import { SESSION_RESTRICTED } from '../identity/caller.ts';
 import { Problem } from '../problem/problem.ts';
 
 export type Alternative = {
@@ -9,7 +10,7 @@ export type Alternative = {
   readonly relationship: string;
 };
 
-/** A problem whose details are a list: only the ambiguous embed has that. */
+/** A problem whose details are a list. Only an ambiguous embed has one. */
 export class AmbiguousEmbed extends Problem<'PGRST201'> {
   readonly alternatives: readonly Alternative[];
 
@@ -25,8 +26,8 @@ export const syntaxError = (part: string, raw: string, column: number, details: 
     hint: 'Names with reserved characters go in double quotes; a filter is written column=operator.value.',
   });
 
-export const tooDeep = (what: string): Problem =>
-  new Problem('PGRST100', 400, `The request is too large: ${what}`, {
+export const tooDeep = (part: string): Problem =>
+  new Problem('PGRST100', 400, `The request is too large: ${part}`, {
     hint: 'Split the request into several smaller ones.',
   });
 
@@ -43,6 +44,11 @@ export const unsupportedEncoding = (encoding: string): Problem =>
   new Problem('SVC106', 415, `Content-Encoding not supported: ${encoding}`, {
     hint: 'Send the body as it is, or compressed with gzip, deflate or br.',
     headers: { 'accept-encoding': 'gzip, deflate, br' },
+  });
+
+export const unsupportedCharset = (charset: string): Problem =>
+  new Problem('SVC106', 415, `Charset not supported: ${charset}`, {
+    hint: 'Send the body in UTF-8.',
   });
 
 export const invalidJson = (): Problem =>
@@ -69,10 +75,10 @@ export const schemaNotExposed = (name: string, exposed: readonly string[]): Prob
     hint: `Only the following schemas are exposed: ${exposed.join(', ')}`,
   });
 
-export const notAcceptable = (wanted: string): Problem =>
-  new Problem('PGRST107', 406, `None of these media types are available: ${wanted}`, {
-    hint: 'Use application/json, application/vnd.pgrst.object+json or text/csv.',
-  });
+export const notAcceptable = (
+  wanted: string,
+  hint = 'Use application/json, application/vnd.pgrst.object+json or text/csv.',
+): Problem => new Problem('PGRST107', 406, `None of these media types are available: ${wanted}`, { hint });
 
 export const notEmbedded = (name: string, alias?: string): Problem =>
   new Problem('PGRST108', 400, `'${name}' is not an embedded resource in this request`, {
@@ -111,9 +117,21 @@ export const notSingular = (rows: string | number): Problem =>
     hint: 'Narrow the filters to one row, or ask for an array.',
   });
 
+export const notSingularWrite = (rows: string | number): Problem =>
+  new Problem('PGRST116', 406, 'Cannot coerce the result to a single JSON object', {
+    details: `The request affects ${rows} rows`,
+    hint: 'Nothing was changed. Narrow the filters to one row, or ask for an array.',
+  });
+
 export const unsupportedMethod = (method: string): Problem =>
   new Problem('PGRST117', 405, `Unsupported HTTP method: ${method}`, {
     hint: 'Use GET, HEAD, POST, PATCH, PUT, DELETE or OPTIONS.',
+  });
+
+export const methodNotForRelation = (method: string, relation: string, allow: string): Problem =>
+  new Problem('PGRST117', 405, `Cannot use the ${method} method on '${relation}'`, {
+    hint: `Allowed methods: ${allow}. PostgreSQL can only write to a view over one table, or with INSTEAD OF triggers.`,
+    headers: { allow },
   });
 
 export const relatedOrderImpossible = (origin: string, target: string): Problem =>
@@ -132,6 +150,13 @@ export const invalidPreferences = (tokens: readonly string[]): Problem =>
   new Problem('PGRST122', 400, 'Invalid preferences given with handling=strict', {
     details: `Invalid preferences: ${tokens.join(', ')}`,
     hint: 'Remove them or send handling=lenient.',
+  });
+
+/** Also with `handling=lenient`. */
+export const invalidGuard = (token: string): Problem =>
+  new Problem('PGRST122', 400, 'Invalid preference: a guard of a write must not be ignored', {
+    details: `Invalid preferences: ${token}`,
+    hint: 'Write max-affected=<number of rows>, and tx=rollback or tx=commit, in lower case.',
   });
 
 export const tooManyAffected = (rows: string | number): Problem =>
@@ -202,7 +227,9 @@ export const ambiguousRoutine = (
     300,
     `Could not choose the best candidate function between: ${signatures.join(', ')}`,
     {
-      hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
+      hint:
+        'Try renaming the parameters or the function itself in the database so function overloading can be ' +
+        'resolved',
     },
   );
 };
@@ -222,9 +249,9 @@ export const unknownColumn = (column: string, relation: string): Problem =>
     hint: `Declare '${column}' under fields of '${relation}' in svc.yaml, or correct the name.`,
   });
 
-/** During the rollout of a rename: both names are understood, but not in one row. */
-export const sameColumn = (one: string, other: string, relation: string): Problem =>
-  new Problem('PGRST204', 400, `'${one}' and '${other}' are the same column of '${relation}'`, {
+/** A row with both names of a column during the rollout of a rename. Either name is valid alone. */
+export const sameColumn = (name: string, otherName: string, relation: string): Problem =>
+  new Problem('PGRST204', 400, `'${name}' and '${otherName}' are the same column of '${relation}'`, {
     hint: 'One is the earlier name of the other (renamed_from in svc.yaml): send one of them.',
   });
 
@@ -251,6 +278,11 @@ export const unknownApiKey = (): Problem =>
     hint: 'Use the publishable or the secret key of this project.',
   });
 
+export const sessionRestricted = (): Problem =>
+  new Problem('insufficient_aal', 403, SESSION_RESTRICTED, {
+    hint: 'Verify the second factor of the account; the new session has full access.',
+  });
+
 export const badToken = (code: 'PGRST301' | 'PGRST303', message: string, details?: string): Problem =>
   new Problem(code, 401, message, {
     details,
@@ -258,6 +290,17 @@ export const badToken = (code: 'PGRST301' | 'PGRST303', message: string, details
     headers: {
       'www-authenticate': `Bearer error="invalid_token", error_description="${message.replaceAll('"', "'")}"`,
     },
+  });
+
+export const limitOnWrite = (parameter: string): Problem =>
+  new Problem('SVC109', 400, `${parameter} does not restrict a write`, {
+    hint: 'Select the rows with filters, such as id=in.(1,2), or set an upper bound with Prefer: max-affected.',
+  });
+
+export const orderWithoutRows = (): Problem =>
+  new Problem('SVC109', 400, 'order does not restrict a write', {
+    details: 'order sorts the rows of the answer, and this answer has none.',
+    hint: 'Remove order, or ask for the rows with Prefer: return=representation (select() in supabase-js).',
   });
 
 export const havingNeedsAggregate = (): Problem =>
@@ -275,16 +318,18 @@ export const requestDeadline = (): Problem =>
     hint: 'Narrow the request, add an index, or raise server.timeouts.request.',
   });
 
-/** For a client that is gone, which does not read it, or when the server is stopping. */
+/** Response when the server stops. Also used for a client that has disconnected, which does not read it. */
 export const givenUp = (): Problem =>
-  new Problem('SVC105', 503, 'The request was given up', {
+  new Problem('SVC105', 503, 'The request was cancelled', {
     hint: 'The server is stopping: try again.',
     headers: { 'retry-after': '1' },
   });
 
 export const responseTooLarge = (maxBytes: number): Problem =>
   new Problem('SVC103', 400, `The answer would be larger than ${formatBytes(maxBytes)}`, {
-    hint: 'Ask for fewer rows with limit or Range, or for fewer columns with select; server.max_response_size is the limit.',
+    hint:
+      'Ask for fewer rows with limit or Range, or for fewer columns with select; ' +
+      'server.max_response_size is the limit.',
   });
 
 export const undefinedColumn = (relation: string, column: string): Problem =>
@@ -294,7 +339,12 @@ export const undefinedColumn = (relation: string, column: string): Problem =>
 
 export const duplicateEmbed = (name: string): Problem =>
   new Problem('42712', 400, `table name "${name}" specified more than once`, {
-    hint: 'Give each embed an alias of its own: first:relation(...), second:relation(...).',
+    hint: 'Give each embed a different alias: first:relation(...), second:relation(...).',
+  });
+
+export const badTimeZone = (zone: string): Problem =>
+  new Problem('22023', 400, `invalid value for parameter "TimeZone": "${zone}"`, {
+    hint: 'Write an offset from -15:59 to +15:59, such as +05:30 for India, or a name such as Asia/Kolkata.',
   });
 
 export const whereRequired = (verb: 'UPDATE' | 'DELETE'): Problem =>

@@ -1,4 +1,4 @@
-// The data API as a feature of the server: its routes, who calls, and its errors. pipeline.ts answers.
+// The data API as a feature of the server: its routes, callers and errors. pipeline.ts responds.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Feature, FeatureContext } from '../http/feature.ts';
 import { resolveDataCaller, type Caller, type Refusal } from '../identity/caller.ts';
@@ -9,7 +9,7 @@ import { options } from './actions/options.ts';
 import { serve } from './pipeline.ts';
 import { exposed, readableColumns } from './plan/exposed.ts';
 import { PlanCache } from './plan/plan-cache.ts';
-import { badToken, noApiKey, unknownApiKey } from './problem.ts';
+import { badToken, noApiKey, sessionRestricted, unknownApiKey } from './problem.ts';
 import { readRequest } from './request/api-request.ts';
 import { decode } from './request/parse-query.ts';
 import { sendFault, sendProblem, toProblem } from './respond/wire-error.ts';
@@ -18,7 +18,7 @@ export const rest: Feature = (context) => async (app) => {
   const plans = new PlanCache();
   const prefixLength = app.prefix.length;
 
-  // Not async: a request whose credentials are known sends its statement in this tick.
+  // Not async, so that a request with known credentials sends its statement in this tick.
   const handle = (request: FastifyRequest, reply: FastifyReply): void => {
     let caller: Caller | undefined;
     const failed = (error: unknown): void => fail(context, request, reply, caller, error);
@@ -27,7 +27,7 @@ export const rest: Feature = (context) => async (app) => {
       const proceed = (presented: Presented): Promise<void> => {
         const resolution = resolveDataCaller(presented);
         if (resolution.ok) caller = resolution.caller;
-        // OPTIONS tells about the API and not about a caller, so it needs no key.
+        // OPTIONS describes the API and not the caller, so it needs no key.
         else if (request.method !== 'OPTIONS' || resolution.refusal.reason !== 'no-key') {
           throw refused(resolution.refusal);
         }
@@ -58,20 +58,24 @@ function splitUrl(url: string, prefixLength: number): readonly [path: string, qu
   return mark < 0 ? [url.slice(prefixLength), ''] : [url.slice(prefixLength, mark), url.slice(mark + 1)];
 }
 
-/** Links cannot carry headers, so the API key may stand in the query. */
+/** Reads the API key from the query, because links cannot carry headers. */
 function queryKey(query: string): string | undefined {
   if (!query.includes('apikey=')) return undefined;
   const match = /(?:^|&)apikey=([^&]*)/.exec(query);
   return match?.[1] === undefined ? undefined : decode(match[1]);
 }
 
-/** What a caller without usable credentials is told. */
+/** Returns the problem for a caller without usable credentials. */
 export function refused(refusal: Refusal): Problem {
   switch (refusal.reason) {
     case 'no-key':
       return noApiKey();
     case 'unknown-key':
       return unknownApiKey();
+    case 'restricted':
+      return sessionRestricted();
+    case 'session-ended':
+      return badToken('PGRST303', 'The session of this token has ended');
     case 'bad-token': {
       const { kind, message, details } = refusal.fault;
       return badToken(kind === 'unreadable' ? 'PGRST301' : 'PGRST303', message, details);
@@ -87,7 +91,7 @@ function fail(
   error: unknown,
 ): void {
   try {
-    // The error of a statement that we cancelled is not the answer; the reason for cancelling is.
+    // The error of a cancelled statement is replaced by the reason of the cancellation.
     const reason = request.scope.aborted;
     const given = request.scope.answer?.isStopped === true ? noRoomForAnswer() : error;
     const cause = reason === undefined ? given : new Abort(reason);
@@ -102,8 +106,8 @@ function fail(
     });
     if (problem) sendProblem(reply, problem);
     else sendFault(reply, error, request.scope.id, context.log);
-  } catch (unsayable) {
-    context.log.error({ err: unsayable, requestId: request.id }, 'an error could not be answered');
+  } catch (responseError) {
+    context.log.error({ err: responseError, requestId: request.id }, 'an error could not be answered');
     reply.raw.destroy();
   }
 }

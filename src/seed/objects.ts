@@ -24,7 +24,7 @@ export class StagedObjects {
     this.#owner = owner;
   }
 
-  /** What is there with the same bytes and type is left alone. */
+  /** Stages a file, unless an object with the same bytes and type exists. */
   async stage(
     objects: readonly SourceObject[],
     { config, backend, now }: { readonly config: Config; readonly backend: Backend; readonly now: Date },

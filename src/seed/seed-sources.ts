@@ -1,11 +1,12 @@
-// What an entry of `seed` brings along: rows as JSON with the place of each, the files of its folders, and a hash over
-// all of it.
+// Content of an entry of `seed`: rows as JSON with their positions, the files of its folders, and a hash over
+// everything.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
 import type { SeedEntry, SeedTable, SeedValue } from '../config/config.ts';
+import { readCsv } from '../lib/text/csv.ts';
+import { decodeText } from '../lib/text/text-file.ts';
 import { Problem } from '../problem/problem.ts';
-import { readPayload } from '../rest/request/body.ts';
 
 export type SourceRow = {
   readonly values: ReadonlyMap<string, SeedValue>;
@@ -13,7 +14,11 @@ export type SourceRow = {
   readonly place: string;
 };
 
-export type SourceTable = Omit<SeedTable, 'rows' | 'file'> & { readonly rows: readonly SourceRow[] };
+export type SourceTable = Omit<SeedTable, 'rows' | 'file'> & {
+  readonly rows: readonly SourceRow[];
+  /** The values are texts without types, as in CSV: the text for a json column is JSON. */
+  readonly isText: boolean;
+};
 
 export type SourceObject = { readonly bucket: string; readonly name: string; readonly path: string };
 
@@ -21,17 +26,18 @@ export type SeedSources = {
   readonly tables: readonly SourceTable[];
   readonly objects: readonly SourceObject[];
   readonly sql: string | undefined;
-  /** Of the entry and everything that it names; another one means that something was edited. */
+  /** Hash of the entry and everything that it names. It changes with every edit. */
   readonly hash: string;
 };
 
 /** More belongs into a dump. */
-const MOST_BYTES = 100 * 1024 * 1024;
+const MAX_BYTES = 100 * 1024 * 1024;
 
 export function readSources(entry: SeedEntry, directory: string, configName: string): SeedSources {
   const hash = createHash('sha256');
   const { rows, objects } = entry;
-  // A password is set once and is no reason to run again, and no digest of it is kept.
+  // Passwords are set once. They are not part of the hash, so that a change does not repeat the seed and no digest is
+  // stored.
   const users = entry.users.map(({ password: _password, ...user }) => user);
   hash.update(JSON.stringify([entry.name, entry.onConflict, users]));
   const tables = rows.map(({ file, ...table }): SourceTable => {
@@ -41,48 +47,41 @@ export function readSources(entry: SeedEntry, directory: string, configName: str
         place: `${position.file ?? configName}:${position.line}`,
       }));
       hash.update(JSON.stringify([table.schema, table.table, inline.map(({ values }) => [...values])]));
-      return { ...table, rows: inline };
+      return { ...table, rows: inline, isText: false };
     }
     const bytes = readWhole(directory, file);
     hash.update(JSON.stringify([table.schema, table.table])).update(bytes);
-    return { ...table, rows: readRows(file, bytes) };
+    return { ...table, ...readRows(file, decodeText(bytes)) };
   });
   const found = objects.flatMap(({ bucket, folder }) => listFolder(directory, bucket, folder));
   for (const { bucket, name, path } of found)
     hash
       .update(JSON.stringify([bucket, name]))
       .update(createHash('sha256').update(readFileSync(path)).digest());
-  const sql = entry.sql === undefined ? undefined : readWhole(directory, entry.sql).toString('utf8');
+  const sql = entry.sql === undefined ? undefined : decodeText(readWhole(directory, entry.sql));
   hash.update(JSON.stringify(sql ?? null));
   return { tables, objects: found, sql, hash: hash.digest('hex') };
 }
 
 function readWhole(directory: string, file: string): Buffer {
   const bytes = readFileSync(join(directory, file));
-  if (bytes.length <= MOST_BYTES) return bytes;
+  if (bytes.length <= MAX_BYTES) return bytes;
   throw new Problem('seed_too_large', 500, `${file} is larger than 100MB`, {
     hint: 'Load that much with psql, after svc seed.',
   });
 }
 
-function readRows(file: string, bytes: Buffer): SourceRow[] {
-  const extension = extname(file).toLowerCase();
+function readRows(file: string, text: string): Pick<SourceTable, 'rows' | 'isText'> {
+  const isText = extname(file).toLowerCase() === '.csv';
   try {
-    const { bytes: json } =
-      extension === '.ndjson'
-        ? readPayload(linesToArray(bytes), 'json')
-        : readPayload(bytes, extension === '.csv' ? 'csv' : 'json');
-    const rows: unknown = JSON.parse(json.toString('utf8'));
-    if (!Array.isArray(rows)) throw new Error('it holds no list of rows');
-    return rows.map((row: unknown, index) => {
-      const place = `${file}, row ${index + 1}`;
-      if (typeof row !== 'object' || row === null || Array.isArray(row))
-        throw new Error(`row ${index + 1} is no object`);
-      const values = Object.entries(row).map(
-        ([column, value]) => [column, { json: JSON.stringify(value) }] as const,
-      );
-      return { values: new Map(values), place };
-    });
+    const rows = isText ? csvRows(text) : jsonRows(file, text);
+    return {
+      isText,
+      rows: rows.map((row, index) => {
+        const values = row.map(([column, value]) => [column, { json: JSON.stringify(value) }] as const);
+        return { values: new Map(values), place: `${file}, row ${index + 1}` };
+      }),
+    };
   } catch (cause) {
     const { message, hint } = cause as Partial<Problem>;
     throw new Problem('bad_seed_file', 500, `${file} cannot be read: ${message}`, {
@@ -92,15 +91,39 @@ function readRows(file: string, bytes: Buffer): SourceRow[] {
   }
 }
 
-function linesToArray(bytes: Buffer): Buffer {
-  const lines = bytes
-    .toString('utf8')
-    .split('\n')
-    .filter((line) => line.trim() !== '');
-  return Buffer.from(`[${lines.join(',')}]`);
+type Fields = ReadonlyArray<readonly [column: string, value: unknown]>;
+
+function csvRows(text: string): Fields[] {
+  const { names, rows } = readCsv(text);
+  return rows.map((cells) => names.map((name, index) => [name, cells[index] ?? null]));
 }
 
-/** Files whose names begin with a dot are the machine's own. What a link leads to outside of the project stays there. */
+function jsonRows(file: string, text: string): Fields[] {
+  const rows = parseJson(file.toLowerCase().endsWith('.ndjson') ? linesToArray(text) : text);
+  if (!Array.isArray(rows)) throw new Error('it is not a list of rows');
+  return rows.map((row: unknown, index) => {
+    if (typeof row === 'object' && row !== null && !Array.isArray(row)) return Object.entries(row);
+    throw new Error(`row ${index + 1} is not an object`);
+  });
+}
+
+/** The message of JSON.parse would repeat a part of the file. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('it is empty or not valid JSON');
+  }
+}
+
+function linesToArray(text: string): string {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  return `[${lines.join(',')}]`;
+}
+
+/**
+ * Files whose names begin with a dot are the machine's own. What a link leads to outside of the project stays there.
+ */
 function listFolder(directory: string, bucket: string, folder: string): SourceObject[] {
   const root = join(directory, folder);
   const project = realpathSync(directory);

@@ -54,9 +54,9 @@ function chosen({ config, mode, names }: SeedOptions): readonly SeedEntry[] {
   const fitting = config.seed.filter(({ modes }) => modes.includes(mode));
   if (names === undefined || names.length === 0) return fitting;
   return names.map((name) => {
-    const entry = config.seed.find((one) => one.name === name);
+    const entry = config.seed.find((entry) => entry.name === name);
     if (entry && fitting.includes(entry)) return entry;
-    const known = fitting.map((one) => one.name).join(', ');
+    const known = fitting.map((entry) => entry.name).join(', ');
     throw new Problem(
       'unknown_seed',
       500,
@@ -72,7 +72,7 @@ function chosen({ config, mode, names }: SeedOptions): readonly SeedEntry[] {
   });
 }
 
-/** Undefined when another process did it meanwhile. */
+/** Runs an entry. Returns undefined if another process has run it in the meantime. */
 async function run(
   entry: SeedEntry,
   sources: SeedSources,
@@ -111,8 +111,8 @@ async function run(
 }
 
 /**
- * Answers the hash of the last run. First of all in the transaction: a second run of the same entry waits here until this
- * one has ended.
+ * Answers the hash of the last run. First of all in the transaction: a second run of the same entry waits here until
+ * this one has ended.
  */
 async function record(transaction: Queryable, name: string, hash: string): Promise<string | undefined> {
   const made = await transaction.query(sql`

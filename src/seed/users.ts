@@ -17,7 +17,7 @@ export async function hashPasswords(
   const hasher = new PasswordHasher();
   const hashes = new Map<string, string>();
   for (const user of users) {
-    if ((await findUserByEmail(db, emailOf(user))) === undefined)
+    if ((await findUserByEmail(db, normalizeEmail(user))) === undefined)
       hashes.set(user.as, await hasher.hash(user.password));
   }
   return hashes;
@@ -25,7 +25,7 @@ export async function hashPasswords(
 
 export type WrittenUsers = { readonly ids: ReadonlyMap<string, string>; readonly written: number };
 
-/** Who is there by email address is kept, with the password; `update` brings the metadata up to date. */
+/** Creates the users. An existing email address keeps its user and password, and `update` replaces the metadata. */
 export async function writeUsers(
   transaction: Queryable,
   entry: Pick<SeedEntry, 'name' | 'users' | 'onConflict'>,
@@ -35,7 +35,7 @@ export async function writeUsers(
   const ids = new Map<string, string>();
   let written = 0;
   for (const user of entry.users) {
-    const email = emailOf(user);
+    const email = normalizeEmail(user);
     const present = await findUserByEmail(transaction, email);
     ids.set(user.as, present?.id ?? userId(entry.name, user));
     if (present === undefined) {
@@ -56,18 +56,18 @@ export async function writeUsers(
   return { ids, written };
 }
 
-/** Of those who are there, by what seeds call them: rows may refer to users of other entries. */
+/** Returns ids of existing users, keyed by their names in seeds. Rows may refer to users of other entries. */
 export async function readIds(
   db: Queryable,
   entries: ReadonlyArray<Pick<SeedEntry, 'users'>>,
 ): Promise<ReadonlyMap<string, string>> {
   const users = entries.flatMap((entry) => entry.users);
   const rows = await db.query<{ id: string; email: string }>(sql`
-    select id, email from auth.users where email = any(${users.map(emailOf)}::text[]) and not is_sso_user`);
+    select id, email from auth.users where email = any(${users.map(normalizeEmail)}::text[]) and not is_sso_user`);
   const byEmail = new Map(rows.map(({ id, email }) => [email, id]));
   return new Map(
     users.flatMap((user) => {
-      const id = byEmail.get(emailOf(user));
+      const id = byEmail.get(normalizeEmail(user));
       return id === undefined ? [] : [[user.as, id] as const];
     }),
   );
@@ -92,7 +92,7 @@ async function make(
   await insertEmailIdentity(transaction, { id, email }, {}, user.confirmed, now);
 }
 
-const emailOf = ({ email }: SeedUser): string => readEmail(email) ?? email.toLowerCase();
+const normalizeEmail = ({ email }: SeedUser): string => readEmail(email) ?? email.toLowerCase();
 
 /** A UUID of version 8 from the names of the entry and the user. */
 function userId(entry: string, user: Pick<SeedUser, 'as' | 'id'>): string {

@@ -1,7 +1,8 @@
-// The HTTP application: what every request passes before and after its feature. Composition only; no route of
-// an API is defined here.
+// The HTTP application: the steps before and after the feature of a request. It only composes; no route of an API is
+// defined here.
 import { randomUUID } from 'node:crypto';
-import { METHODS } from 'node:http';
+import { METHODS, type IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import fastify, {
   LogController,
   type FastifyInstance,
@@ -10,13 +11,15 @@ import fastify, {
 } from 'fastify';
 import { AnswerBudget } from '../http/answer-budget.ts';
 import { bodyTooSlow, passBodyThrough } from '../http/body.ts';
+import { BrowserKeyWatch } from '../http/browser-key.ts';
 import { ClientReader } from '../http/client.ts';
 import { applyCors, varyByOrigin, type CorsPolicy } from '../http/cors.ts';
 import type { FeatureContext, Mount } from '../http/feature.ts';
 import { toBody } from '../http/refusal-format.ts';
-import { RequestScope } from '../http/request-scope.ts';
-import { takeTraceId } from '../http/trace-context.ts';
-import type { Log } from '../log/log.ts';
+import { isDashboardRead, RequestScope } from '../http/request-scope.ts';
+import { originForm } from '../http/request-target.ts';
+import { readTraceId } from '../http/trace-context.ts';
+import { withoutRedaction, type Log } from '../log/log.ts';
 import { databaseFailure, failureProblem } from '../postgres/pg-error.ts';
 import { overloaded } from '../problem/overloaded.ts';
 import { Abort, Problem } from '../problem/problem.ts';
@@ -28,44 +31,44 @@ import { Deadlines, type Timeouts } from './request-path/deadlines.ts';
 import { corsHeaders, earlyRefusal } from './request-path/early-refusal.ts';
 import { InFlight } from './request-path/in-flight.ts';
 import { refusalFields, requestLine } from './request-path/request-line.ts';
-import { dropRest } from './request-path/rest-of-request.ts';
-import { asksForSocket, onUpgrade, type UpgradeOptions } from './upgrade.ts';
+import { closeAfterRest, dropRest, endsWithAnswer } from './request-path/rest-of-request.ts';
+import { requestsSocket, onUpgrade, type UpgradeOptions } from './upgrade.ts';
 
 export type AppOptions = {
   readonly log: Log;
   readonly health: HealthState;
   readonly mounts: readonly Mount[];
   readonly context: FeatureContext;
-  /** Read at every request, so that a reload of the file takes effect at once. */
+  /** Called for every request, so that a reload of the file takes effect immediately. */
   readonly cors: () => CorsPolicy;
   readonly timeouts: () => Timeouts;
-  /** Trusts no proxy when absent. */
+  /** Defaults to a reader that trusts no proxy. */
   readonly clients?: ClientReader;
-  /** Most requests answered at once; default: any number. */
+  /** Maximum number of concurrent requests. Default: unlimited. */
   readonly maxInFlight?: () => number;
-  /** Most bytes of answers that are built and not yet taken; default: any number. */
+  /** Maximum bytes of responses that are built and not yet read by their clients. Default: unlimited. */
   readonly responseBudget?: () => number;
-  /** Where sockets are opened; none when absent. */
+  /** Path and handler of WebSockets. Undefined: no sockets. */
   readonly sockets?: Pick<UpgradeOptions, 'path' | 'accept' | 'format'>;
-  /** Answers end their connections: the process takes no more of them. */
+  /** Whether responses close their connections, because the process accepts no more requests on them. */
   readonly endsConnections?: () => boolean;
-  /** The share of requests below 400 that get a line in the log; default 1, all of them. */
+  /** Share of requests below 400 that are logged, from 0 to 1. Default: 1. */
   readonly logSample?: number;
-  /** Lines of requests name users by their ids. */
+  /** Whether request lines in the log contain user ids. */
   readonly logUsers?: boolean;
-  /** What counts answers, if anything does. */
+  /** Counts responses. Undefined: they are not counted. */
   readonly requestMetrics?: RequestMetrics | undefined;
-  /** Adds routes beside those of the APIs. */
-  readonly also?: ((server: FastifyInstance) => void) | undefined;
+  /** Adds routes outside the APIs. */
+  readonly addRoutes?: ((server: FastifyInstance) => void) | undefined;
 };
 
 export type App = {
   readonly server: FastifyInstance;
-  /** Requests being answered now. */
+  /** Requests that are being answered. */
   readonly inFlight: InFlight;
 };
 
-/** How often the parser looks for what is late. */
+/** Interval at which the parser checks for connections that are late. */
 const CHECK_CONNECTIONS_MS = 1_000;
 
 const STARTING = new Problem('starting', 503, 'The service is starting', {
@@ -79,37 +82,43 @@ const PROBES: ReadonlySet<string> = new Set(['/live', '/health', '/ready', '/met
 
 export async function createApp(options: AppOptions): Promise<App> {
   const { log, health } = options;
+  // `loggedUrl` has removed the secrets of an address. The other fields have none.
+  const requestLog = withoutRedaction(log);
   const inFlight = new InFlight();
   const nextId = requestIds();
   const clients = options.clients ?? new ClientReader({ trusted: () => NONE, dev: options.context.dev, log });
   const sample = options.logSample ?? 1;
   const maxInFlight = options.maxInFlight ?? (() => Number.POSITIVE_INFINITY);
   const answers = options.responseBudget ? new AnswerBudget(options.responseBudget) : undefined;
+  const browserKeys = new BrowserKeyWatch(log);
   const early = earlyRefusal({ log, mounts: options.mounts, cors: options.cors, nextId, inFlight });
   const server = fastify({
-    // Fastify's own request lines would repeat ours, and its limits would ignore the file.
+    // Fastify's request lines would repeat ours, and its body limit would ignore the file.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: Number.MAX_SAFE_INTEGER,
-    // Metadata of uploads travels in a header; the default of 16 KB would refuse it before any route sees it.
+    // Metadata of uploads is sent in a header. The default of 16 KB would reject it before any route reads
+    // it.
     http: {
       maxHeaderSize: 64 * 1024,
       connectionsCheckingInterval: CHECK_CONNECTIONS_MS,
       shouldUpgradeCallback: (request) =>
-        options.sockets !== undefined && asksForSocket(request, options.sockets.path),
+        options.sockets !== undefined && requestsSocket(request, options.sockets.path),
     },
-    // Longer than the 60 s of common balancers, so that none sends a request on a connection that just ends.
+    // Longer than the 60 s of common balancers, so that a balancer does not reuse a connection that is being
+    // closed.
     keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     requestIdHeader: false,
+    rewriteUrl: ({ url = '' }) => originForm(url),
     genReqId: (request) => acceptedId(request.headers['x-request-id']) ?? nextId(),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 2048 },
-    // A URL that cannot even be routed (broken percent-encoding) belongs to no feature.
+    // A URL that cannot be routed, such as one with broken percent-encoding, belongs to no feature.
     frameworkErrors: (error, request, reply) => {
       const problem = new Problem('bad_request', 400, error.message, {
-        hint: 'Each % in a URL begins two hexadecimal digits, and together they are UTF-8: encode it again.',
+        hint: 'Percent-encode the URL again: each % must be followed by two hexadecimal digits, and the bytes must be UTF-8.',
       });
-      const { status, headers, body } = early.formatOf(request.raw.url)(problem, request.id);
+      const { status, headers, body } = early.errorFormat(request.raw.url)(problem, request.id);
       reply.hijack();
       reply.raw.writeHead(status, {
         'content-type': 'application/json; charset=utf-8',
@@ -127,9 +136,14 @@ export async function createApp(options: AppOptions): Promise<App> {
   });
   if (options.sockets) {
     const refusal = (): Problem | undefined => (health.phase() === 'serving' ? health.refusal?.() : STARTING);
-    server.server.on('upgrade', onUpgrade({ ...options.sockets, refusal, clients, nextId, log }));
+    server.server.on(
+      'upgrade',
+      onUpgrade({ ...options.sockets, refusal, clients, nextId, log, browserKeys }),
+    );
   }
-  // Every method reaches its feature, which knows the ones it has; without a body to be read by its type.
+  server.server.on('connect', (_request: IncomingMessage, socket: Duplex) => early.onConnect(socket));
+  // Every method reaches its feature, which knows its methods. `hasBody: false`: Fastify must not parse
+  // bodies.
   for (const method of METHODS) {
     if (method !== 'CONNECT' && (method === 'QUERY' || !server.supportedMethods.includes(method))) {
       server.addHttpMethod(method, { hasBody: false, overrideExisting: true });
@@ -143,14 +157,15 @@ export async function createApp(options: AppOptions): Promise<App> {
   server.addHook('onRequest', (request, reply, done) => {
     request.client = clients.read(request.raw);
     const scope = new RequestScope(request.id, request.client.address);
+    scope.isUncounted = isDashboardRead(request.raw);
     scope.answers = answers;
     scope.writtenBefore = request.raw.socket.bytesWritten;
-    scope.traceId = takeTraceId(request.raw);
+    scope.traceId = readTraceId(request.raw);
     request.scope = scope;
     inFlight.add(scope);
     const { config } = request.routeOptions;
     if (config.writesHead !== true) reply.raw.setHeader('X-Request-Id', request.id);
-    // A kept-alive connection would hold the shutdown up until its client lets go of it.
+    // A kept-alive connection would delay the shutdown until its client closes it.
     if (options.endsConnections?.() === true) reply.raw.setHeader('Connection', 'close');
     deadlines.watch(scope, request, reply);
     reply.raw.once('close', () => {
@@ -159,11 +174,11 @@ export async function createApp(options: AppOptions): Promise<App> {
       if (!reply.raw.writableFinished) scope.abort('client-gone');
     });
     if (applyCors(request, reply, options.cors())) return;
-    // As an error, so that it is answered in the dialect of the API that was asked.
+    // Passed as an error, so that the API renders it in its format.
     const refusal = health.phase() === 'starting' ? STARTING : health.refusal?.();
     if (PROBES.has(request.url)) done();
     else if (refusal) done(refusal);
-    else if (inFlight.size > maxInFlight() && config.reserved !== true) done(overloaded());
+    else if (config.reserved !== true && !inFlight.hasRoomFor(scope, maxInFlight())) done(overloaded());
     else done();
   });
 
@@ -176,21 +191,27 @@ export async function createApp(options: AppOptions): Promise<App> {
   server.addHook('onSend', (request, reply, _payload, done) => {
     if (request.routeOptions.config.writesHead === true) reply.header('x-request-id', request.id);
     varyByOrigin(reply);
+    if (endsWithAnswer(request, reply.statusCode)) {
+      reply.header('connection', 'close');
+      closeAfterRest(request.raw);
+    }
     done();
   });
 
   server.addHook('onResponse', (request, reply, done) => {
     const { statusCode } = reply;
+    if (request.headers.origin !== undefined && statusCode < 400)
+      browserKeys.check(request.headers, request.url.split('?', 2)[1] ?? '');
     if (!request.raw.complete) dropRest(request.raw);
-    const level = levelOf(request, statusCode);
-    // A request that was handed on is counted where it is answered.
+    const level = logLevel(request, statusCode);
+    // A forwarded request is counted by the process that answers it.
     if (!request.scope.handedOn) options.requestMetrics?.observe(request, reply);
     if (request.scope.handedOn || !log.isLevelEnabled(level)) {
       done();
       return;
     }
     if (statusCode >= 400 || sample === 1 || Math.random() < sample) {
-      log[level](requestLine(request, reply, options.logUsers), 'request');
+      requestLog[level](requestLine(request, reply, options.logUsers), 'request');
     }
     done();
   });
@@ -210,12 +231,17 @@ export async function createApp(options: AppOptions): Promise<App> {
     sendProblem(request, reply, problem);
   });
 
-  // Whoever opens the address of `svc dev` in a browser looks for something to see.
-  if (options.context.dev) server.get('/', (_request, reply) => reply.redirect('/dashboard/'));
+  // Redirects a browser that opens the URL of `svc dev` to the dashboard.
+  if (options.context.dev) {
+    server.get('/', (request, reply) => {
+      if (request.headers.accept?.includes('text/html') === true) reply.redirect('/dashboard/');
+      else reply.callNotFound();
+    });
+  }
 
   registerHealth(server, health);
   registerDescription(server, options.context);
-  options.also?.(server);
+  options.addRoutes?.(server);
   for (const { prefix, feature } of options.mounts) {
     await server.register(feature(options.context), { prefix });
   }
@@ -223,14 +249,16 @@ export async function createApp(options: AppOptions): Promise<App> {
   return { server, inFlight };
 }
 
-function levelOf(request: FastifyRequest, status: number): 'debug' | 'info' | 'error' {
+function logLevel(request: FastifyRequest, status: number): 'debug' | 'info' | 'error' {
   if (PROBES.has(request.url)) return 'debug';
-  // Nobody got the answer, so it is no failure of ours, whatever it says.
+  // No client received the response, so its status does not indicate a failure of the server.
   if (request.scope.aborted === 'client-gone') return 'info';
-  if (status >= 500) return 'error';
-  // A browser asks before each of its requests; the request itself has its line.
+  // 501 answers a request for a feature that svc does not have.
+  if (status >= 500 && status !== 501) return 'error';
+  // A browser sends a preflight before a request. The request has its own line.
   if (request.method === 'OPTIONS' && status < 400) return 'debug';
-  return request.routeOptions.config.routine === true && status < 400 ? 'debug' : 'info';
+  const isRoutine = request.routeOptions.config.routine === true || isDashboardRead(request.raw);
+  return isRoutine && status < 400 ? 'debug' : 'info';
 }
 
 function toProblem(error: unknown, { id: requestId, routeOptions }: FastifyRequest, log: Log): Problem {
@@ -250,7 +278,7 @@ function toProblem(error: unknown, { id: requestId, routeOptions }: FastifyReque
   if (refusal) return refusal;
   log.error({ err: error, requestId, route: routeOptions.url }, 'fault');
   return new Problem('internal_error', 500, 'Internal server error', {
-    hint: `The log has more under request id ${requestId}.`,
+    hint: `Search the log for request id ${requestId}.`,
   });
 }
 
@@ -259,7 +287,7 @@ function sendProblem(request: FastifyRequest, reply: FastifyReply, problem: Prob
   void reply.code(problem.status).headers(problem.headers).send(toBody(problem));
 }
 
-/** What the HTTP framework itself refuses, a Content-Type that is none for example. */
+/** Returns the problem for an error of the HTTP framework, such as an invalid Content-Type. */
 function clientMistake(error: unknown): Problem | undefined {
   if (!(error instanceof Error) || !('statusCode' in error) || !('code' in error)) return undefined;
   const { statusCode, code, message } = error;
@@ -268,14 +296,17 @@ function clientMistake(error: unknown): Problem | undefined {
   return new Problem('bad_request', statusCode, message, { hint: 'Correct the headers of the request.' });
 }
 
-/** Random once for each process, and counted from there: unique among all instances, and no secret. */
+/**
+ * Returns a generator of ids: a random part per process and a counter. Ids are unique among instances, but
+ * not secret.
+ */
 function requestIds(): () => string {
   const process = randomUUID().slice(0, 24);
   let count = 0;
   return () => process + (count++).toString(16).padStart(12, '0');
 }
 
-/** A caller's request id is kept when it is safe to log and to send back. */
+/** Returns a caller's request id if it is safe to log and to send back. */
 function acceptedId(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' && /^[\w.:-]{1,64}$/.test(header) ? header : undefined;
 }

@@ -1,4 +1,4 @@
-// `/openapi.json`: all APIs in one document of OpenAPI 3.1, the data API as this caller may use it.
+// `/openapi.json`: all APIs in one OpenAPI 3.1 document. It describes the data API as this caller may use it.
 import type { FastifyInstance } from 'fastify';
 import { AUTH_DESCRIPTION } from '../auth/description.ts';
 import { describeFunctions } from '../functions/description.ts';
@@ -15,7 +15,7 @@ export function registerDescription(app: FastifyInstance, context: FeatureContex
     const resolution = resolveDataCaller(await context.credentials.read(request.headers));
     if (!resolution.ok) throw refused(resolution.refusal);
     const data = await describeData(context, resolution.caller);
-    const others = [
+    const descriptions = [
       ['/auth/v1', AUTH_DESCRIPTION],
       ['/storage/v1', STORAGE_DESCRIPTION],
       ['/functions/v1', describeFunctions(context.snapshot().config)],
@@ -24,7 +24,7 @@ export function registerDescription(app: FastifyInstance, context: FeatureContex
     return await reply
       .header('cache-control', 'no-store')
       .header('vary', 'apikey, authorization')
-      .send(merge(data as DataDescription, others, context.baseUrl() ?? ''));
+      .send(merge(data as DataDescription, descriptions, context.baseUrl() ?? ''));
   });
 }
 
@@ -36,23 +36,23 @@ type DataDescription = Schema & {
 
 function merge(
   data: DataDescription,
-  others: ReadonlyArray<readonly [prefix: string, ApiDescription]>,
+  descriptions: ReadonlyArray<readonly [prefix: string, ApiDescription]>,
   url: string,
 ): object {
-  const ofData = Object.entries(data.paths).map(([path, operations]) => [`/rest/v1${path}`, operations]);
+  const dataPaths = Object.entries(data.paths).map(([path, operations]) => [`/rest/v1${path}`, operations]);
   return {
     ...data,
     servers: [{ url: url === '' ? '/' : url }],
-    tags: others.map(([, { tag, about }]) => ({ name: tag, description: about })),
+    tags: descriptions.map(([, { tag, about }]) => ({ name: tag, description: about })),
     paths: Object.assign(
-      Object.fromEntries(ofData),
-      ...others.map(([prefix, description]) => toPaths(prefix, description)),
+      Object.fromEntries(dataPaths),
+      ...descriptions.map(([prefix, description]) => toPaths(prefix, description)),
     ) as object,
     components: {
       ...data.components,
       schemas: Object.assign(
         { ...data.components.schemas },
-        ...others.map(([, description]) => description.schemas),
+        ...descriptions.map(([, description]) => description.schemas),
       ) as object,
     },
   };

@@ -1,4 +1,4 @@
-// Where each API is mounted.
+// Mounts the APIs at their paths.
 import { auth } from '../auth/auth.ts';
 import { authFormat } from '../auth/problem.ts';
 import { createDashboard } from '../dashboard-api/dashboard.ts';
@@ -18,7 +18,7 @@ import { createStorage } from '../storage/storage.ts';
 import { deriveUrlKey } from '../storage/objects/url-token.ts';
 import type { Mount } from '../http/feature.ts';
 
-/** Undefined serves none: its paths are then as unknown as any other. */
+/** Options of the dashboard. If they are undefined, there is no dashboard. */
 export type DashboardOptions = Omit<DashboardSettings, 'keys' | 'functions' | 'realtime' | 'statementCounts'>;
 
 export type MountOptions = {
@@ -26,17 +26,17 @@ export type MountOptions = {
   readonly functions: Functions;
   readonly realtime: Realtime;
   readonly dashboard?: DashboardOptions | undefined;
-  /** What the dashboard shows of statements; there is one where there is a dashboard. */
+  /** Statement statistics for the dashboard. Set if there is a dashboard. */
   readonly statementCounts?: StatementCounts | undefined;
-  /** Storage keeps its books on connections of its own: a lock on the tables of auth must not stop public files. */
+  /** Owner connections of storage: a lock on the tables of auth must not block public files. */
   readonly storageOwner: OwnerDatabase;
-  /** Connections past any pooler, for locks that are held over many statements. */
+  /** Connections that bypass any pooler, for locks that are held across statements. */
   readonly sessions: OwnerDatabase;
 };
 
 export type Mounts = {
   readonly mounts: readonly Mount[];
-  /** Throws a Problem when the files of this project are elsewhere. */
+  /** Throws a Problem if the files of this project are in another place. */
   readonly verifyStorage: (config: Config) => Promise<void>;
 };
 

@@ -1,20 +1,20 @@
-// Whether the port is free, checked before anything that takes time, and what a failed listen means.
+// Checks whether the port is free before any slow step, and explains a failed listen.
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { codeOf } from '../lib/error-code.ts';
+import { errorCode } from '../lib/error-code.ts';
 import { Problem } from '../problem/problem.ts';
 
-/** Undefined for failures that are not about the choice of the port. */
+/** Returns the problem, or undefined if the failure does not concern the choice of the port. */
 export function portProblem(cause: unknown, port: number): Problem | undefined {
-  const code = codeOf(cause);
+  const code = errorCode(cause);
   if (code === 'EADDRINUSE') {
     return new Problem('port_in_use', 500, `Port ${port} is already in use`, {
       cause,
-      hint: 'Stop what listens there, or choose another with --port, SVC_PORT or server.port.',
+      hint: 'Stop the program that uses it, or choose another port with --port, SVC_PORT or server.port.',
     });
   }
   if (code === 'EACCES') {
-    return new Problem('port_forbidden', 500, `This user may not listen on port ${port}`, {
+    return new Problem('port_forbidden', 500, `This user has no permission to listen on port ${port}`, {
       cause,
       hint: 'Choose a port above 1023 with --port, SVC_PORT or server.port.',
     });
@@ -22,7 +22,7 @@ export function portProblem(cause: unknown, port: number): Problem | undefined {
   return undefined;
 }
 
-/** Throws when somebody listens there. Only our own listen makes sure that it stays free. */
+/** Throws if another program listens on the port. The port may still be taken before the server opens it. */
 export async function assertPortFree(host: string, port: number): Promise<void> {
   if (port === 0) return;
   for (const address of host === 'localhost' ? ['127.0.0.1', '::1'] : [host]) {
@@ -33,7 +33,7 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
     } catch (cause) {
       const problem = portProblem(cause, port);
       if (problem) throw problem;
-      // Another failure, such as an address this machine does not have, is reported by the real listen.
+      // The real listen reports other failures, such as an address that this machine does not have.
       continue;
     }
     server.close();

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { RetryUntilDone } from './retry-until-done.ts';
 
-test('what fails is tried again until it succeeds, with longer pauses, and then no more', async () => {
+test('failed work is retried with growing pauses until it succeeds', async () => {
   vi.useFakeTimers();
   try {
     let runs = 0;
@@ -14,7 +14,7 @@ test('what fails is tried again until it succeeds, with longer pauses, and then 
       },
       (error) => failures.push(error),
     );
-    work.ask();
+    work.request();
     await vi.advanceTimersByTimeAsync(0);
     expect(runs).toBe(1);
     await vi.advanceTimersByTimeAsync(250);
@@ -23,7 +23,7 @@ test('what fails is tried again until it succeeds, with longer pauses, and then 
     expect(runs).toBe(2);
     await vi.advanceTimersByTimeAsync(80_000);
     expect([runs, failures.length]).toEqual([11, 10]);
-    work.ask();
+    work.request();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(runs).toBe(12);
   } finally {
@@ -31,7 +31,7 @@ test('what fails is tried again until it succeeds, with longer pauses, and then 
   }
 });
 
-test('what is asked for while it runs is one more run, and after a failure does not wait', async () => {
+test('calls during a run lead to one more run, and a call after a failure starts at once', async () => {
   vi.useFakeTimers();
   try {
     const ends: Array<(error?: Error) => void> = [];
@@ -39,20 +39,20 @@ test('what is asked for while it runs is one more run, and after a failure does 
       () => new Promise((resolve, reject) => ends.push((error) => (error ? reject(error) : resolve()))),
       () => {},
     );
-    for (let asked = 0; asked < 5; asked++) work.ask();
+    for (let call = 0; call < 5; call++) work.request();
     expect(ends).toHaveLength(1);
     ends[0]?.();
     await vi.advanceTimersByTimeAsync(0);
     expect(ends).toHaveLength(2);
     ends[1]?.(new Error('lost'));
     await vi.advanceTimersByTimeAsync(0);
-    work.ask();
+    work.request();
     expect(ends).toHaveLength(3);
     ends[2]?.();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(ends).toHaveLength(3);
     work.close();
-    work.ask();
+    work.request();
     expect(ends).toHaveLength(3);
   } finally {
     vi.useRealTimers();

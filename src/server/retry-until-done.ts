@@ -1,16 +1,14 @@
-// Work that is retried until it succeeds. Calls of `ask` while it runs lead to one more run, because the present run may
-// have read too early.
-
-const SHORTEST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 15_000;
+// Work that is retried until it succeeds. Calls of `request` while it runs lead to one more run, because the
+// present run may have read too early.
+import { Backoff } from '../lib/limits/backoff.ts';
 
 export class RetryUntilDone {
   readonly #work: () => Promise<void>;
   readonly #onFailure: (error: unknown) => void;
-  #isWanted = false;
+  #isRequested = false;
   #isRunning = false;
   #isClosed = false;
-  #pause = SHORTEST_PAUSE_MS;
+  readonly #backoff = new Backoff({ minMs: 250, maxMs: 15_000 });
   #timer: NodeJS.Timeout | undefined;
 
   constructor(work: () => Promise<void>, onFailure: (error: unknown) => void) {
@@ -18,8 +16,8 @@ export class RetryUntilDone {
     this.#onFailure = onFailure;
   }
 
-  ask(): void {
-    this.#isWanted = true;
+  request(): void {
+    this.#isRequested = true;
     this.#run();
   }
 
@@ -29,16 +27,14 @@ export class RetryUntilDone {
   }
 
   #run(): void {
-    if (this.#isRunning || this.#isClosed || !this.#isWanted) return;
+    if (this.#isRunning || this.#isClosed || !this.#isRequested) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#isRunning = true;
-    this.#isWanted = false;
+    this.#isRequested = false;
     this.#work()
       .then(
-        () => {
-          this.#pause = SHORTEST_PAUSE_MS;
-        },
+        () => this.#backoff.reset(),
         (error: unknown) => this.#fail(error),
       )
       .finally(() => {
@@ -52,9 +48,8 @@ export class RetryUntilDone {
     this.#onFailure(error);
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.ask();
-    }, this.#pause);
+      this.request();
+    }, this.#backoff.next());
     this.#timer.unref();
-    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
   }
 }

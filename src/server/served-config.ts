@@ -1,35 +1,46 @@
-// From a configuration to the snapshot that requests see: the steps of a start and of every reload, one at a time. A
-// reload must not overtake another one, nor may a new reading of the catalog put an older file back.
+// Turns a configuration into the snapshot that requests use: the steps of a start and of every reload, one at a time. A
+// reload must not overtake another one, and a new read of the catalog must not restore an older file.
 import { introspect } from '../catalog/introspect.ts';
+import { readCatalogStamp } from '../catalog/stamp.ts';
 import type { Config } from '../config/config.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { Snapshot } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
+import { SerialQueue } from '../lib/limits/serial-queue.ts';
 import type { Log } from '../log/log.ts';
 import { readSchemaVersion } from '../migrate/state/applied-state.ts';
 import { readRenames } from '../migrate/state/former-names.ts';
 import type { Listener } from '../postgres/listen.ts';
 import { syncBuckets } from '../storage/objects/bucket.ts';
-import type { Databases } from './databases.ts';
+import type { Databases } from './database/databases.ts';
 import { RetryUntilDone } from './retry-until-done.ts';
 
 export type ServedConfigOptions = {
   readonly databases: Databases;
   readonly functions: Functions;
   readonly log: Log;
-  /** Throws when the files of this project are not where its database says. */
+  /** Throws if the files of this project are not in the place that its database records. */
   readonly verifyStorage: (config: Config) => Promise<void>;
-  /** Makes the database follow the file, or reports what is pending. */
+  /** Migrates the database to the file, or reports pending changes. */
   readonly migrate: (config: Config) => Promise<void>;
-  /** Called at the first `follow`: the caller reports changes of the schema with `schemaChanged` from then on. */
+  /**
+   * Opens the listener at the first `follow`. From then on the caller reports schema changes with
+   * `schemaChanged`.
+   */
   readonly listen: () => Promise<Listener>;
-  /** How often the version of the schema is compared, in milliseconds. Default: 30 s. */
+  /** Interval at which the schema version is compared, in milliseconds. Default: 30 s. */
   readonly compareEveryMs?: number | undefined;
 };
 
-/** A notification can be missed: by a listener that is gone without knowing it, above all. */
+/** Finds changes whose notification was missed, mainly by a listener whose connection broke unnoticed. */
 const COMPARE_EVERY_MS = 30_000;
+
+/** Limits how often clients can make the server compare the stamp, by statements about names that do not exist. */
+const MIN_STAMP_PAUSE_MS = 500;
+const MAX_STAMP_PAUSE_MS = 30_000;
+
+/** `migrated` changes with each migration of svc, `stamp` with any DDL. */
+type SchemaVersion = { readonly migrated: string; readonly stamp: string };
 
 export class ServedConfig {
   readonly #options: ServedConfigOptions;
@@ -37,20 +48,23 @@ export class ServedConfig {
   readonly #refresh: RetryUntilDone;
   #snapshot: Snapshot | undefined;
   #listener: Listener | undefined;
-  /** Changes heard of, and how many of them the last reading of the catalog has seen. */
+  /** Number of announced changes, and the number that the last read of the catalog has seen. */
   #changes = 0;
-  #changesSeen = 0;
-  /** Of the catalog that was read last. */
-  #versionSeen: string | undefined;
+  #changesRead = 0;
+  /** Version of the catalog that was read last. */
+  #seen: SchemaVersion | undefined;
+  /** Pause between two comparisons of the stamp after failed statements, and the time of the next one. */
+  #stampPauseMs = MIN_STAMP_PAUSE_MS;
+  #nextStampAt = 0;
   #compareTimer: NodeJS.Timeout | undefined;
   #fault: string | undefined;
-  /** `performance.now()` when the catalog was last known to be the database's. */
-  #knownAt = Number.NEGATIVE_INFINITY;
-  #looking: Promise<void> | undefined;
+  /** `performance.now()` when the catalog was last known to match the database. */
+  #matchedAt = Number.NEGATIVE_INFINITY;
+  #checking: Promise<void> | undefined;
 
   constructor(options: ServedConfigOptions) {
     this.#options = options;
-    // A database that has just come back may fail the first who asks.
+    // A database that has just recovered may reject the first statement.
     this.#refresh = new RetryUntilDone(
       () => this.#queue.run(() => this.#readAgain()),
       (error) => {
@@ -72,22 +86,22 @@ export class ServedConfig {
     return this.#snapshot?.config;
   }
 
-  /** Why requests are answered from an older catalog than the database has, as far as that is known. */
+  /** Reason why requests use an older catalog than the database has, if known. */
   get catalogFault(): string | undefined {
-    return this.#changesSeen < this.#changes ? this.#fault : undefined;
+    return this.#isReadPending ? this.#fault : undefined;
   }
 
-  /** How long ago the catalog was last known to be the database's. */
+  /** Time since the catalog was last known to match the database. */
   get catalogAgeMs(): number {
-    return performance.now() - this.#knownAt;
+    return performance.now() - this.#matchedAt;
   }
 
-  /** Changes of the schema are heard of at once. */
+  /** Whether schema changes are announced to this instance. */
   get isListening(): boolean {
     return this.#listener?.isConnected === true;
   }
 
-  /** When a step fails, the former snapshot stays. */
+  /** Serves a new configuration. If a step fails, the previous snapshot stays. */
   follow(config: Config): Promise<void> {
     const { databases, functions, migrate, verifyStorage } = this.#options;
     return this.#queue.run(async () => {
@@ -96,30 +110,30 @@ export class ServedConfig {
       await migrate(config);
       await syncBuckets(databases.owner, config);
       await functions.reload(config);
-      await this.#hearChanges();
+      await this.#subscribeToChanges();
       await this.#readCatalog(config);
     });
   }
 
-  /** Somebody may have changed the schema: the catalog is read again, unless that happens anyway. */
+  /** Reads the catalog again, because the schema may have changed. */
   schemaChanged(): void {
     this.#changes += 1;
-    this.#refresh.ask();
+    this.#refresh.request();
   }
 
   /**
-   * The snapshot after this version, once the catalog is read again if the schema has changed; undefined: it has not. For
-   * statements that came between a change and its announcement.
+   * Returns the snapshot after `version`, after reading the catalog again if the schema has changed, or
+   * undefined if it has
+   * not. For statements that ran between a change and its announcement.
    */
   async after(version: number): Promise<Snapshot | undefined> {
-    // A look that had begun before may have come too early.
-    for (let looks = 0; looks < 2 && this.snapshot.version === version; looks++) {
-      this.#looking ??= this.#look().finally(() => {
-        this.#looking = undefined;
+    // A check that was already running may have read too early, so there are two.
+    for (let checks = 0; checks < 2 && this.snapshot.version === version; checks++) {
+      this.#checking ??= this.#checkForChange().finally(() => {
+        this.#checking = undefined;
       });
-      await this.#looking.catch(() => {
-        // Then the first error is the answer: nobody knows of a change.
-      });
+      // The caller keeps its first error. The catalog is read with back-off, because a change is likely.
+      await this.#checking.catch(() => this.schemaChanged());
     }
     return this.snapshot.version === version ? undefined : this.snapshot;
   }
@@ -131,10 +145,11 @@ export class ServedConfig {
   }
 
   /**
-   * Before the catalog is read, so that no later change is missed. Everything announced so far is heard of first: the
-   * reading that follows has seen it, our own migration above all.
+   * Opens the listener before the catalog is read, so that no later change is missed. Waits for the changes
+   * announced so
+   * far: the following read includes them, above all our own migration.
    */
-  async #hearChanges(): Promise<void> {
+  async #subscribeToChanges(): Promise<void> {
     if (this.#listener) await this.#listener.caughtUp();
     else {
       this.#listener = await this.#options.listen();
@@ -145,26 +160,54 @@ export class ServedConfig {
   }
 
   async #compareVersion(): Promise<void> {
-    const seen = this.#versionSeen;
+    const { config } = this;
+    // Nothing to compare before the first catalog is read, and a pending read finds every change anyway.
+    if (!config || this.#isReadPending) return;
+    const seen = this.#seen;
     const askedAt = performance.now();
-    // While the database is away, the next time tells; and whoever has read it meanwhile has seen it.
-    const version = await readSchemaVersion(this.#options.databases.catalog).catch(() => undefined);
-    if (version === undefined || this.#versionSeen !== seen) return;
-    if (version === seen) this.#knownAt = askedAt;
+    // If the database does not respond, the next comparison decides. A read in between has found the change.
+    const version = await this.#readVersion(config).catch(() => undefined);
+    if (version === undefined || this.#seen !== seen || this.#isReadPending) return;
+    if (isSame(version, seen)) this.#matchedAt = askedAt;
     else this.schemaChanged();
   }
 
-  async #readAgain(): Promise<void> {
-    if (this.#changesSeen < this.#changes) await this.#readCatalog(this.snapshot.config);
+  get #isReadPending(): boolean {
+    return this.#changesRead < this.#changes;
   }
 
-  /** Not one of the queue, which a reload may hold until its migration is done: what it has renamed is gone at once. */
-  async #look(): Promise<void> {
+  async #readAgain(): Promise<void> {
+    if (this.#isReadPending) await this.#readCatalog(this.snapshot.config);
+  }
+
+  /**
+   * Reads the catalog outside the queue, because a reload may block the queue until its migration has
+   * ended.
+   */
+  async #checkForChange(): Promise<void> {
     const before = this.snapshot;
-    const version = await readSchemaVersion(this.#options.databases.catalog);
-    if (version === this.#versionSeen) return;
+    if (!(await this.#hasChanged(before.config))) return;
     const swap = await this.#read(before.config);
     if (this.#snapshot === before) swap();
+  }
+
+  async #hasChanged(config: Config): Promise<boolean> {
+    const migrated = await readSchemaVersion(this.#options.databases.catalog);
+    if (migrated !== this.#seen?.migrated) return true;
+    const now = performance.now();
+    if (now < this.#nextStampAt) return false;
+    this.#nextStampAt = now + this.#stampPauseMs;
+    const hasChanged = !isSame(await this.#readVersion(config), this.#seen);
+    this.#stampPauseMs = hasChanged
+      ? MIN_STAMP_PAUSE_MS
+      : Math.min(this.#stampPauseMs * 2, MAX_STAMP_PAUSE_MS);
+    return hasChanged;
+  }
+
+  async #readVersion(config: Config): Promise<SchemaVersion> {
+    const { catalog: database } = this.#options.databases;
+    const migrated = await readSchemaVersion(database);
+    return { migrated, stamp: await readCatalogStamp(database, exposedSchemas(config)) };
   }
 
   async #readCatalog(config: Config): Promise<void> {
@@ -176,15 +219,15 @@ export class ServedConfig {
     const changes = this.#changes;
     const readAt = performance.now();
     const { catalog: database } = this.#options.databases;
-    // Before the catalog: a change that comes between the two is seen again.
-    const version = await readSchemaVersion(database);
+    // Read before the catalog, so that a change in between is found again.
+    const version = await this.#readVersion(config);
     const catalog = await introspect(database, exposedSchemas(config));
     const renames = await readRenames(database);
     return () => {
-      this.#versionSeen = version;
+      this.#seen = version;
       this.#fault = undefined;
-      this.#changesSeen = changes;
-      this.#knownAt = readAt;
+      this.#changesRead = changes;
+      this.#matchedAt = readAt;
       this.#snapshot = {
         config,
         catalog: { ...catalog, renames },
@@ -194,11 +237,15 @@ export class ServedConfig {
   }
 }
 
+function isSame(version: SchemaVersion, previous: SchemaVersion | undefined): boolean {
+  return version.migrated === previous?.migrated && version.stamp === previous.stamp;
+}
+
 function exposedSchemas(config: Config): string[] {
   const { relations, routines } = config.expose;
-  const others = new Set(
-    [...config.tables, ...config.views, ...relations, ...routines].map((one) => one.schema),
+  const schemas = new Set(
+    [...config.tables, ...config.views, ...relations, ...routines].map(({ schema }) => schema),
   );
-  others.delete('public');
-  return ['public', ...[...others].sort()];
+  schemas.delete('public');
+  return ['public', ...[...schemas].sort()];
 }

@@ -1,8 +1,10 @@
-// Requests that leave HTTP: the switch to the protocol of sockets. Only one path has it; any other request that asks for
-// it is an ordinary request, and is answered like one.
+// Upgrades requests to WebSockets. Only one path supports it. Any other request with an `Upgrade` header is answered
+// like an ordinary request.
 import { STATUS_CODES, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ClientReader } from '../http/client.ts';
+import type { BrowserKeyWatch } from '../http/browser-key.ts';
+import type { Client, ClientReader } from '../http/client.ts';
+import { originForm } from '../http/request-target.ts';
 import type { RefusalFormat } from '../http/refusal-format.ts';
 import type { Log } from '../log/log.ts';
 import { Problem } from '../problem/problem.ts';
@@ -10,38 +12,40 @@ import { loggedUrl } from './logged-url.ts';
 import { refusalFields } from './request-path/request-line.ts';
 
 export type UpgradeOptions = {
-  /** Of the only URL, without its query. */
+  /** The only path with sockets. */
   readonly path: string;
-  readonly accept: (
-    request: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    refuse: (problem: Problem) => void,
-  ) => Promise<void>;
-  /** What is answered whatever was asked: it starts, or an import is not finished. */
+  readonly accept: (upgrade: {
+    readonly request: IncomingMessage;
+    readonly socket: Duplex;
+    readonly head: Buffer;
+    readonly client: Client;
+    readonly refuse: (problem: Problem) => void;
+  }) => Promise<void>;
+  /** Problem for all requests, during a start or an unfinished import. */
   readonly refusal: () => Problem | undefined;
   readonly format: RefusalFormat;
   readonly clients: ClientReader;
   readonly nextId: () => string;
   readonly log: Log;
+  readonly browserKeys: BrowserKeyWatch;
 };
 
-/** Node's `shouldUpgradeCallback`. */
-export function asksForSocket(request: IncomingMessage, path: string): boolean {
+/** Implements Node's `shouldUpgradeCallback`. */
+export function requestsSocket(request: IncomingMessage, path: string): boolean {
   const { upgrade = '' } = request.headers;
-  return upgrade.toLowerCase() === 'websocket' && (request.url ?? '').split('?', 1)[0] === path;
+  return upgrade.toLowerCase() === 'websocket' && originForm(request.url ?? '').split('?', 1)[0] === path;
 }
 
-/** Node's `upgrade` event. */
+/** Returns the handler of Node's `upgrade` event. */
 export function onUpgrade(
   options: UpgradeOptions,
 ): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
   const { log, clients } = options;
   return (request, socket, head) => {
     const requestId = options.nextId();
-    const client = clients.read(request).address;
-    const line = { requestId, client, url: loggedUrl(request.url ?? '') };
-    // Until the protocol is switched nobody else listens, and an error without a listener ends the process.
+    const client = clients.read(request);
+    const line = { requestId, client: client.address, url: loggedUrl(request.url ?? '') };
+    // There is no other listener before the upgrade, and an error event without a listener ends the process.
     const failed = (): void => void socket.destroy();
     socket.on('error', failed);
     const refuse = (problem: Problem): void => {
@@ -62,14 +66,15 @@ export function onUpgrade(
       refuse(refusal);
       return;
     }
+    options.browserKeys.check(request.headers, (request.url ?? '').split('?', 2)[1] ?? '');
     log.debug(line, 'socket asked for');
-    options.accept(request, socket, head, refuse).then(
+    options.accept({ request, socket, head, client, refuse }).then(
       () => void socket.off('error', failed),
       (error: unknown) => {
         log.error({ ...line, err: error }, 'fault');
         refuse(
           new Problem('internal_error', 500, 'Internal server error', {
-            hint: `The log has more under request id ${requestId}.`,
+            hint: `Search the log for request id ${requestId}.`,
           }),
         );
       },

@@ -1,6 +1,6 @@
-// The one way a file becomes the one that all instances serve: for `svc config push` and `rollback`, `serve --initial-config` and
-// a save in the dashboard. The schema and the row change in one transaction; whoever is killed before its commit has
-// changed nothing but the history, and whoever is killed after it leaves long steps that any instance continues.
+// Applies a file to all instances, for `svc config push` and `rollback`, `serve --initial-config` and a save in the
+// dashboard. The schema and the row change in one transaction. An interruption before its commit leaves only an entry
+// in the history. An interruption after it leaves long steps that any instance continues.
 import type { Config } from '../config/config.ts';
 import { migrate, type MigrateOptions, type MigrationOutcome } from '../migrate/migrate.ts';
 import type { MigrationProblem } from '../migrate/problem.ts';
@@ -8,7 +8,7 @@ import { renderProblems } from '../migrate/problem.ts';
 import { Problem } from '../problem/problem.ts';
 import {
   assertBase,
-  hashOf,
+  sha256Hex,
   markApplied,
   markRefused,
   propose,
@@ -19,7 +19,7 @@ import {
 } from './config-rows.ts';
 
 export type ConfigOutcome =
-  /** It is the applied one already. */
+  /** The file is already applied. */
   | { readonly kind: 'same'; readonly row: ConfigRow }
   /** `migration` may still have steps under way; `problems` are of those that failed after the row was applied. */
   | {
@@ -42,13 +42,13 @@ export async function applyConfig(
   const { base, text } = proposal;
   if (base !== undefined) await assertBase(owner, base, text);
   const current = await readApplied(owner);
-  if (current?.hash === hashOf(text)) return { kind: 'same', row: current };
+  if (current?.hash === sha256Hex(text)) return { kind: 'same', row: current };
   const row = await propose(owner, proposal);
   try {
     const migration = await migrate({
       ...options,
       config,
-      // The row orders deployments here; going back is somebody's will.
+      // The row number orders deployments. A rollback is always an explicit request.
       policy: { ...options.policy, deploySeq: row.sequence, allowRollback: true },
       record: (transaction) => markApplied(transaction, row, base),
     });
@@ -58,9 +58,9 @@ export async function applyConfig(
     await markRefused(owner, row.id, renderProblems(problems).join('\n'));
     return { kind: 'refused', row, problems };
   } catch (error) {
-    // The row says so only where the database still answers; a proposal that nobody finished is no harm.
+    // Record the reason only if the database still answers. An unfinished proposal does no harm.
     const reason =
-      error instanceof Problem ? error.message : 'it failed; the log of whoever applied it says why';
+      error instanceof Problem ? error.message : 'it failed; see the log of the process that applied it';
     await markRefused(owner, row.id, reason).catch(() => {});
     throw error;
   }

@@ -1,7 +1,7 @@
-// `svc_meta.config`: every file that somebody wanted to be served, and which one is. Life of a row:
-// proposed → applied | refused, and an applied one is replaced by the next. One row is applied; all instances serve it.
+// `svc_meta.config`: all proposed files, and the applied one. Life of a row: proposed → applied | refused. The next
+// applied row replaces it. One row is applied, and all instances serve it.
 import { createHash } from 'node:crypto';
-import { diffLines } from '../lib/line-diff.ts';
+import { diffLines } from '../lib/text/line-diff.ts';
 import type { OwnerDatabase, Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import { must } from '../lib/assert.ts';
@@ -70,14 +70,14 @@ export async function propose(owner: OwnerDatabase, proposal: Proposal): Promise
     select greatest(floor(extract(epoch from clock_timestamp()) * 1000)::bigint,
         (select max(sequence) + 1 from svc_meta.config),
         (select max(deploy_seq) + 1 from svc_meta.run where status = 'done')),
-      ${hashOf(text)}, ${text}, ${base}::bigint, ${author}, ${note}, 'proposed'
+      ${sha256Hex(text)}, ${text}, ${base}::bigint, ${author}, ${note}, 'proposed'
     returning ${COLUMNS}`);
   return must(row, 'the proposed row');
 }
 
 /**
- * In the transaction that changes the schema, under the migration lock. Throws `config_conflict` when the row that the
- * proposal was made from is not applied any more.
+ * Marks a row as applied. Call it in the transaction that changes the schema, under the migration lock. Throws
+ * `config_conflict` if the row that the proposal is based on is no longer applied.
  */
 export async function markApplied(
   transaction: Queryable,
@@ -105,22 +105,24 @@ export async function assertBase(db: Queryable, base: string | null, text: strin
 }
 
 /** Longer differences are cut: the message is for a person. */
-const MOST_LINES = 60;
+const MAX_LINES = 60;
 
 export function configConflict(current: ConfigRow, base: string | null, text: string): Problem {
   const lines = diffLines(current.text, text).map(({ sign, text: line }) => `${sign} ${line}`);
-  const more = lines.length - MOST_LINES;
+  const more = lines.length - MAX_LINES;
   return new Problem(
     'config_conflict',
     409,
     `This change was made from ${base ?? 'nothing'}, but ${current.id} is served by now (by ${current.author})`,
     {
-      details: [...lines.slice(0, MOST_LINES), ...(more > 0 ? [`… and ${more} more lines`] : [])].join('\n'),
-      hint: `Nothing was changed. The lines show what it would do to ${current.id}: make your change there, and try again.`,
+      details: [...lines.slice(0, MAX_LINES), ...(more > 0 ? [`… and ${more} more lines`] : [])].join('\n'),
+      hint:
+        `Nothing was changed. The lines show what it would do to ${current.id}: make your change there, ` +
+        'and try again.',
     },
   );
 }
 
-export function hashOf(text: string): string {
+export function sha256Hex(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

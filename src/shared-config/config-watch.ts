@@ -1,10 +1,10 @@
-// Keeps an instance on the applied row: it asks on every notification, after each reconnection and every 30 seconds, and
-// takes what is new by the same steps as SIGHUP takes a file. What it cannot take it does not serve: the former one
-// stays, and the reason is told to the operator.
+// Keeps an instance on the applied row. It reads the row on every notification, after each reconnection and every 30
+// seconds, and reloads like SIGHUP does with a file. If a configuration cannot be served, the previous one stays and
+// the operator gets the reason.
 import type { Config } from '../config/config.ts';
 import type { Log } from '../log/log.ts';
 import type { OwnerDatabase } from '../postgres/owner-database.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
+import { SerialQueue } from '../lib/limits/serial-queue.ts';
 import { readApplied, type ConfigRow } from './config-rows.ts';
 import { forgetState, REPORT_EVERY_MS, reportState } from './instance-states.ts';
 
@@ -17,10 +17,10 @@ export type ConfigWatchOptions = {
   /** Checks the text with this instance's own variables; throws when it cannot be served here. */
   readonly load: (row: ConfigRow) => Config;
   /** Makes it the served one, or throws and leaves the former. */
-  readonly take: (config: Config, row: ConfigRow) => Promise<void>;
-  /** In one sentence, without values of variables. */
+  readonly apply: (config: Config, row: ConfigRow) => Promise<void>;
+  /** Returns one sentence without values of variables. */
   readonly explain: (error: unknown) => string;
-  /** Told why the applied row is not served here; undefined once it is. */
+  /** Called with the reason why the applied row is not served here, and with undefined once it is. */
   readonly onState: (reason: string | undefined) => void;
   readonly log: Log;
 };
@@ -64,7 +64,7 @@ export class ConfigWatch {
       if (this.#closed) return;
       const { owner, instance } = this.#options;
       const row = await readApplied(owner);
-      if (row !== undefined && row.id !== this.#served.id) await this.#take(row);
+      if (row !== undefined && row.id !== this.#served.id) await this.#serve(row);
       else if (this.#refused) this.#settle();
       await reportState(owner, instance, this.#served.id, this.#refused?.reason ?? null);
     });
@@ -79,10 +79,10 @@ export class ConfigWatch {
     });
   }
 
-  async #take(row: ConfigRow): Promise<void> {
-    const { load, take, explain, onState, log } = this.#options;
+  async #serve(row: ConfigRow): Promise<void> {
+    const { load, apply, explain, onState, log } = this.#options;
     try {
-      await take(load(row), row);
+      await apply(load(row), row);
       this.#served = row;
       this.#settle();
       log.info({ config: row.id, author: row.author }, 'took the configuration from the database');

@@ -40,7 +40,8 @@ export async function readStates(db: Queryable): Promise<InstanceState[]> {
 export function describeStates(states: readonly InstanceState[], applied: string): string[] {
   const behind = states.filter(({ serves }) => serves !== applied);
   const count = states.length - behind.length;
-  const total = `${count} of ${states.length} ${states.length === 1 ? 'instance serves' : 'instances serve'} ${applied}`;
+  const total =
+    `${count} of ${states.length} ${states.length === 1 ? 'instance serves' : 'instances serve'} ` + applied;
   return [
     total,
     ...behind.map(

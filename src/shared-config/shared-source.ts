@@ -8,26 +8,26 @@ import { secretMask } from '../lib/secret-mask.ts';
 import { Problem } from '../problem/problem.ts';
 import type { ConfigRow } from './config-rows.ts';
 
-export function sourceOf({ id, text }: Pick<ConfigRow, 'id' | 'text'>): Source {
+export function toSource({ id, text }: Pick<ConfigRow, 'id' | 'text'>): Source {
   return { name: `configuration ${id} in the database`, directory: undefined, text };
 }
 
-/** At most this many mistakes are told in a reason. */
-const MOST_MISTAKES = 3;
+/** Maximum number of mistakes in a reason. */
+const MAX_MISTAKES = 3;
 
 /** Throws `config_not_usable` with the mistakes in one line. */
 export function loadRow(
   row: ConfigRow,
   options: { readonly variables: Variables; readonly strict?: boolean | undefined },
 ): Config {
-  const loaded = loadConfig(sourceOf(row), options);
+  const loaded = loadConfig(toSource(row), options);
   if (loaded.ok) return loaded.config;
   throw new Problem('config_not_usable', 409, describeMistakes(loaded.mistakes));
 }
 
 function describeMistakes(mistakes: readonly Mistake[]): string {
   const errors = mistakes.filter(({ severity }) => severity === 'error');
-  const shown = errors.slice(0, MOST_MISTAKES).map(({ path, message }) => `${renderPath(path)}: ${message}`);
+  const shown = errors.slice(0, MAX_MISTAKES).map(({ path, message }) => `${renderPath(path)}: ${message}`);
   const more = errors.length - shown.length;
   return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
 }
@@ -38,7 +38,7 @@ export function valueMask(text: string, variables: Variables): (shown: string) =
   return secretMask(names.map((name) => [variables[name] ?? '', `\${${name}}`] as const));
 }
 
-/** Throws when a file relies on what stands beside it on one machine. */
+/** Throws if a file depends on local files of one machine. */
 export function assertShareable({ functions, functionsBundle }: Config): void {
   if (functions.length === 0 || (functionsBundle !== undefined && /^s3:/i.test(functionsBundle))) return;
   throw new Problem(
@@ -46,7 +46,9 @@ export function assertShareable({ functions, functionsBundle }: Config): void {
     409,
     'This file declares code functions, and the database does not carry their sources',
     {
-      hint: 'Upload them with svc bundle and keep functions_bundle: s3://…#<sha256> in the file: every instance fetches them from there.',
+      hint:
+        'Upload them with svc bundle and keep functions_bundle: s3://…#<sha256> in the file: ' +
+        'every instance fetches them from there.',
     },
   );
 }

@@ -6,7 +6,7 @@ import {
   count,
   flag,
   type Json,
-  listOf,
+  arraySchema,
   named,
   object,
   type Operation,
@@ -39,13 +39,13 @@ const UPLOAD: Pick<Operation, 'headers' | 'body'> = {
 /** The protocol tus 1.0.0. */
 const TUS = { 'Tus-Resumable': text };
 
-function bodyOf(schema: z.ZodType): Schema {
+function describeBody(schema: z.ZodType): Schema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: 'input' });
   return rest as Record<string, Json>;
 }
 
-const queryOf = (schema: z.ZodObject): Readonly<Record<string, Schema>> =>
-  (bodyOf(schema)['properties'] ?? {}) as Readonly<Record<string, Schema>>;
+const describeQuery = (schema: z.ZodObject): Readonly<Record<string, Schema>> =>
+  (describeBody(schema)['properties'] ?? {}) as Readonly<Record<string, Schema>>;
 
 const download = (summary: string, access: Operation['access'], query = {}): Operation => ({
   summary,
@@ -82,10 +82,10 @@ const resumable = (path: string, access: Operation['access'], by: string): ApiDe
     answers: { 204: 'Taken' },
   },
   [`DELETE ${path}/{upload}`]: {
-    summary: `Give a resumable upload up${by}`,
+    summary: `Cancel a resumable upload${by}`,
     access,
     headers: TUS,
-    answers: { 204: 'Given up' },
+    answers: { 204: 'Cancelled' },
   },
 });
 
@@ -116,20 +116,20 @@ export const STORAGE_DESCRIPTION: ApiDescription = {
     'POST /object/move': {
       summary: 'Move a file',
       access: 'key',
-      body: bodyOf(moveBody),
+      body: describeBody(moveBody),
       answers: { 200: anyObject },
     },
     'POST /object/copy': {
       summary: 'Copy a file',
       access: 'key',
-      body: bodyOf(copyBody),
+      body: describeBody(copyBody),
       answers: { 200: { allOf: [STORED, OBJECT] } },
     },
     'DELETE /object/{bucket}': {
       summary: 'Delete files',
       access: 'key',
-      body: bodyOf(removeBody),
-      answers: { 200: listOf(OBJECT) },
+      body: describeBody(removeBody),
+      answers: { 200: arraySchema(OBJECT) },
     },
     'DELETE /object/{bucket}/{path}': {
       summary: 'Delete a file',
@@ -139,18 +139,18 @@ export const STORAGE_DESCRIPTION: ApiDescription = {
     'POST /object/list/{bucket}': {
       summary: 'Files and folders below a folder',
       access: 'key',
-      body: bodyOf(listBody),
-      answers: { 200: listOf(ENTRY) },
+      body: describeBody(listBody),
+      answers: { 200: arraySchema(ENTRY) },
     },
     'POST /object/list-v2/{bucket}': {
       summary: 'Files, a page at a time',
       access: 'key',
-      body: bodyOf(listV2Body),
+      body: describeBody(listV2Body),
       answers: {
         200: object({
           hasNext: flag,
-          folders: listOf(ENTRY),
-          objects: listOf(ENTRY),
+          folders: arraySchema(ENTRY),
+          objects: arraySchema(ENTRY),
           'nextCursor?': text,
           'nextCursorKey?': text,
         }),
@@ -160,15 +160,15 @@ export const STORAGE_DESCRIPTION: ApiDescription = {
     'POST /object/sign/{bucket}': {
       summary: 'Signed links of several files',
       access: 'key',
-      body: bodyOf(signManyBody),
+      body: describeBody(signManyBody),
       answers: {
-        200: listOf(object({ path: text, signedURL: orNull('string'), error: orNull('string') })),
+        200: arraySchema(object({ path: text, signedURL: orNull('string'), error: orNull('string') })),
       },
     },
     'POST /object/sign/{bucket}/{path}': {
       summary: 'A signed link of a file',
       access: 'key',
-      body: bodyOf(signBody),
+      body: describeBody(signBody),
       answers: { 200: object({ signedURL: text }) },
     },
     'POST /object/upload/sign/{bucket}/{path}': {
@@ -198,8 +198,8 @@ export const STORAGE_DESCRIPTION: ApiDescription = {
     'GET /bucket': {
       summary: 'The buckets that the caller may see',
       access: 'key',
-      query: queryOf(listQuery),
-      answers: { 200: listOf(named('storage.Bucket')) },
+      query: describeQuery(listQuery),
+      answers: { 200: arraySchema(named('storage.Bucket')) },
     },
     'GET /bucket/{bucket}': { summary: 'A bucket', access: 'key', answers: { 200: named('storage.Bucket') } },
     'GET /status': { summary: 'Whether the API answers', access: 'none', answers: { 200: 'It does' } },

@@ -1,10 +1,12 @@
 // Every expected error of the storage API, and its format on the wire. The format is the one of Supabase Storage:
 // nearly every 4xx is sent as HTTP 400 with the real status as text in the body, and clients test both.
+import { SESSION_RESTRICTED } from '../identity/caller.ts';
 import { hasCode } from '../lib/error-code.ts';
 import type { RefusalFormat } from '../http/refusal-format.ts';
 import {
   databaseFailure,
   isDatabaseError,
+  sqlstate,
   retryAfter,
   type DatabaseError,
   type DatabaseFailure,
@@ -22,7 +24,7 @@ export class StorageProblem extends Problem {
   readonly label: string;
   readonly httpStatus: number;
 
-  /** `status` is the real one, `statusCode` in the body. */
+  /** `status` is sent as `statusCode` in the body. The HTTP status is part of `shape`. */
   constructor(status: number, code: string, message: string, shape: Shape) {
     super(code, status, message, shape);
     this.label = shape.label ?? code;
@@ -70,6 +72,11 @@ export const noCredentials = row(401, 'AccessDenied', 'No API key found in reque
   ...DENIED,
   http: 401,
 });
+export const sessionEnded = row(401, 'session_not_found', 'The session of this token has ended', {
+  ...DENIED,
+  http: 401,
+});
+export const sessionRestricted = row(403, 'insufficient_aal', SESSION_RESTRICTED, { ...DENIED, http: 403 });
 export const badToken = rowOf(403, 'AccessDenied', text, DENIED);
 export const accessDenied = row(403, 'AccessDenied', 'Access denied', DENIED);
 export const policyRefused = row(403, 'AccessDenied', 'new row violates row-level security policy', DENIED);
@@ -89,7 +96,8 @@ export const bucketAlreadyExists = row(409, 'BucketAlreadyExists', EXISTS, { lab
 export const bucketsAreDeclared = row(
   405,
   'NotSupported',
-  'Buckets are declared in svc.yaml and cannot be created, changed, emptied or deleted through the API; remove objects with remove()',
+  'Buckets are declared in svc.yaml and cannot be created, changed, ' +
+    'emptied or deleted through the API; remove objects with remove()',
   { http: 405 },
 );
 
@@ -160,7 +168,7 @@ export const slowDown = rowOf(
 export const databaseTimeout = row(544, 'DatabaseTimeout', 'The connection to the database timed out', {
   http: 544,
 });
-/** In a failover it passes, so clients are to see that it is no mistake of theirs. */
+/** A failover is temporary, so the status marks a failure of the server. */
 export const databaseReadOnly = row(503, 'DatabaseReadOnly', 'The database is in read-only mode', {
   http: 503,
   headers: { 'retry-after': '5' },
@@ -183,16 +191,21 @@ export const requestAborted = row(499, 'Aborted', 'Request aborted', { label: 'R
 export const deadlinePassed = row(408, 'RequestTimeout', 'The request took longer than it may', {
   http: 408,
 });
+/** The server was too slow: the database or the store did not respond. */
+export const serviceTimeout = row(503, 'ServiceTimeout', 'The server did not finish the request in time', {
+  http: 503,
+  headers: { 'retry-after': '2' },
+});
 export const internalError = row(500, 'InternalError', 'Internal Server Error', {
   label: 'Internal',
   http: 500,
 });
 
-/** The directory of the files is not there, or is another one: nothing can be said about any object. */
+/** The directory of the files is missing, or is another one: the state of all objects is unknown. */
 export const storageUnavailable = rowOf(
   503,
   'StorageUnavailable',
-  (_cause: unknown) => 'The storage cannot be used at the moment; the log of the server says why',
+  (_cause: unknown) => 'The storage cannot be used at the moment; see the server log for the reason',
   { http: 503 },
   (cause) => ({ cause, headers: { 'retry-after': '5' } }),
 );
@@ -203,7 +216,7 @@ const storageBusy = ({ status, message, headers }: Problem): StorageProblem =>
 /** Anything thrown, as the problem to send. A fault becomes a bare 500 and keeps its cause for the log. */
 export function toStorageProblem(error: unknown): StorageProblem {
   if (error instanceof StorageProblem) return error;
-  if (error instanceof Abort) return error.reason === 'client-gone' ? requestAborted() : deadlinePassed();
+  if (error instanceof Abort) return fromAbort(error);
   if (error instanceof Problem) return fromProblem(error);
   if (isDatabaseError(error)) return fromDatabase(error);
   if (isStorageFull(error)) return insufficientStorage({ cause: error });
@@ -211,6 +224,11 @@ export function toStorageProblem(error: unknown): StorageProblem {
   if (hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE')) return invalidContentType();
   const failure = databaseFailure(error);
   return failure ? databaseFailed(failure, error) : internalError({ cause: error });
+}
+
+function fromAbort({ reason }: Abort): StorageProblem {
+  if (reason === 'client-gone') return requestAborted();
+  return reason === 'slow-body' ? deadlinePassed() : serviceTimeout();
 }
 
 function databaseFailed(failure: DatabaseFailure, cause: unknown): StorageProblem {
@@ -237,13 +255,13 @@ const FULL_NAMES: ReadonlySet<string> = new Set([
 export function isStorageFull(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof StorageProblem) return error.code === 'InsufficientStorage';
-  // EFBIG: the limit of a process or a file system on one file.
+  // EFBIG is the file size limit of a process or a file system.
   if (hasCode(error, 'ENOSPC', 'EDQUOT', 'EFBIG')) return true;
-  return FULL_NAMES.has(error.name) || statusOf(error) === 507;
+  return FULL_NAMES.has(error.name) || errorStatus(error) === 507;
 }
 
 /** HTTP status in an error of the AWS SDK. */
-function statusOf(error: Error): unknown {
+function errorStatus(error: Error): unknown {
   if (!('$metadata' in error)) return undefined;
   const { $metadata: metadata } = error;
   return typeof metadata === 'object' && metadata !== null && 'httpStatusCode' in metadata
@@ -260,7 +278,7 @@ function fromProblem(problem: Problem): StorageProblem {
   const { code, status, headers } = problem;
   // A broken storage location is for the operator: the original message, which names it, goes to the log only.
   const message = code.startsWith('storage_')
-    ? 'The storage cannot be used at the moment; the log of the server says why'
+    ? 'The storage cannot be used at the moment; see the server log for the reason'
     : problem.message;
   return new StorageProblem(status, code, message, { http: status, headers, cause: problem });
 }
@@ -279,7 +297,7 @@ const BY_SQLSTATE: ReadonlyMap<string, () => StorageProblem> = new Map([
 ]);
 
 function fromDatabase(error: DatabaseError): StorageProblem {
-  const { code } = error;
+  const code = sqlstate(error);
   if (code === '42501' && !/row-level security/.test(error.message)) return accessDenied();
   if (code === '53100') return insufficientStorage({ cause: error });
   const known = BY_SQLSTATE.get(code);

@@ -1,4 +1,4 @@
-// What the actions of the storage API work with.
+// Context of the actions of the storage API.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FeatureContext } from '../http/feature.ts';
 import type { Caller } from '../identity/caller.ts';
@@ -18,18 +18,18 @@ export type StorageContext = FeatureContext &
     readonly images: ImageRenderer;
   };
 
-/** One request. */
+/** A request with the context of its route. */
 export type Call = {
   readonly context: StorageContext;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  /** From the path; both parts are empty where the route names neither. */
+  /** Address from the path. Both parts are empty for routes without an object. */
   readonly address: Address;
   /** The undecoded end of the path. */
   readonly rest: string;
 };
 
-/** With credentials that were accepted. */
+/** A call with accepted credentials. */
 export type CallerCall = Call & { readonly caller: Caller };
-/** For routes that also serve callers without usable credentials. */
+/** A call of a route that also accepts callers without usable credentials. */
 export type OptionalCallerCall = Call & { readonly caller: Caller | undefined };

@@ -14,6 +14,7 @@ import { listV1, listV2 } from './actions/list.ts';
 import { copy, move } from './actions/relocate.ts';
 import { removeMany, removeOne } from './actions/remove.ts';
 import { renderAs, renderPublic, renderSigned } from './actions/render-image.ts';
+import { refuseS3 } from './actions/refuse-s3.ts';
 import { tusAppend, tusCreate, tusOffset, tusOptions, tusTerminate } from './actions/resumable.ts';
 import { createUploadLink, signMany, signOne } from './actions/sign.ts';
 import { upload, uploadWithLink } from './actions/upload.ts';
@@ -47,9 +48,9 @@ type Access =
   /** Public objects, and signed links, whose token the action verifies. */
   | readonly ['none', (call: Call) => Answer]
   | readonly ['key', (call: CallerCall) => Answer]
-  /** Without usable credentials the caller is undefined. */
+  /** The caller is undefined without usable credentials. */
   | readonly ['optional', (call: OptionalCallerCall) => Answer];
-/** Of other routes `timeouts.request`; downloads have none. */
+/** Routes without a deadline use `timeouts.request`. Downloads have none. */
 type Deadline = 'none' | 'upload';
 
 /** A URL may end in `:object` (a bucket and a path in it), `:bucket` (the path is optional) or `:rest`. */
@@ -59,7 +60,7 @@ type Route = readonly [methods: Method | readonly Method[] | 'ALL', url: string,
 const READ: readonly Method[] = ['GET', 'HEAD'];
 const CHANGE: readonly Method[] = ['POST', 'PUT', 'DELETE'];
 
-/** Also what is described must be here. */
+/** Every described route must be listed here. */
 export const ROUTES: readonly Route[] = [
   [READ, '/object/public/:object', ['none', downloadPublic], 'none'],
   [READ, '/object/sign/:object', ['none', downloadSigned], 'none'],
@@ -104,6 +105,8 @@ export const ROUTES: readonly Route[] = [
   [CHANGE, '/bucket/:bucket', ['key', refuseBucketChange]],
 
   ['DELETE', '/cdn/:rest', ['key', purgeCache]],
+  ['ALL', '/s3', ['none', refuseS3]],
+  ['ALL', '/s3/:rest', ['none', refuseS3]],
   ['ALL', '/vector/:rest', ['none', () => refuse('vector')]],
   ['ALL', '/iceberg/:rest', ['none', () => refuse('iceberg')]],
   ['GET', '/status', ['none', ({ reply }: Call) => reply.code(200).send('')]],
@@ -120,7 +123,7 @@ function refuse(feature: string): never {
   throw featureNotEnabled(feature);
 }
 
-/** One action for a bucket, another for an object in it. */
+/** Selects the action by address: a bucket, or an object in it. */
 function either(onBucket: (call: CallerCall) => Answer, onObject: typeof onBucket): typeof onBucket {
   return (call) => (call.address.name === '' ? onBucket(call) : onObject(call));
 }
@@ -130,16 +133,16 @@ function addRoute(app: FastifyInstance, context: StorageContext, route: Route): 
   const [, parameter] = /:(\w+)$/.exec(url) ?? [];
   /** Segments before the parameter. */
   const skip = url.split('/').length - 2;
-  const callOf = (request: FastifyRequest, reply: FastifyReply): Call => {
+  const createCall = (request: FastifyRequest, reply: FastifyReply): Call => {
     const rest = parameter === undefined ? '' : rawPath(request, app.prefix, skip);
-    return { context, request, reply, rest, address: addressOf(parameter, rest) };
+    return { context, request, reply, rest, address: parseAddress(parameter, rest) };
   };
   app.route({
     method: methods === 'ALL' ? app.supportedMethods : [methods].flat(),
     url: url.replace(/:\w+$/, '*'),
     ...(deadline === undefined ? {} : { config: { deadline } }),
     handler: async (request, reply) => {
-      const call = callOf(request, reply);
+      const call = createCall(request, reply);
       if (access === 'none') return await action(call);
       if (access === 'key')
         return await action({ ...call, caller: await requireCaller(context.credentials, request) });
@@ -148,8 +151,8 @@ function addRoute(app: FastifyInstance, context: StorageContext, route: Route): 
   });
 }
 
-/** From the undecoded path, so that the router and the permission checks agree on what was asked for. */
-function addressOf(parameter: string | undefined, rest: string): Address {
+/** Parses the undecoded path, so that the router and the permission checks agree on the address. */
+function parseAddress(parameter: string | undefined, rest: string): Address {
   if (parameter !== 'object' && parameter !== 'bucket') return { bucket: '', name: '' };
   const address = readAddress(rest);
   if (parameter === 'object' && address.name === '') throw invalidKey('');
@@ -188,11 +191,14 @@ const DEFAULT_LIMITS: StorageLimits = {
 const ORPHAN_INTERVAL_MS = 60 * 60_000;
 
 export type StorageOptions = {
-  /** From `deriveUrlKey`. */
+  /** The result of `deriveUrlKey`. */
   readonly urlKey: Buffer;
   readonly limits?: Partial<StorageLimits> | undefined;
   readonly cleanup?: Pick<CleanupOptions, 'graceMs' | 'pollMs'> | undefined;
-  /** For a lock that is held over many statements, which a pooler cannot give. Default: the owner's connections. */
+  /**
+   * Connections for a lock that is held across several statements, which a pooler does not support. Default: the
+   * owner's connections.
+   */
   readonly sessions?: OwnerDatabase | undefined;
 };
 
@@ -212,7 +218,7 @@ export type StorageFeature = {
 export function createStorage(options: StorageOptions): StorageFeature {
   let mounted: StorageContext | undefined;
   let guard: StoreGuard | undefined;
-  // Opened at the first use: the configuration is not read yet when the routes are made.
+  // Opened at the first use, because the routes are created before the configuration is read.
   let backend: Backend | undefined;
   return {
     feature: (feature) => async (app) => {

@@ -1,4 +1,6 @@
-/** A moment without the database is no reason to leave the work to the others: they would soon be in the same case. */
+/**
+ * Time before an unready worker closes its port. After a short outage of the database the other workers fail, too.
+ */
 const PATIENCE_MS = 10_000;
 
 /** Whether a worker keeps its port open. `unreadyMs`: for how long it has not been ready; undefined when it is. */

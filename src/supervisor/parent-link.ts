@@ -13,15 +13,15 @@ import {
   type ToWorker,
 } from './protocol.ts';
 
-/** How long the parent may take to say what it knows. */
-const ANSWER_MS = 1_000;
+/** Maximum wait for an answer of the parent. Long, because on a busy machine a living parent can be slow. */
+const ANSWER_MS = 10_000;
 /** Most log lines of one report. */
-const MOST_LINES = 500;
+const MAX_LINES = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 /** The parent's business; unheard, SIGUSR2 would end the process. */
 const IGNORED = ['SIGHUP', 'SIGUSR2'] as const;
 
-/** What a worker is asked for while it serves. */
+/** Methods of a serving worker that the parent calls. */
 export type ServingProcess = {
   readonly port: number;
   served(): Served;
@@ -55,12 +55,12 @@ export class ParentLink {
   private constructor(start: Start) {
     this.#start = start;
     Object.assign(process.env, start.env);
-    process.on('message', (message: ToWorker) => this.#take(message));
+    process.on('message', (message: ToWorker) => this.#onMessage(message));
     cluster.worker?.on('disconnect', () => this.#onParentLost());
     // Node's own message to a parent that has just died; unheard, it would end the process.
     cluster.worker?.on('error', () => {});
     if (!process.connected) this.#onParentLost();
-    for (const signal of SIGNALS) process.on(signal, () => this.#tell({ kind: 'signalled' }));
+    for (const signal of SIGNALS) process.on(signal, () => this.#send({ kind: 'signalled' }));
     for (const signal of IGNORED) process.on(signal, () => {});
     this.#clock = setInterval(() => this.#report(), REPORT_MS);
     this.#report();
@@ -71,7 +71,7 @@ export class ParentLink {
     if (process.env[WORKER_MARK] === undefined || !cluster.isWorker) return undefined;
     delete process.env[WORKER_MARK];
     return await new Promise((resolve) => {
-      // The link hears from the very next message on.
+      // Messages are received from the next one on.
       process.once('message', (message: ToWorker) => {
         if (message.kind === 'start') resolve(new ParentLink(message));
       });
@@ -90,12 +90,12 @@ export class ParentLink {
     return this.#start.instance;
   }
 
-  /** It opens the port as early as a process alone. */
+  /** True if this worker opens the port without waiting for others, like a single process. */
   get first(): boolean {
     return this.#start.first;
   }
 
-  /** Where the others listen. */
+  /** Port of the other workers. */
   get port(): number | undefined {
     return this.#start.port;
   }
@@ -112,10 +112,10 @@ export class ParentLink {
 
   serve(serving: ServingProcess): void {
     this.#serving = serving;
-    this.#tell({ kind: 'serving', port: serving.port, served: serving.served() });
+    this.#send({ kind: 'serving', port: serving.port, served: serving.served() });
   }
 
-  /** Says the last words. Nothing keeps the process running after it. */
+  /** Sends the last report. Afterwards nothing keeps the process running. */
   close(): void {
     clearInterval(this.#clock);
     this.#report();
@@ -136,7 +136,7 @@ export class ParentLink {
   // The log lines of all processes, as RecentLines has those of one
 
   push(line: string): void {
-    if (this.#lines.length < MOST_LINES) this.#lines.push(line);
+    if (this.#lines.length < MAX_LINES) this.#lines.push(line);
     else this.#leftOut += 1;
   }
 
@@ -145,15 +145,15 @@ export class ParentLink {
   }
 
   follow(notify: (line: RecentLine) => void): () => void {
-    if (this.#followers.size === 0) this.#tell({ kind: 'follow', on: true });
+    if (this.#followers.size === 0) this.#send({ kind: 'follow', on: true });
     this.#followers.add(notify);
     return () => {
       if (this.#followers.delete(notify) && this.#followers.size === 0)
-        this.#tell({ kind: 'follow', on: false });
+        this.#send({ kind: 'follow', on: false });
     };
   }
 
-  #take(message: ToWorker): void {
+  #onMessage(message: ToWorker): void {
     switch (message.kind) {
       case 'reload':
         return void this.#reload(message.id, message.quiet);
@@ -178,7 +178,7 @@ export class ParentLink {
     }
   }
 
-  /** What it still answers it ends; whoever starts the service again needs the port at once. */
+  /** Finishes the requests in flight and closes the port, because a restarted service needs it. */
   #onParentLost(): void {
     // Otherwise Node would end the process right here.
     if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
@@ -191,14 +191,14 @@ export class ParentLink {
   async #reload(id: number, quiet: boolean): Promise<void> {
     try {
       await this.#serving?.reload(quiet);
-      this.#tell({ kind: 'reloaded', id, served: this.#serving?.served() });
+      this.#send({ kind: 'reloaded', id, served: this.#serving?.served() });
     } catch {
-      // It has said why.
-      this.#tell({ kind: 'reloaded', id });
+      // The reload has already logged the reason.
+      this.#send({ kind: 'reloaded', id });
     }
   }
 
-  /** It is what the parent knows us alive by, and waits for nothing. */
+  /** Reports to the parent, which uses the report as a sign of life. It must not wait for anything. */
   #report(): void {
     const lines = this.#lines.splice(0);
     const leftOut = this.#leftOut;
@@ -208,7 +208,7 @@ export class ParentLink {
       const msg = `${leftOut} more lines of this second are in the log itself`;
       lines.push(JSON.stringify({ level: 'info', time, process: this.process, msg }));
     }
-    this.#tell({ kind: 'report', report: this.#last, lines });
+    this.#send({ kind: 'report', report: this.#last, lines });
     void this.#refresh();
   }
 
@@ -228,7 +228,7 @@ export class ParentLink {
     const id = ++this.#questions;
     return new Promise((resolve) => {
       this.#answers.set(id, resolve);
-      this.#tell({ kind: 'ask', id, question });
+      this.#send({ kind: 'ask', id, question });
     });
   }
 
@@ -244,7 +244,7 @@ export class ParentLink {
     }
   }
 
-  #tell(message: FromWorker): void {
+  #send(message: FromWorker): void {
     if (process.connected) process.send?.(message, undefined, {}, () => {});
   }
 }

@@ -7,7 +7,7 @@ export type ParentLog = (level: Level, fields: Readonly<Record<string, unknown>>
 
 /** `level` as in SVC_LOG_LEVEL. `write` gets whole lines. */
 export function parentLog(level: string | undefined, write: (line: string) => void): ParentLog {
-  const least = LEVELS.findIndex((one) => one === (level ?? 'info'));
+  const least = LEVELS.findIndex((name) => name === (level ?? 'info'));
   return (at, fields, message) => {
     if (LEVELS.indexOf(at) < least) return;
     write(
@@ -16,7 +16,7 @@ export function parentLog(level: string | undefined, write: (line: string) => vo
   };
 }
 
-/** `[10:31:02] WARN: a worker died`, and what else the line says below it: as `svc dev` shows its lines. */
+/** Renders `[10:31:02] WARN: a worker died` with the other fields below, like the lines of `svc dev`. */
 export function readableLine(line: string): string {
   const { level, time, msg, ...fields } = JSON.parse(line) as Record<string, string>;
   const clock = new Date(time ?? 0).toTimeString().slice(0, 8);

@@ -1,10 +1,10 @@
-// What a parent and its workers say to each other over the channel between them, as JSON.
+// Messages between a parent and its workers, sent as JSON.
 import type { RecentLine } from '../log/recent-lines.ts';
 
-/** The first message to a worker: all that it is not told on its command line. */
+/** First message to a worker, with everything that is not on its command line. */
 export type Start = {
   readonly kind: 'start';
-  /** Its place, from 1; a worker that takes another's place has the same. In its log lines as `process`. */
+  /** Number of the worker, from 1. A replacement has the same number. Appears in log lines as `process`. */
   readonly process: number;
   /** How many there are: what is meant for the machine is divided by it. */
   readonly processes: number;
@@ -12,9 +12,12 @@ export type Start = {
   readonly instance: string;
   /** The part of the environment that no process of the machine is to see. */
   readonly env: Readonly<Record<string, string>>;
-  /** Nobody else listens: the port opens as early as it does with one process. Otherwise when it is ready. */
+  /**
+   * True if no other worker listens: the port opens early, as with one process. Otherwise it opens when the worker is
+   * ready.
+   */
   readonly first: boolean;
-  /** Where the others listen already. */
+  /** Port of the other workers. */
   readonly port?: number | undefined;
 };
 
@@ -34,7 +37,7 @@ export type ToWorker =
   /** New log lines of all processes, for whom follows them. */
   | { readonly kind: 'lines'; readonly lines: readonly RecentLine[] };
 
-/** What a worker serves. */
+/** Configuration that a worker serves. */
 export type Served = {
   /** Hash of the configuration as it was read, to see whether two serve the same. */
   readonly config: string;
@@ -43,7 +46,7 @@ export type Served = {
 
 export type Report = {
   readonly ready: boolean;
-  /** Somebody asked for `/ready` lately. */
+  /** True if `/ready` was requested recently. */
   readonly probed: boolean;
   readonly memoryBytes: number;
   readonly connections: number;
@@ -65,7 +68,7 @@ export type FromWorker =
       /** Absent when the file was refused. */
       readonly served?: Served | undefined;
     }
-  /** Somebody other than the parent has asked it to stop. */
+  /** The worker received a signal that the parent did not send. */
   | { readonly kind: 'signalled' }
   | { readonly kind: 'follow'; readonly on: boolean }
   | { readonly kind: 'ask'; readonly id: number; readonly question: Question };
@@ -78,7 +81,7 @@ export type Question =
   /** Answered with a list of ProcessFigures. */
   | { readonly about: 'processes' };
 
-/** Of one process of this machine. The parent is number 0 and has no connections. */
+/** Figures of one process of this machine. The parent has number 0 and no connections. */
 export type ProcessFigures = {
   readonly process: number;
   readonly pid: number;
@@ -87,6 +90,6 @@ export type ProcessFigures = {
   readonly connections: number;
 };
 
-/** In the environment of a worker: it waits for its start message. */
+/** Environment variable of a worker, which then waits for its start message. */
 export const WORKER_MARK = 'SVC_WORKER';
 export const REPORT_MS = 1_000;

@@ -1,6 +1,6 @@
 // How long a worker that has ended by itself is not started again.
-const DELAYS_MS = [0, 500, 1_000, 2_000, 5_000, 10_000];
-const LAST = 10_000;
+const DELAYS_MS = [0, 500, 1_000, 2_000, 5_000, 10_000, 30_000];
+const LAST = 60_000;
 /** After this the ones before do not count any more. */
 const HEALTHY_MS = 60_000;
 

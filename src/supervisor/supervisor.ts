@@ -3,8 +3,8 @@
 import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
 import { splitEnvironment } from '../../bin/private-environment.js';
-import { freeStartupMemory } from '../lib/free-startup-memory.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
+import { freeStartupMemory } from '../lib/memory/free-startup-memory.ts';
+import { SerialQueue } from '../lib/limits/serial-queue.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { keepsListening } from './listening.ts';
 import { parentLog, readableLine, type ParentLog } from './parent-log.ts';
@@ -12,18 +12,18 @@ import { REPORT_MS, type FromWorker, type ProcessFigures, type Question } from '
 import { RestartDelay } from './restart-delay.ts';
 import { Worker, type Exit } from './worker.ts';
 
-/** Deaths of a worker before it was ready, one after the other. */
+/** Consecutive deaths of a worker before it was ready. More end the service, unless another worker serves. */
 const TOLERATED_DEATHS = 5;
-/** What a signal to a whole group of processes may take from one to the next. */
+/** Maximum time between the arrival of a signal at different processes of a group. */
 const SIGNAL_PAUSE_MS = 1_000;
 const EXIT_FAULT = 70;
 const EXIT_KILLED = 130;
-/** What a start ends with that is refused: the next one would be, too. */
+/** Exit codes of a rejected start. A retry would fail, too. */
 const REFUSALS: ReadonlySet<number | null> = new Set([1, 2, 69, 78]);
 
 export type SupervisorOptions = {
   readonly processes: number;
-  /** What each worker runs: the launcher, and its arguments. */
+  /** Program of each worker. `arguments` are its arguments. */
   readonly program: string;
   readonly arguments: readonly string[];
   readonly env: NodeJS.ProcessEnv;
@@ -37,7 +37,7 @@ type Place = {
   readonly number: number;
   readonly delay: RestartDelay;
   worker: Worker | undefined;
-  /** On its way to take the worker's place. */
+  /** Worker that is starting to replace the present one. */
   next: Worker | undefined;
   timer: NodeJS.Timeout | undefined;
   hasServed: boolean;
@@ -81,8 +81,8 @@ export class Supervisor {
     this.#hidden = hidden;
     // A forked process would inherit them, and Linux would show them.
     for (const name of Object.keys(hidden)) delete process.env[name];
-    // A new connection goes to whoever takes it first: none is lost when one of them closes the socket, and what a
-    // hung one does not take the others do. In turns (`rr`) they are spread more evenly.
+    // A free worker accepts a new connection first: no connection is lost when a worker closes its socket, and free
+    // workers cover for a hung one. Round robin (`rr`) spreads connections more evenly.
     const inTurns = options.env['NODE_CLUSTER_SCHED_POLICY'] === 'rr';
     cluster.schedulingPolicy = inTurns ? cluster.SCHED_RR : cluster.SCHED_NONE;
     cluster.setupPrimary({
@@ -94,7 +94,7 @@ export class Supervisor {
 
   /** Resolves with the exit code. */
   async run(): Promise<number> {
-    this.#hearSignals();
+    this.#handleSignals();
     const clock = setInterval(() => this.#tick(), REPORT_MS);
     const [first] = this.#places;
     if (first) this.#spawn(first);
@@ -105,7 +105,7 @@ export class Supervisor {
     }
   }
 
-  #hearSignals(): void {
+  #handleSignals(): void {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       process.on(signal, () => {
         if (!this.#stopping) void this.#stop(signal);
@@ -135,7 +135,7 @@ export class Supervisor {
         port: this.#port,
       },
       {
-        onMessage: (from, message) => this.#take(place, from, message),
+        onMessage: (from, message) => this.#onMessage(place, from, message),
         onExit: (from, how) => this.#onExit(place, from, how),
       },
     );
@@ -173,10 +173,9 @@ export class Supervisor {
     if (worker.servedMs === 0) {
       place.deaths += 1;
       const isFirst = this.#places.every(({ hasServed }) => !hasServed);
-      // It has said why.
+      // The worker has already logged the reason.
       if (isFirst && REFUSALS.has(code)) return this.#end.resolve(code ?? EXIT_FAULT);
-      const serves = this.#places.some((one) => one.worker?.state === 'serving');
-      if (place.deaths >= TOLERATED_DEATHS && !(place.hasServed && serves)) {
+      if (this.#cannotServe()) {
         this.#log(
           'error',
           fields,
@@ -198,6 +197,15 @@ export class Supervisor {
     }, restartInMs);
   }
 
+  /** No worker serves, and none can be expected to: each place has failed too often, or was never used. */
+  #cannotServe(): boolean {
+    if (this.#serving().length > 0) return false;
+    return this.#places.every(
+      ({ deaths, worker, next, timer }) =>
+        deaths >= TOLERATED_DEATHS || (deaths === 0 && !(worker ?? next ?? timer)),
+    );
+  }
+
   /** Once a second: who hangs, and who is to listen. */
   #tick(): void {
     for (const worker of this.#workers) {
@@ -214,7 +222,9 @@ export class Supervisor {
     }
     for (const worker of serving) {
       const { unreadySince } = worker;
-      const othersAreReady = serving.some((one) => one !== worker && one.unreadySince === undefined);
+      const othersAreReady = serving.some(
+        (candidate) => candidate !== worker && candidate.unreadySince === undefined,
+      );
       const open = keepsListening(
         unreadySince === undefined ? undefined : now - unreadySince,
         othersAreReady,
@@ -235,7 +245,7 @@ export class Supervisor {
 
   // Reload and replacement
 
-  /** What SIGHUP asks for: a file that the first one refuses is not shown to the others. */
+  /** Handles SIGHUP. If the first worker rejects the file, the others do not receive it. */
   async #reload(): Promise<void> {
     const [leader] = this.#serving();
     if (!leader || this.#stopping) return;
@@ -244,9 +254,9 @@ export class Supervisor {
   }
 
   async #reloadOthers(done: Worker): Promise<void> {
-    const others = this.#serving().filter((worker) => worker !== done);
+    const otherWorkers = this.#serving().filter((worker) => worker !== done);
     await Promise.all(
-      others.map(async (worker) => {
+      otherWorkers.map(async (worker) => {
         const served = await worker.reload(true);
         if (served || worker.state !== 'serving') return;
         const fields = { worker: worker.place, pid: worker.pid };
@@ -264,7 +274,9 @@ export class Supervisor {
     if (differs) void this.#queue.run(() => this.#reload());
   }
 
-  /** What SIGUSR2 asks for. One that does not start ends it: its predecessor serves on. */
+  /**
+   * Handles SIGUSR2. A replacement that does not start ends the operation, and its predecessor keeps serving.
+   */
   async #replaceAll(): Promise<void> {
     this.#log('info', {}, 'replacing the workers, one at a time');
     this.#replacing = true;
@@ -302,7 +314,7 @@ export class Supervisor {
     return true;
   }
 
-  /** Somebody has sent a signal to a worker alone. */
+  /** Handles a signal that was sent to a single worker. */
   #replaceSignalled(place: Place, worker: Worker): void {
     setTimeout(() => {
       if (this.#stopping || place.worker !== worker) return;
@@ -351,9 +363,9 @@ export class Supervisor {
     this.#end.resolve(EXIT_KILLED);
   }
 
-  // What workers say
+  // Messages of workers
 
-  #take(place: Place, worker: Worker, message: FromWorker): void {
+  #onMessage(place: Place, worker: Worker, message: FromWorker): void {
     switch (message.kind) {
       case 'serving':
         this.#port = message.port;
@@ -386,14 +398,14 @@ export class Supervisor {
       memoryBytes: process.memoryUsage.rss(),
       connections: 0,
     };
-    const others = [...this.#workers].map(({ place, pid, report }) => ({
+    const workers = [...this.#workers].map(({ place, pid, report }) => ({
       process: place,
       pid,
       ready: report?.ready ?? false,
       memoryBytes: report?.memoryBytes ?? 0,
       connections: report?.connections ?? 0,
     }));
-    return [own, ...others.sort((a, b) => a.process - b.process)];
+    return [own, ...workers.sort((a, b) => a.process - b.process)];
   }
 
   #keep(lines: readonly string[]): void {

@@ -1,6 +1,8 @@
 // One worker, seen from the parent.
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import { readProcessTimes, Silence } from './silence.ts';
 import {
+  REPORT_MS,
   WORKER_MARK,
   type FromWorker,
   type Report,
@@ -11,9 +13,9 @@ import {
 
 /** After a signal that should have ended it. */
 const KILL_AFTER_MS = 2_000;
-/** Reports that may be missing before it counts as hung. A start loads much, and its first one may take its time. */
-const MISSING_REPORTS = 10;
-const MISSING_FIRST = 60;
+/** Maximum silence of a worker that serves. A worker that is loading can block its event loop for longer. */
+const MAX_SILENCE_MS = 10_000;
+const MAX_SILENCE_LOADING_MS = 60_000;
 
 export type WorkerEvents = {
   readonly onMessage: (worker: Worker, message: FromWorker) => void;
@@ -32,28 +34,27 @@ export class Worker {
   readonly #started = Promise.withResolvers<boolean>();
   #state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
   #servingSince: number | undefined;
-  #missing = 0;
-  #heard = false;
+  readonly #silence: Silence;
   #questions = 0;
   served: Served | undefined;
   report: Report | undefined;
-  /** It has been asked to close its port, because it is not ready. */
+  /** True after the worker was asked to close its port because it is not ready. */
   withdrawn = false;
   /** Since when it is not ready, in ms of `performance.now()`. */
   unreadySince: number | undefined;
   follows = false;
   /** Killed because it did not answer. */
   hung = false;
-  /** It has been told to go: its exit is no failure. */
+  /** True after the worker was asked to exit. Its exit is then not a failure. */
   asked = false;
 
   constructor(start: Start, events: WorkerEvents) {
     this.place = start.process;
     this.#process = cluster.fork({ [WORKER_MARK]: String(start.process) });
+    this.#silence = new Silence(() => readProcessTimes(this.pid));
     this.#process.on('message', (message: FromWorker) => {
-      this.#missing = 0;
-      this.#heard = true;
-      this.#take(message);
+      this.#silence.reset();
+      this.#onMessage(message);
       events.onMessage(this, message);
     });
     // A failed fork or a message to one that has just ended: its exit is what counts.
@@ -95,7 +96,7 @@ export class Worker {
     if (this.#process.isConnected()) this.#process.send(message, () => {});
   }
 
-  /** What it serves then; undefined when it refuses the file, or ends. */
+  /** Reloads the file and returns the result. Undefined if the worker rejects the file or ends. */
   reload(quiet: boolean): Promise<Served | undefined> {
     if (this.#state === 'ended') return Promise.resolve(undefined);
     const id = ++this.#questions;
@@ -117,11 +118,11 @@ export class Worker {
 
   /** Called once a second. True when it has not answered for so long that it must be killed. */
   missesReport(): boolean {
-    this.#missing += 1;
-    return !this.hung && this.#missing > (this.#heard ? MISSING_REPORTS : MISSING_FIRST);
+    const maxMs = this.#servingSince === undefined ? MAX_SILENCE_LOADING_MS : MAX_SILENCE_MS;
+    return this.#silence.add(REPORT_MS) > maxMs && !this.hung;
   }
 
-  /** A loop that hangs hears nothing but SIGKILL; one that only was slow still gets the chance to say something. */
+  /** Sends SIGTERM, then SIGKILL. A hung loop reacts to SIGKILL only, but a slow worker can still log. */
   killHung(): void {
     this.hung = true;
     this.#process.process.kill('SIGTERM');
@@ -132,7 +133,7 @@ export class Worker {
     if (this.#state !== 'ended') this.#process.process.kill('SIGKILL');
   }
 
-  #take(message: FromWorker): void {
+  #onMessage(message: FromWorker): void {
     if (message.kind === 'serving') {
       this.served = message.served;
       this.#servingSince = performance.now();

@@ -211,7 +211,7 @@ test('tables, relationships and functions, and nothing that left the file', () =
   `);
 });
 
-test('views have rows of their own, with what can be written through them and what they point to', () => {
+test('views have rows, writable columns and relationships', () => {
   const view: Relation = {
     ...todos,
     name: 'open_todos',
@@ -270,4 +270,19 @@ test('views have rows of their own, with what can be written through them and wh
         };
     "
   `);
+});
+
+test.each(['always', 'stored'] as const)('a column that is generated %s cannot be written', (generated) => {
+  const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text: FILE }, { variables: {} });
+  if (!loaded.ok) throw new Error('the file is not valid');
+  const columns = todos.columns.map((column) =>
+    column.name === 'parent' ? { ...column, generated } : column,
+  );
+  const relations = new Map([['public.todos', { ...todos, columns }]]);
+  const types = renderTypes({ config: loaded.config, catalog: { ...catalog, relations } });
+  expect(types.match(/^ +parent.*$/gm)?.map((line) => line.trim())).toEqual([
+    'parent: number | null;',
+    'parent?: never;',
+    'parent?: never;',
+  ]);
 });

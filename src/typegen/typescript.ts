@@ -53,7 +53,7 @@ function renderSchema(schema: string, config: Declared, catalog: Catalog): strin
   ].flatMap(([name, overloads]) => renderFunction(name, overloads, config, catalog));
   const enums = config.types
     .filter((type) => type.schema === schema)
-    .flatMap(({ name, values }) => (values ? [`      ${key(name)}: ${unionOf(values)};`] : []));
+    .flatMap(({ name, values }) => (values ? [`      ${key(name)}: ${renderUnion(values)};`] : []));
   return [
     `  ${key(schema)}: {`,
     member('Tables', tables),
@@ -73,7 +73,7 @@ function renderTable(table: Table, config: Declared, catalog: Catalog): string[]
   const relation = catalog.relations.get(keyOf(table));
   if (!relation) return [];
   const columns = table.fields.flatMap((field) => {
-    const column = relation.columns.find((one) => one.name === field.name);
+    const column = relation.columns.find((candidate) => candidate.name === field.name);
     return column ? [{ field, column }] : [];
   });
   const row = columns.map(({ field, column }) => rowLine(column, field));
@@ -93,7 +93,7 @@ function renderTable(table: Table, config: Declared, catalog: Catalog): string[]
   ];
 }
 
-/** Of a column of a view nothing is known about nulls. */
+/** PostgreSQL does not record whether a column of a view can be null. */
 function renderView(view: View, config: Declared, catalog: Catalog): string[] {
   const found = catalog.relations.get(keyOf(view));
   if (!found) return [];
@@ -126,7 +126,7 @@ function rowLine(column: Column, field: Field, mark = ''): string {
 
 function valueType(column: Column, field: Field): string {
   if (field.enum && field.enum.length > 0) {
-    const union = unionOf(field.enum);
+    const union = renderUnion(field.enum);
     if (column.category === 'S') return union;
     if (column.baseType === '_text' || column.baseType === '_varchar') return `(${union})[]`;
   }
@@ -135,11 +135,11 @@ function valueType(column: Column, field: Field): string {
 
 function columnType({ enumLabels, baseType, category }: Column): string {
   if (!enumLabels) return scalarType(baseType);
-  const union = unionOf(enumLabels);
+  const union = renderUnion(enumLabels);
   return category === 'A' ? `(${union})[]` : union;
 }
 
-function unionOf(values: readonly string[]): string {
+function renderUnion(values: readonly string[]): string {
   return values.map((value) => JSON.stringify(value)).join(' | ');
 }
 
@@ -170,10 +170,10 @@ function renderRelationships(columns: ReadonlySet<string>, relation: Relation, c
       [
         '          {',
         `            foreignKeyName: ${JSON.stringify(foreignKey.constraint)};`,
-        `            columns: [${foreignKey.columns.map((one) => JSON.stringify(one)).join(', ')}];`,
+        `            columns: [${foreignKey.columns.map((column) => JSON.stringify(column)).join(', ')}];`,
         `            isOneToOne: ${oneToOne};`,
         `            referencedRelation: ${JSON.stringify(foreignKey.targetName)};`,
-        `            referencedColumns: [${foreignKey.targetColumns.map((one) => JSON.stringify(one)).join(', ')}];`,
+        `            referencedColumns: [${foreignKey.targetColumns.map((name) => JSON.stringify(name)).join(', ')}];`,
         '          },',
       ].join('\n'),
     ];
@@ -182,10 +182,10 @@ function renderRelationships(columns: ReadonlySet<string>, relation: Relation, c
 }
 
 function sameSet(a: readonly string[], b: readonly string[]): boolean {
-  return a.length > 0 && a.length === b.length && a.every((one) => b.includes(one));
+  return a.length > 0 && a.length === b.length && a.every((value) => b.includes(value));
 }
 
-/** Of several functions of one name, one of the forms. */
+/** Renders one of several overloads of a function. */
 function renderFunction(
   name: string,
   overloads: readonly SqlFunction[],
@@ -198,7 +198,7 @@ function renderFunction(
     const routine = isOnly ? known[0] : withArguments(known, fn.args);
     if (!routine || !fn.expose) return [];
     const args = routine.args.map((arg) => {
-      const declared = fn.args.find((one) => one.name === arg.name);
+      const declared = fn.args.find((candidate) => candidate.name === arg.name);
       return `${key(arg.name)}${declared?.required ? '' : '?'}: ${scalarType(arg.baseType)}`;
     });
     return [
@@ -232,7 +232,7 @@ function returnType(routine: Routine, config: Declared): string {
       if (returns.relation === null) return many('Record<string, unknown>');
       const dot = returns.relation.indexOf('.');
       const [schema, table] = [returns.relation.slice(0, dot), returns.relation.slice(dot + 1)];
-      const kind = config.views.some((one) => keyOf(one) === returns.relation) ? 'Views' : 'Tables';
+      const kind = config.views.some((view) => keyOf(view) === returns.relation) ? 'Views' : 'Tables';
       return many(`Database[${JSON.stringify(schema)}]['${kind}'][${JSON.stringify(table)}]['Row']`);
     }
   }

@@ -1,4 +1,4 @@
-// Whether this machine has PostgreSQL's own programs for the server of this run.
+// Checks whether this machine has PostgreSQL's programs for the server of this run.
 import pg from 'pg';
 import { inject } from 'vitest';
 import { findTool } from '../../src/postgres/pg-tools.ts';

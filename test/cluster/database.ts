@@ -1,4 +1,5 @@
-// The PostgreSQL cluster of the rig: who is primary, switchovers and kills, and a look at the rows without svc.
+// The PostgreSQL cluster of the rig: finds the primary, switches over, kills servers, and reads rows without
+// svc.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
@@ -18,7 +19,7 @@ const SCRIPTS = fileURLToPath(new URL('.', import.meta.url));
 
 type Member = { name: DatabaseMachine; role: string; state: string; lag?: number | string };
 
-/** Where svc finds the database `name`: past the balancer, through it, or through the pooler. */
+/** How svc connects to the database `name`: directly, through the balancer, or through the pooler. */
 export type Way = 'balancer' | 'pooler' | 'replicas' | DatabaseMachine | readonly DatabaseMachine[] | 'name';
 
 export function databaseUrl(name: string, way: Way = 'balancer', parameters = ''): string {
@@ -64,7 +65,7 @@ export async function primary(): Promise<DatabaseMachine | undefined> {
   return undefined;
 }
 
-/** One primary and two replicas that follow it; with `synchronous`, one of them must have each commit. */
+/** Starts a primary and two replicas. With `synchronous`, one replica must confirm each commit. */
 export async function settled(synchronous = false): Promise<DatabaseMachine> {
   return await until(
     `a primary and two replicas${synchronous ? ', one of them synchronous' : ''}`,
@@ -83,8 +84,8 @@ export async function settled(synchronous = false): Promise<DatabaseMachine> {
 }
 
 /**
- * What Patroni tells about a machine may be from before it ended, and a primary that was killed and started again is
- * its primary before it takes writes: this is what PostgreSQL itself says.
+ * Asks PostgreSQL itself whether the primary accepts writes and has its replicas. Patroni's state of a machine may be
+ * older than its end, and Patroni calls a restarted server primary before it accepts writes.
  */
 async function isFollowed(leader: DatabaseMachine): Promise<boolean> {
   const [answer] = await query<{ fine: boolean }>(
@@ -111,7 +112,7 @@ export async function setSynchronous(on: boolean): Promise<DatabaseMachine> {
   return await settled(on);
 }
 
-/** Planned: Patroni stops the primary and promotes another. Returns when it says that it is done. */
+/** Switches over: Patroni stops the primary and promotes another. Returns when Patroni reports success. */
 export async function switchover(leader: DatabaseMachine): Promise<void> {
   const answer = await patroni(
     leader,
@@ -162,7 +163,7 @@ function clientFor(database: string, machine: DatabaseMachine, limit: number): p
     query_timeout: limit,
     application_name: 'rig',
   });
-  // A connection that is cut while nobody waits for it is no fault of the rig.
+  // An unused connection may be cut, which is not a fault of the rig.
   client.on('error', () => undefined);
   return client;
 }

@@ -1,4 +1,4 @@
-// One primary ends and another begins: when, as the rig itself sees it past svc and every balancer.
+// Measures when one primary ends and another begins, as the rig sees it without svc and balancers.
 import { firstWriteAt } from './database.ts';
 import { DATABASE_MACHINES, type DatabaseMachine } from './machines.ts';
 import type { Load } from './load.ts';

@@ -19,7 +19,7 @@ export type InstanceOptions = {
   readonly arguments?: readonly string[];
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly port?: number;
-  /** The command, `serve` unless said otherwise. */
+  /** The command. Default: `serve`. */
   readonly command?: readonly string[];
 };
 
@@ -31,7 +31,7 @@ export type Instance = {
   /** Status and body of /ready; status 0 when nothing answers. */
   readonly ready: () => Promise<{ status: number; text: string }>;
   readonly whenReady: (limit?: number) => Promise<void>;
-  /** Its exit code. */
+  /** Exit code of the process. */
   readonly exit: () => Promise<number | null>;
   readonly stop: (signal?: NodeJS.Signals) => Promise<number | null>;
 };
@@ -87,7 +87,7 @@ export function startInstance(options: InstanceOptions): Instance {
         last = `${status} ${text}`;
         return status === 200;
       }).catch((error: unknown) => {
-        throw new Error(`${(error as Error).message}; /ready said at last: ${last}`);
+        throw new Error(`${(error as Error).message}; last response of /ready: ${last}`);
       });
     },
     async stop(signal = 'SIGTERM') {
@@ -100,7 +100,7 @@ export function startInstance(options: InstanceOptions): Instance {
 export const lastLines = (text: string, count = 12): string =>
   text.trimEnd().split('\n').slice(-count).join('\n');
 
-/** The settings of whoever runs the rig must not reach the instances. */
+/** Removes settings of the user who runs the rig, which must not reach the instances. */
 const withoutOurs = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(
     Object.entries(env).filter(([name]) => !name.startsWith('SVC_') && !name.startsWith('PG')),

@@ -1,5 +1,5 @@
-// Closed loops of bounded size: each client asks, waits for the answer, asks again. Every write carries an id of its
-// own, so that afterwards each one can be looked up: what was acknowledged must be there, what was refused must not.
+// Closed loops of bounded size: each client sends a request, waits for the response, and repeats. Every write has a
+// unique id, so that each one can be looked up afterwards: acknowledged writes must exist, and refused ones must not.
 import { randomUUID } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { Agent, request as httpRequest } from 'node:http';
@@ -15,9 +15,9 @@ export type Call = {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** What the write puts into its table. */
+  /** Returns the value that a write inserts into its table. */
   readonly id?: string;
-  /** What is wrong with a successful answer, if anything. */
+  /** Returns the mistake in a successful response, if any. */
   readonly wrong?: (text: string) => string | undefined;
 };
 
@@ -34,11 +34,11 @@ export type Answer = {
 };
 
 export type LoadOptions = {
-  /** One balancer, or instances that the clients are spread over. */
+  /** URL of a balancer, or URLs of instances among which the clients are distributed. */
   readonly urls: readonly string[];
   readonly clients: number;
   readonly next: (number: number, client: number) => Call;
-  /** Ends after so many calls; otherwise at `stop`. */
+  /** Maximum number of calls. Without it the load ends at `stop`. */
   readonly total?: number;
   /** Between an answer and the next question of the same client. */
   readonly pause?: number;
@@ -69,7 +69,7 @@ export class Load {
     await this.done;
   }
 
-  /** After so many more answers. */
+  /** Resolves after this many further responses. */
   async answered(count: number, limit = 120_000): Promise<void> {
     const goal = this.answers.length + count;
     await until(`${count} more answers`, limit, () => this.answers.length >= goal);
@@ -123,7 +123,7 @@ export class Load {
       .reduce((first, { endedAt }) => Math.min(first, endedAt), Number.POSITIVE_INFINITY);
   }
 
-  /** For the report: `read 200: 120, write 503 SVC113: 2`. */
+  /** Returns a summary for the report, such as `read 200: 120, write 503 SVC113: 2`. */
   summary(): string {
     const counts = new Map<string, number>();
     for (const { call, status, code, wrong } of this.answers) {
@@ -153,7 +153,7 @@ type Raw = {
   readonly isMarked: boolean;
 };
 
-/** One call; a broken connection is an answer of status 0. */
+/** Sends one call. A broken connection counts as status 0. */
 export async function ask(base: string, call: Call, settings: Partial<Settings> = {}): Promise<Answer> {
   const startedAt = Date.now();
   const { agent, patience = 60_000, localAddress } = settings;
@@ -196,7 +196,7 @@ export async function ask(base: string, call: Call, settings: Partial<Settings> 
     status,
     code: good ? '' : broken || codeIn(text),
     text: good ? '' : text.slice(0, 300),
-    // An answer that says itself that nobody knows how old it is is not wrong for being old.
+    // A response that declares an unknown age may be old.
     wrong: good && !isMarked ? call.wrong?.(text) : undefined,
     startedAt,
     endedAt: Date.now(),
@@ -208,7 +208,7 @@ function codeIn(text: string): string {
   return found?.[1] ?? text.slice(0, 40).replaceAll(/\s+/g, ' ');
 }
 
-/** A table of notes, as it stands in svc.yaml. */
+/** A table of notes, as svc.yaml declares it. */
 export const notesTable = (name: string, more = ''): string => `
   ${name}:
     fields:
@@ -275,7 +275,7 @@ export class Notes {
   }
 }
 
-/** What became of the writes of a load, by how they were answered. */
+/** Counts the writes of a load by their response and whether they exist. */
 export type Accounts = {
   readonly acknowledged: number;
   /** Acknowledged and not there: the one thing that must never be. */

@@ -3,7 +3,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { openSync, closeSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** As in common.sh. */
+/** Same values as in common.sh. */
 const LAST_BYTE = {
   etcd: 10,
   pg1: 11,
@@ -25,7 +25,7 @@ export const APP_MACHINES: readonly AppMachine[] = ['app1', 'app2', 'app3'];
 
 export const RIG = process.env['SVC_CLUSTER_DIR'] ?? '/tmp/svc-cluster';
 const NETWORK = 'svct-net';
-/** Belongs to nobody: what is sent there is never answered. */
+/** An address without a host: packets to it are never answered. */
 const NOBODY = '02:00:00:00:00:99';
 
 export const addressOf = (machine: Machine): string => `10.86.0.${LAST_BYTE[machine]}`;
@@ -77,7 +77,7 @@ export function silence(machine: Machine): void {
   ip('-n', NETWORK, 'link', 'set', machine, 'down');
 }
 
-/** Two machines no longer hear each other; both still hear everybody else. */
+/** Cuts the link between two machines. Both still reach all others. */
 export function cut(one: Machine, other: Machine): void {
   forget(one, other);
   forget(other, one);
@@ -99,7 +99,7 @@ function forget(at: Machine, target: Machine): void {
 /** Moves the name `primary.db`, as an administrator moves a name in DNS. */
 export function moveName(to: Machine): void {
   for (const machine of MACHINES) {
-    // In place: the file is bound over /etc/hosts of running processes.
+    // Writes in place, because the file is bound over /etc/hosts of running processes.
     writeFileSync(
       join('/etc/netns', space(machine), 'hosts'),
       `127.0.0.1 localhost\n${addressOf(to)} primary.db\n`,

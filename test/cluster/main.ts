@@ -5,10 +5,10 @@
 //   npm run test:cluster -- --full switchover   one of them, in full size
 //   npm run test:cluster -- --list              what there is
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import type { Tally } from '../support/closing-line-reporter.ts';
+import { closingLine, writeReport, type Failure } from '../support/run/report.ts';
 import { restoreCluster } from './database.ts';
 import { DATABASE_MACHINES, processesOn, RIG } from './machines.ts';
 import { missing } from './requirements.ts';
@@ -17,13 +17,14 @@ import { seconds } from './until.ts';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const MISUSE = 2;
+const runStartedAt = performance.now();
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     full: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
-    /** Without what the rig needs: says so, counts everything as skipped, and is content. */
+    /** Checks the requirements. If one is missing, reports it and counts everything as skipped. */
     optional: { type: 'boolean', default: false },
     'on-the-rig': { type: 'boolean', default: false },
   },
@@ -52,7 +53,7 @@ async function main(): Promise<number> {
   if (without !== undefined) {
     say(`The cluster cannot be built: ${without}`);
     if (!values.optional) return MISUSE;
-    tally({ passed: 0, failed: 0, skipped: chosen.length, failures: [] });
+    report({ passed: 0, skipped: chosen.length, failures: [] });
     return 0;
   }
   return onTheRig();
@@ -61,7 +62,7 @@ async function main(): Promise<number> {
 /** Each file has one. */
 async function scenarios(): Promise<readonly Scenario[]> {
   const files = readdirSync(`${HERE}scenarios`)
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => name.endsWith('.cluster.test.ts'))
     .sort();
   return await Promise.all(
     files.map(async (file) => ((await import(`./scenarios/${file}`)) as { scenario: Scenario }).scenario),
@@ -73,7 +74,7 @@ function onTheRig(): number {
   const isUp = partsRun();
   const script = (name: string): number | null => spawnSync(`${HERE}${name}`, { stdio: 'inherit' }).status;
   if (!isUp && (script('down.sh') !== 0 || script('up.sh') !== 0)) {
-    tally({ passed: 0, failed: 1, skipped: 0, failures: ['the rig did not come up'] });
+    report({ passed: 0, skipped: 0, failures: [failure('rig', 'it did not start')] });
     return 1;
   }
   // The terminal's interrupt goes to the child as well, which ends; then the rig is taken down.
@@ -91,7 +92,7 @@ function onTheRig(): number {
   }
 }
 
-/** Whoever ended the processes of a rig may have left its folder and its namespaces. */
+/** Removes the folder and the namespaces that a killed rig has left. */
 function partsRun(): boolean {
   if (!existsSync(`${RIG}/pid`)) return false;
   const running = new Set((['etcd', ...DATABASE_MACHINES, 'lb'] as const).flatMap(processesOn));
@@ -101,7 +102,7 @@ function partsRun(): boolean {
 }
 
 async function run(chosen: readonly Scenario[]): Promise<number> {
-  const count = { passed: 0, failed: 0, skipped: 0, failures: [] as string[] };
+  const count = { passed: 0, skipped: 0, failures: [] as Failure[] };
   // Which of them became primary at the start is chance, and the name leads to the first.
   await restoreCluster();
   for (const scenario of chosen) {
@@ -109,15 +110,11 @@ async function run(chosen: readonly Scenario[]): Promise<number> {
     const startedAt = Date.now();
     const claims = await perform(scenario);
     if (claims.length === 0) count.passed += 1;
-    else {
-      count.failed += 1;
-      count.failures.push(`${scenario.name}: ${claims.join('; ')}`);
-    }
+    else count.failures.push(failure(scenario.name, claims.join('; ')));
     say(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
   }
-  if (count.failures.length > 0) say(`\n${count.failures.join('\n')}`);
-  tally(count);
-  return count.failed > 0 ? 1 : 0;
+  report(count);
+  return count.failures.length > 0 ? 1 : 0;
 }
 
 /** Answers what did not hold. */
@@ -140,10 +137,14 @@ async function perform(scenario: Scenario): Promise<readonly string[]> {
   return stage.broken;
 }
 
-/** As the other runs do it: into the common tally, or as the closing line. */
-function tally(count: Tally): void {
-  const file = process.env['SVC_TEST_TALLY'];
-  if (file) appendFileSync(file, `${JSON.stringify(count)}\n`);
-  const skipped = count.skipped > 0 ? `, ${count.skipped} skipped` : '';
-  say(`\n${count.passed} passed, ${count.failed} failed${skipped}`);
+function failure(name: string, message: string): Failure {
+  return { project: 'cluster', file: undefined, name, message };
+}
+
+/** Writes the report of this run and prints its closing line. */
+function report(count: { passed: number; skipped: number; failures: readonly Failure[] }): void {
+  const failed = count.failures.length;
+  writeReport({ ...count, failed, ms: Math.round(performance.now() - runStartedAt), files: [] });
+  for (const { name, message } of count.failures) say(`FAILED ${name}: ${message}`);
+  say(`\n${closingLine({ ...count, failed })}`);
 }

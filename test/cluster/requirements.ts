@@ -1,4 +1,4 @@
-// What the rig needs from the machine, and what of it is missing.
+// Checks the requirements of the rig and lists the missing ones.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
@@ -13,7 +13,7 @@ const PROGRAMS: Readonly<Record<string, string>> = {
 const POSTGRES = '/usr/lib/postgresql/15/bin/postgres';
 const PROBE = 'svct-probe';
 
-/** One line, or undefined when everything is there. */
+/** Returns one line, or undefined if nothing is missing. */
 export function missing(): string | undefined {
   if (process.platform !== 'linux') return 'network namespaces exist on Linux only';
   if (process.getuid?.() !== 0) return 'network namespaces need root';

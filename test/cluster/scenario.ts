@@ -1,5 +1,5 @@
-// What a scenario is given: a folder and a database of its own, instances that end with it, and claims that it makes
-// about what it saw. All claims are judged, so that one report says everything that is wrong.
+// The environment of a scenario: a folder, a database, instances that end with it, and claims about what it observed.
+// All claims are evaluated, so that one report lists everything that is wrong.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createDatabase, databaseUrl, query, type Way } from './database.ts';
@@ -10,14 +10,14 @@ import { until } from './until.ts';
 
 export type Scenario = {
   readonly name: string;
-  /** What it shows, in one line. */
+  /** One line that describes the scenario. */
   readonly about: string;
   /** Left out of the usual run: `--full`, or its name. */
   readonly onlyFull?: boolean;
   readonly run: (stage: Stage) => Promise<void>;
 };
 
-/** For the two balancers in front of svc. */
+/** Settings of the two balancers in front of svc. */
 export const PLAIN = `http://${addressOf('lb')}:8080`;
 export const RETRYING = `http://${addressOf('lb')}:8081`;
 
@@ -79,7 +79,7 @@ export class Stage {
     return instance;
   }
 
-  /** One on each machine, all at once; returns when the balancers see them all. */
+  /** Starts an instance on each machine in parallel. Returns when the balancers see all of them. */
   async startThree(
     options: Omit<InstanceOptions, 'machine'>,
   ): Promise<readonly [Instance, Instance, Instance]> {

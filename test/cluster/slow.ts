@@ -1,4 +1,4 @@
-// A function that takes as long as its caller says, and calls of it.
+// An SQL function that takes as long as its caller requests, and calls of it.
 import type { Call } from './load.ts';
 
 export const SLOW = `

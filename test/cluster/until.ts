@@ -1,6 +1,6 @@
-// Waiting for a condition, with an end.
+// Waits for a condition, with a deadline.
 
-/** What `condition` returns once it is neither undefined nor false. */
+/** Returns the result of `condition` once it is neither undefined nor false. */
 export async function until<T>(
   what: string,
   limit: number,

@@ -1,4 +1,4 @@
-// What /ready says during a scenario, asked all the time as a balancer does.
+// Polls /ready during a scenario, as a balancer does, and records the responses.
 import type { Instance } from './instance.ts';
 import type { Load } from './load.ts';
 
@@ -30,7 +30,7 @@ export class ReadyWatch {
     return found?.at ?? Number.POSITIVE_INFINITY;
   }
 
-  /** The longest that it said 200 without a break while no request of the load succeeded. */
+  /** The longest time of uninterrupted 200 responses while no request of the load succeeded. */
   longestLie(load: Load, from: number, to: number): number {
     const good = load.answers
       .filter(({ status }) => status >= 200 && status < 300)

@@ -1,5 +1,6 @@
-// A running `/functions/v1` for one test file, with the data and auth APIs for `ctx.client`: a project folder with the
+// Starts `/functions/v1` for one test file, with the data and auth APIs for `ctx.client`: a project folder with the
 // given files, its own database, a listening port, and the log as objects.
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { createConnection, type AddressInfo, type Socket } from 'node:net';
@@ -29,21 +30,24 @@ import { ReadinessWatch } from '../../src/server/health/readiness.ts';
 import { createApp } from '../../src/server/app.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
+import { scaled } from '../support/run/scaled.ts';
 
 export type WorldOptions = {
   /** Path → content, except svc.yaml. */
   readonly files: Readonly<Record<string, string>>;
-  /** The `functions:` block as YAML; by default each file of functions/ is a public function of its name. */
+  /** The `functions:` block as YAML. By default each file of functions/ is a public function with its name. */
   readonly yaml?: string | undefined;
   readonly variables?: Readonly<Record<string, string>> | undefined;
   readonly sql?: string | undefined;
-  /** Gives functions/node_modules the client library. */
+  /** Installs the client library into functions/node_modules. */
   readonly client?: boolean | undefined;
   readonly size?: number | undefined;
   readonly memoryMb?: number | undefined;
   readonly mode?: FunctionsOptions['mode'] | undefined;
   readonly dev?: boolean | undefined;
   readonly maxBodyBytes?: string | undefined;
+  /** Allowed origins. Defaults to all. */
+  readonly origins?: readonly string[] | undefined;
   readonly runtime?: string | undefined;
 };
 
@@ -77,10 +81,12 @@ export type World = {
   readonly logText: () => string;
   readonly owner: OwnerDatabase;
   call(name: string, options?: CallOptions): Promise<Reply>;
-  /** A signed-in user's token. */
+  /** Occupies all slots by calls of `name`: three quarters by one caller, and one each by many others. */
+  occupyAllSlots(name: string): Promise<Array<Promise<Reply>>>;
+  /** Returns the token of a signed-in user. */
   token(claims?: Record<string, unknown>): Promise<string>;
   write(files: Readonly<Record<string, string>>): void;
-  /** Reloads as after a save of svc.yaml. */
+  /** Reloads like a save of svc.yaml. */
   reload(yaml: string, variables?: Readonly<Record<string, string>>): Promise<void>;
   socket(): Socket;
   closeServer(): Promise<void>;
@@ -145,12 +151,12 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       },
     },
   });
-  const yamlOf = (functions: string): string =>
+  const functionsYaml = (functions: string): string =>
     `version: 1\nserver: { max_body_size: ${options.maxBodyBytes ?? '1MB'} }\n` +
     (options.sql ? NOTES : '') +
     `functions:\n${functions}`;
   const read = (functions: string, variables = options.variables): Config => {
-    const text = yamlOf(functions);
+    const text = functionsYaml(functions);
     const source = { name: 'svc.yaml', directory: folder, text };
     const loaded = loadConfig(source, { variables: variables ?? {} });
     if (!loaded.ok)
@@ -184,7 +190,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   };
   const readiness = new ReadinessWatch({
     phase: () => 'serving',
-    primary: { ask: () => Promise.resolve('writable') },
+    primary: { check: () => Promise.resolve('writable') },
     data: { answers: () => Promise.resolve('yes'), size: { open: 0, waiting: 0 } },
     failoverWaitMs: 0,
     functionsHealthy: () => functions.healthy(),
@@ -202,7 +208,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       phase: () => 'serving',
       readiness: () => readiness.current,
     },
-    cors: () => ({ origins: ['*'], allowLoopback: true }),
+    cors: () => ({ origins: options.origins ?? ['*'], allowLoopback: true }),
     timeouts: () => snapshot.config.server.timeouts,
   });
   await app.server.listen({ host: '127.0.0.1', port: 0 });
@@ -228,6 +234,21 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     await close();
     throw error;
   }
+  const call = (name: string, options: CallOptions = {}): Promise<Reply> =>
+    send(port, `/functions/v1/${name}`, options);
+  const token = (claims: Record<string, unknown> = {}): Promise<string> => {
+    const now = Math.floor(Date.now() / 1000);
+    return signToken(
+      {
+        sub: '00000000-0000-4000-8000-000000000001',
+        role: 'authenticated',
+        iat: now,
+        exp: now + 900,
+        ...claims,
+      },
+      signingKeys.signing,
+    );
+  };
   return {
     url,
     port,
@@ -237,19 +258,19 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     log: lines,
     logText: () => logText,
     owner,
-    call: (name, call = {}) => send(port, `/functions/v1/${name}`, call),
-    token: (claims = {}) => {
-      const now = Math.floor(Date.now() / 1000);
-      return signToken(
-        {
-          sub: '00000000-0000-4000-8000-000000000001',
-          role: 'authenticated',
-          iat: now,
-          exp: now + 900,
-          ...claims,
-        },
-        signingKeys.signing,
-      );
+    call,
+    token,
+    async occupyAllSlots(name) {
+      const inFlight = (): number =>
+        functions.status().workers.reduce((sum, worker) => sum + worker.inFlight, 0);
+      const slots = functions.status().workers.length * 64;
+      const greedy = await token({ sub: randomUUID() });
+      const held = Array.from({ length: (slots * 3) / 4 }, () => call(name, { token: greedy }));
+      await until('one caller has its share', () => inFlight() === held.length);
+      for (let n = held.length; n < slots; n++)
+        held.push(call(name, { token: await token({ sub: randomUUID() }) }));
+      await until('all slots are taken', () => inFlight() === slots);
+      return held;
     },
     write,
     async reload(yaml, variables) {
@@ -310,7 +331,7 @@ export async function until<T>(
   condition: () => T | Promise<T>,
   ms = 15_000,
 ): Promise<Exclude<T, undefined | null | false>> {
-  const deadline = Date.now() + ms;
+  const deadline = Date.now() + scaled(ms);
   for (;;) {
     const value = await condition();
     if (isYes(value)) return value;

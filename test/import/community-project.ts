@@ -1,12 +1,12 @@
-// A Supabase project as a small community would have one: teams, posts and comments behind policies, profiles that a
-// trigger makes, functions, a view, and files in three buckets.
+// Fixture: a Supabase project of a small community, with teams, posts and comments behind policies, profiles that a
+// trigger creates, functions, a view, and files in three buckets.
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hash as bcrypt } from '@node-rs/bcrypt';
 import { addUser, createProject, type SupabaseProject } from './supabase-project.ts';
 
-/** What a project has around the tables of its application. */
+/** Objects of a project outside of the application's tables. */
 const SURROUNDINGS = `
 create function auth.role() returns text language sql stable
   as $$ select nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role' $$;
@@ -118,7 +118,7 @@ export const USERS = 24;
 
 export const contentOf = (path: string): Buffer => Buffer.from(`what is in ${path}`);
 
-/** `server` as for `createDatabase`. */
+/** `server`: see `createDatabase`. */
 export async function createCommunity(server?: string): Promise<SupabaseProject> {
   const project = await createProject(server);
   await project.query(SURROUNDINGS);
@@ -183,7 +183,7 @@ export async function addFile(
 
 export type FileApi = { readonly url: string; readonly key: string; close(): void };
 
-/** The storage API of the project, as far as an import asks it. */
+/** Serves the part of the project's storage API that an import uses. */
 export async function serveFiles(): Promise<FileApi> {
   const key = 'sb_secret_of_the_community';
   const server = createServer((request, response) => {

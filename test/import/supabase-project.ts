@@ -1,11 +1,11 @@
-// A database in the shape of a Supabase project: the tables of its auth and storage servers as they are in August 2026,
-// their owners, and tables, users and files of an application.
+// Fixture: a database with the structure of a Supabase project. Contains the tables of its auth and storage servers
+// as of August 2026, their owners, and tables, users and files of an application.
 import pg from 'pg';
 import { hash as argon2 } from '@node-rs/argon2';
 import { hash as bcrypt } from '@node-rs/bcrypt';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 
-/** Roles belong to the whole server, where several tests may make them at once. */
+/** Roles belong to the whole server, so several tests may create them concurrently. */
 const ROLES = ['supabase_auth_admin', 'supabase_storage_admin', 'anon', 'authenticated', 'service_role'];
 const MAKE_ROLES = ROLES.map(
   (role) =>
@@ -109,7 +109,7 @@ export const IDS = {
   cat: '00000000-0000-4000-8000-00000000000c',
 } as const;
 
-/** The RFC 6238 test secret. */
+/** Test secret of RFC 6238. */
 export const TOTP_SECRET = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ';
 
 export type SupabaseProject = TestDatabase & {
@@ -123,7 +123,7 @@ export type User = {
   readonly more?: Readonly<Record<string, unknown>>;
 };
 
-/** An empty project; `server` as for `createDatabase`. */
+/** Creates an empty project. `server`: see `createDatabase`. */
 export async function createProject(server?: string): Promise<SupabaseProject> {
   const database = await createDatabase({ server });
   const client = new pg.Client({ connectionString: database.url });
@@ -139,7 +139,7 @@ export async function createProject(server?: string): Promise<SupabaseProject> {
   };
 }
 
-/** As the auth server writes one: most of what is empty is '' or null. */
+/** Inserts a user like the auth server: most empty values are '' or null. */
 export async function addUser(
   project: SupabaseProject,
   { id, email, password, more = {} }: User,
@@ -175,7 +175,7 @@ export async function addUser(
   );
 }
 
-/** A project with a bit of everything: three users, rows that refer to them, and two buckets. */
+/** Creates a project with three users, rows that reference them, and two buckets. */
 export async function createTypicalProject(): Promise<SupabaseProject> {
   const project = await createProject();
   await addUser(project, {

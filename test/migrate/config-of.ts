@@ -1,4 +1,4 @@
-// Short YAML through the real loader.
+// Loads short YAML texts with the real loader.
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 
@@ -8,5 +8,7 @@ export function configOf(text: string): Config {
     { variables: {} },
   );
   if (loaded.ok) return loaded.config;
-  throw new Error(loaded.mistakes.map((one) => `${one.path.join('.')}: ${one.message}`).join('\n'));
+  throw new Error(
+    loaded.mistakes.map((mistake) => `${mistake.path.join('.')}: ${mistake.message}`).join('\n'),
+  );
 }

@@ -1,7 +1,6 @@
-// One migrating process that a test may kill: runs the file of the second argument, and ends itself with SIGKILL
-// before the n-th statement when a third one is given. With `wait` as the fourth it says instead that it has come to
-// the n-th of the steps that run outside the one transaction, and goes on when it is told to. Prints how many
-// statements there were.
+// A migrating process that a test can kill. Arguments: URL, file, n, mode. It applies the file and kills itself with
+// SIGKILL before statement n. With mode `wait` it reports instead that it has reached step n outside the main
+// transaction, and continues after input. Prints the number of statements.
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { silentLog } from '../../src/log/log.ts';

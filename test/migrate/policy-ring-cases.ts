@@ -1,14 +1,14 @@
-// Policies that lead back to their own table, and such that only look like it.
+// Policies with circular references between tables, and similar policies without circular references.
 
 type Case = {
   readonly what: string;
   readonly file: string;
 };
 
-/** `at`: the conditions that are to be named. `fails`: what a signed-in caller cannot do. */
+/** `at` lists the conditions to report. `fails` is a statement that a signed-in caller cannot run. */
 export const RINGS: readonly (Case & { readonly at: readonly string[]; readonly fails: string })[] = [
   {
-    what: 'two tables that are seen through each other',
+    what: 'two tables whose policies read each other',
     file: tables(
       ['teams', ['select', 'id in (select team_id from members)']],
       ['members', ['select', 'team_id in (select t.id from teams t)']],
@@ -17,7 +17,7 @@ export const RINGS: readonly (Case & { readonly at: readonly string[]; readonly 
     fails: 'select from teams',
   },
   {
-    what: 'a table that is seen through itself',
+    what: 'a table whose policy reads the table',
     file: tables([
       'members',
       ['select', 'team_id in (select m.team_id from members m where m.id = auth.uid())'],
@@ -36,7 +36,7 @@ export const RINGS: readonly (Case & { readonly at: readonly string[]; readonly 
     fails: 'select from docs',
   },
   {
-    what: 'an insert that reads its table, which is seen through another',
+    what: 'an insert that reads its table, whose policy reads another table',
     file: tables(
       ['teams', ['select', 'true']],
       [
@@ -52,7 +52,7 @@ export const RINGS: readonly (Case & { readonly at: readonly string[]; readonly 
 
 export const OPEN_RINGS: readonly (Case & { readonly works: string })[] = [
   {
-    what: 'one way only',
+    what: 'references in one direction',
     file: tables(
       ['teams', ['select', 'id in (select team_id from members)']],
       ['members', ['select', 'id = auth.uid()']],
@@ -60,7 +60,7 @@ export const OPEN_RINGS: readonly (Case & { readonly works: string })[] = [
     works: 'select from teams',
   },
   {
-    what: 'an insert that reads its table, which is seen without reading',
+    what: 'an insert that reads its table, whose select policy reads no table',
     file: tables([
       'members',
       ['select', 'id = auth.uid()'],
@@ -69,7 +69,7 @@ export const OPEN_RINGS: readonly (Case & { readonly works: string })[] = [
     works: 'insert into members (id, team_id) values (gen_random_uuid(), gen_random_uuid())',
   },
   {
-    what: 'a function that reads as its owner',
+    what: 'a security definer function',
     file: `${tables(
       ['teams', ['select', 'is_member(id)']],
       ['members', ['select', 'team_id in (select id from teams)']],
@@ -93,7 +93,7 @@ export const OPEN_RINGS: readonly (Case & { readonly works: string })[] = [
     works: 'select from members',
   },
   {
-    what: 'a write that reads a table which reads this one',
+    what: 'a write that reads a table whose policy reads this table',
     file: tables(
       ['teams', ['select', 'true'], ['insert', 'exists (select from members)']],
       ['members', ['select', 'team_id in (select id from teams)']],

@@ -1,5 +1,5 @@
-// Random chains of files, as a project's history has them: things are removed and come back, keys move, a column is
-// retyped while its key goes elsewhere, buckets' policies read tables, checks call functions whose arguments change.
+// Generates random chains of files that resemble the history of a project: objects are removed and restored, keys move,
+// columns change their type while their key moves, policies of buckets read tables, and checks call changing functions.
 import {
   CHECKING_FUNCTION,
   dropMentions,
@@ -18,26 +18,26 @@ import {
 
 export function firstLink(random: Random): Link {
   const file = randomFile(random);
-  for (const table of file.tables) tellRowsApart(file, table);
+  for (const table of file.tables) addRowNumber(file, table);
   return { file, edit: 'first' };
 }
 
-/** What may follow on these files, the last of which is served. A refused one was never there. */
+/** Draws the next file after these files, of which the last is served. Refused files are not in the list. */
 export function nextLink(files: readonly RandomFile[], random: Random): Link {
   const link = drawLink(files, random);
-  for (const table of link.file.tables) tellRowsApart(link.file, table);
-  forgetTheUnknown(link.file);
-  // Numbers are never used twice, also not after a way back.
+  for (const table of link.file.tables) addRowNumber(link.file, table);
+  removeDanglingReferences(link.file);
+  // Ids are never reused, even after a rollback.
   link.file.nextId = Math.max(link.file.nextId, ...files.map((file) => file.nextId));
   return link;
 }
 
 export type Link = { readonly file: RandomFile; readonly edit: string };
 
-/** The column by which the rows of a table are known through all changes of its keys. */
+/** Column that identifies the rows of a table through all changes of its keys. */
 export const ROW_NUMBER = 'row_no';
 
-function tellRowsApart(file: RandomFile, table: RandomTable): void {
+function addRowNumber(file: RandomFile, table: RandomTable): void {
   if (table.columns.some((column) => column.fixed)) return;
   table.columns.push({ id: file.nextId++, name: ROW_NUMBER, type: 'integer', required: true, fixed: true });
 }
@@ -50,27 +50,32 @@ function drawLink(files: readonly RandomFile[], random: Random): Link {
   if (dice < 0.12) {
     const back = random.pick(files);
     const file = wayBack(back, from);
-    nameWhatReturns(file, files);
+    declareReturns(file, files);
     return { file, edit: `back to file ${files.indexOf(back) + 1}` };
   }
   const file = dice < 0.35 ? edited(from, random, namesTakenBy(files)) : withoutOnce(from);
-  // With the last table gone, one comes back or a new one is made.
-  const special = file.tables.length === 0 ? bringsTableBack : random.pick(SPECIAL_EDITS);
+  // After the last table is removed, restore a table or create a new one.
+  const special = file.tables.length === 0 ? restoresTable : random.pick(SPECIAL_EDITS);
   const done = special(file, files, random);
   return done === null ? { file: ordinary(), edit: 'edits' } : { file, edit: done };
 }
 
-/** What was renamed before it was removed says so when it returns under an older name, and is cast from the type it had last. */
-function nameWhatReturns(file: RandomFile, files: readonly RandomFile[]): void {
+/**
+ * Declares the last name of restored objects that were renamed before their removal, and the conversion from their
+ * last type.
+ */
+function declareReturns(file: RandomFile, files: readonly RandomFile[]): void {
   const from = files.at(-1);
   for (const table of file.tables) {
-    const past = files.flatMap((one) => one.tables.filter((other) => other.id === table.id));
+    const past = files.flatMap((file) => file.tables.filter((candidate) => candidate.id === table.id));
     const lastName = past.at(-1)?.name;
     if (lastName !== undefined && lastName !== table.name) table.renamedFrom = lastName;
-    const live = from?.tables.find((one) => one.id === table.id);
+    const live = from?.tables.find((candidate) => candidate.id === table.id);
     for (const column of table.columns) {
-      if (live?.columns.some((one) => one.id === column.id)) continue;
-      const last = past.flatMap((one) => one.columns.filter((other) => other.id === column.id)).at(-1);
+      if (live?.columns.some((candidate) => candidate.id === column.id)) continue;
+      const last = past
+        .flatMap((item) => item.columns.filter((candidate) => candidate.id === column.id))
+        .at(-1);
       if (!last) continue;
       if (last.name !== column.name) column.renamedFrom = last.name;
       if (last.type !== column.type && /^(text|varchar|character)/.test(last.type) && column.type !== '')
@@ -79,7 +84,7 @@ function nameWhatReturns(file: RandomFile, files: readonly RandomFile[]): void {
   }
 }
 
-/** What is said for one file only (a former name, a backfill) is gone from the next. */
+/** Removes keys that apply to one file only, such as a former name or a backfill. */
 function withoutOnce(from: RandomFile): RandomFile {
   const file = structuredClone(from);
   for (const sequence of file.sequences) delete sequence.renamedFrom;
@@ -94,10 +99,10 @@ function withoutOnce(from: RandomFile): RandomFile {
   return file;
 }
 
-/** Changes the file and says how, or leaves it and answers null. */
-/** Each has a value of its own. */
+/** Number of rows in the partitioned table. Each has a different value. */
 export const SPREAD_ROWS = 5;
 
+/** Changes the file and returns a description, or returns null if the edit is not possible. */
 type SpecialEdit = (file: RandomFile, files: readonly RandomFile[], random: Random) => string | null;
 
 const removesTable: SpecialEdit = (file, _files, random) => {
@@ -107,33 +112,36 @@ const removesTable: SpecialEdit = (file, _files, random) => {
   return `${table.name} is removed`;
 };
 
-const bringsTableBack: SpecialEdit = (file, files, random) => {
+const restoresTable: SpecialEdit = (file, files, random) => {
   const gone = files.flatMap((past) =>
-    past.tables.filter((table) => !file.tables.some((one) => one.id === table.id || one.name === table.name)),
+    past.tables.filter(
+      (table) => !file.tables.some((candidate) => candidate.id === table.id || candidate.name === table.name),
+    ),
   );
   if (gone.length === 0) return null;
   const table = structuredClone(random.pick(gone));
-  // Under the name it had last: an older one is not known any more.
-  const last = files.flatMap((past) => past.tables.filter((one) => one.id === table.id)).at(-1);
-  if (!last || file.tables.some((one) => one.name === last.name)) return null;
+  // With its last name, because older names are unknown.
+  const last = files.flatMap((past) => past.tables.filter((candidate) => candidate.id === table.id)).at(-1);
+  if (!last || file.tables.some((table) => table.name === last.name)) return null;
   table.name = last.name;
   delete table.renamedFrom;
   for (const column of table.columns) {
     delete column.renamedFrom;
     delete column.backfill;
     delete column.using;
-    // As above.
-    column.name = last.columns.find((one) => one.id === column.id)?.name ?? column.name;
-    if (last.columns.some((one) => one.id !== column.id && one.name === column.name)) return null;
+    // The same conversion as above.
+    column.name = last.columns.find((candidate) => candidate.id === column.id)?.name ?? column.name;
+    if (last.columns.some((candidate) => candidate.id !== column.id && candidate.name === column.name))
+      return null;
     const was = files
-      .flatMap((past) => past.tables.filter((one) => one.id === table.id))
-      .flatMap((one) => one.columns.filter((other) => other.id === column.id))
+      .flatMap((past) => past.tables.filter((candidate) => candidate.id === table.id))
+      .flatMap((table) => table.columns.filter((candidate) => candidate.id === column.id))
       .at(-1);
     if (was) column.name = was.name;
     if (was && was.type !== column.type && /^(text|varchar|character)/.test(was.type) && column.type !== '')
       column.using = `{${column.id}}::${column.type}`;
   }
-  if (new Set(table.columns.map((one) => one.name)).size !== table.columns.length) return null;
+  if (new Set(table.columns.map((column) => column.name)).size !== table.columns.length) return null;
   const dice = random.next();
   if (dice < 0.35) table.rls = [];
   else if (dice < 0.6) table.rls = 'absent';
@@ -146,7 +154,7 @@ const bringsTableBack: SpecialEdit = (file, files, random) => {
   let edit = `${table.name} comes back`;
   if (random.chance(0.25)) {
     const free = ['returned', 'Came "back"'].find(
-      (name) => !files.some((past) => past.tables.some((one) => one.name === name)),
+      (name) => !files.some((past) => past.tables.some((table) => table.name === name)),
     );
     if (free) {
       edit = `${table.name} comes back as ${free}`;
@@ -158,25 +166,28 @@ const bringsTableBack: SpecialEdit = (file, files, random) => {
   return `${edit} (rls: ${table.rls === 'absent' ? 'absent' : `${table.rls.length} policies`})`;
 };
 
-const bringsColumnBack: SpecialEdit = (file, files, random) => {
+const restoresColumn: SpecialEdit = (file, files, random) => {
   const gone = file.tables.flatMap((table) => {
-    const past = files.flatMap((one) => one.tables.filter((other) => other.id === table.id));
+    const past = files.flatMap((file) => file.tables.filter((candidate) => candidate.id === table.id));
     return past
-      .flatMap((one) => one.columns)
-      .filter((column) => !table.columns.some((one) => one.id === column.id || one.name === column.name))
+      .flatMap((item) => item.columns)
+      .filter(
+        (column) =>
+          !table.columns.some((candidate) => candidate.id === column.id || candidate.name === column.name),
+      )
       .map((column) => ({
         table,
         column,
         last: past
-          .flatMap((one) => one.columns)
-          .filter((one) => one.id === column.id)
+          .flatMap((item) => item.columns)
+          .filter((candidate) => candidate.id === column.id)
           .at(-1),
       }));
   });
   if (gone.length === 0) return null;
   const { table, column, last } = random.pick(gone);
-  if (!last || table.columns.some((one) => one.name === last.name)) return null;
-  // Bounds and defaults are of the type that it had last.
+  if (!last || table.columns.some((column) => column.name === last.name)) return null;
+  // Bounds and defaults must match its last type.
   const back = structuredClone(last.type === column.type ? column : last);
   back.name = last.name;
   delete back.renamedFrom;
@@ -214,47 +225,56 @@ const movesKey: SpecialEdit = (file, _files, random) => {
   );
   if (!key || keys.length !== 1 || candidates.length === 0) return null;
   const next = random.pick(candidates);
-  const isReferred = file.tables.some((one) =>
-    one.columns.some((column) => column.reference?.column === key.id),
+  const isReferred = file.tables.some((table) =>
+    table.columns.some((column) => column.reference?.column === key.id),
   );
   delete key.primaryKey;
   key.type = { serial: 'integer', bigserial: 'bigint' }[key.type] ?? key.type;
   if (isReferred && random.chance(0.6)) {
     key.unique = true;
   } else if (isReferred) {
-    for (const other of file.tables)
-      for (const column of other.columns.filter((one) => one.reference?.column === key.id))
-        removeColumn(file, other, column);
+    for (const table of file.tables)
+      for (const column of table.columns.filter((column) => column.reference?.column === key.id))
+        removeColumn(file, table, column);
   }
   let edit = `the key of ${table.name} moves to ${next.name}`;
   if (!isReferred && random.chance(0.5) && ['integer', 'bigint'].includes(key.type)) {
     key.type = random.pick([KEY_TYPES[key.type] ?? 'bigint', 'text']);
     edit += ` while ${key.name} becomes ${key.type}`;
   }
-  for (const one of ['default', 'enum', 'pattern', 'min', 'max', 'check', 'unique', 'required'] as const)
-    delete next[one];
+  for (const attribute of [
+    'default',
+    'enum',
+    'pattern',
+    'min',
+    'max',
+    'check',
+    'unique',
+    'required',
+  ] as const)
+    delete next[attribute];
   next.primaryKey = true;
   if (next.type === 'uuid') next.default = 'uuid_v4()';
   return edit;
 };
 
 const refersToNewKey: SpecialEdit = (file, _files, random) => {
-  // A column becomes unique and something refers to it in the same file.
+  // A column becomes unique and gets a reference in the same file.
   const table = random.pick(file.tables);
   const candidates = table.columns.filter(
     (column) => !column.primaryKey && !column.reference && KEYS.has(column.type) && !column.fixed,
   );
-  const other = random.pick(file.tables);
-  if (candidates.length === 0 || other.columns.some((column) => column.name === 'refers_to')) return null;
+  const referring = random.pick(file.tables);
+  if (candidates.length === 0 || referring.columns.some((column) => column.name === 'refers_to')) return null;
   const target = random.pick(candidates);
   target.unique = true;
-  other.columns.push({
+  referring.columns.push({
     id: file.nextId++,
     name: 'refers_to',
     type: '',
     reference: { table: table.id, column: target.id, onDelete: 'restrict' },
   });
-  return `${other.name}.refers_to refers to ${table.name}.${target.name}, which becomes unique`;
+  return `${referring.name}.refers_to refers to ${table.name}.${target.name}, which becomes unique`;
 };
 
 const bucketReadsTable: SpecialEdit = (file, _files, random) => {
@@ -310,7 +330,24 @@ const checkCallsFunction: SpecialEdit = (file, _files, random) => {
   return `a check of ${table.name}.${column.name} calls a function`;
 };
 
-/** Each takes what none of the others does, whatever type of its own it takes. */
+/** Changes a text column to a new domain of the same file, or removes the domain with its last column. */
+const retypesToNewType: SpecialEdit = (file, _files, random) => {
+  const table = random.pick(file.tables);
+  const texts = table.columns.filter(
+    (column) => TEXTS.has(column.type) && !column.primaryKey && !column.reference,
+  );
+  if (texts.length === 0) return null;
+  const column = random.pick(texts);
+  if (column.own) {
+    delete column.own;
+    return `${table.name}.${column.name} is text again`;
+  }
+  column.type = 'text';
+  column.own = true;
+  return `${table.name}.${column.name} gets a separate domain`;
+};
+
+/** Overloads with distinct argument types. */
 const OVERLOADS: ReadonlyArray<{ readonly argument: string; readonly types: readonly string[] }> = [
   { argument: 'n', types: ['integer', 'bigint'] },
   { argument: 'word', types: ['text', 'varchar(7)'] },
@@ -318,8 +355,8 @@ const OVERLOADS: ReadonlyArray<{ readonly argument: string; readonly types: read
 ];
 
 const changesOverloads: SpecialEdit = (file, _files, random) => {
-  const one = random.pick(OVERLOADS);
-  const name = `same by ${one.argument}`;
+  const overload = random.pick(OVERLOADS);
+  const name = `same by ${overload.argument}`;
   const known = file.functions.find((fn) => fn.name === name);
   if (known && random.chance(0.4)) {
     file.functions = file.functions.filter((fn) => fn !== known);
@@ -338,7 +375,7 @@ const changesOverloads: SpecialEdit = (file, _files, random) => {
     body: '',
   };
   if (!known) file.functions.push(fn);
-  fn.args = [{ name: one.argument, type: random.pick(one.types), required: true }];
+  fn.args = [{ name: overload.argument, type: random.pick(overload.types), required: true }];
   const isAtomic = random.chance(0.6);
   fn.body = `${isAtomic ? 'return (' : ''}select count(*) from {p${table.id}}${isAtomic ? ')' : ''}`;
   if (isAtomic) fn.atomic = true;
@@ -348,19 +385,19 @@ const changesOverloads: SpecialEdit = (file, _files, random) => {
 
 const policiesReadEachOther: SpecialEdit = (file, _files, random) => {
   if (file.tables.length < 2) return null;
-  const [one, other] = random.shuffle(file.tables);
-  if (!one || !other) return null;
-  const column = random.pick(other.columns);
-  one.rls = [
+  const [first, second] = random.shuffle(file.tables);
+  if (!first || !second) return null;
+  const column = random.pick(second.columns);
+  first.rls = [
     {
       operations: ['select', 'insert', 'update', 'delete'],
-      using: `auth.uid() is not null or exists (select 1 from {p${other.id}} o where o.{${column.id}} is not null)`,
+      using: `auth.uid() is not null or exists (select 1 from {p${second.id}} o where o.{${column.id}} is not null)`,
       with_check: 'auth.uid() is not null',
     },
   ];
-  if (other.rls === 'absent' || random.chance(0.5))
-    other.rls = [{ operations: ['select'], using: 'auth.uid() is null' }];
-  return `the policy of ${one.name} reads ${other.name}`;
+  if (second.rls === 'absent' || random.chance(0.5))
+    second.rls = [{ operations: ['select'], using: 'auth.uid() is null' }];
+  return `the policy of ${first.name} reads ${second.name}`;
 };
 
 const storesRows: SpecialEdit = (file, _files, random) => {
@@ -369,7 +406,7 @@ const storesRows: SpecialEdit = (file, _files, random) => {
     delete table.stored;
     return `the materialized view of ${table.name} is removed`;
   }
-  // Of other types there is no btree, and an index on one comes first.
+  // Only types with a btree operator class, because the unique index needs one.
   const columns = table.columns.filter(({ type }) => KEYS.has(type)).map(({ id }) => id);
   table.stored = random.shuffle(columns).slice(0, 3);
   return `a materialized view stores rows of ${table.name}`;
@@ -388,7 +425,7 @@ const keepsApart: SpecialEdit = (file, _files, random) => {
   return `an exclusion constraint keeps values of ${table.name}.${column.name} apart`;
 };
 
-/** The rows of a table are spread over partitions, which come, go and come back. */
+/** Adds, removes and restores partitions of the partitioned table. */
 const spreadsRows: SpecialEdit = (file, _files, random) => {
   const { spread } = file;
   if (spread === undefined) {
@@ -408,7 +445,7 @@ const spreadsRows: SpecialEdit = (file, _files, random) => {
   const part = random.below(SPREAD_ROWS);
   if (random.chance(0.6))
     spread.parts = spread.parts.includes(part)
-      ? spread.parts.filter((one) => one !== part)
+      ? spread.parts.filter((candidate) => candidate !== part)
       : random.shuffle([...spread.parts, part]);
   if (random.chance(0.2)) spread.rest = !spread.rest;
   if (random.chance(0.2)) spread.more = random.below(3);
@@ -425,12 +462,12 @@ const SPECIAL_EDITS: readonly SpecialEdit[] = [
   storesRows,
   storesRows,
   removesTable,
-  bringsTableBack,
-  bringsTableBack,
-  bringsTableBack,
+  restoresTable,
+  restoresTable,
+  restoresTable,
   removesColumn,
-  bringsColumnBack,
-  bringsColumnBack,
+  restoresColumn,
+  restoresColumn,
   movesKey,
   movesKey,
   refersToNewKey,
@@ -438,6 +475,9 @@ const SPECIAL_EDITS: readonly SpecialEdit[] = [
   bucketReadsTable,
   checkCallsFunction,
   checkCallsFunction,
+  retypesToNewType,
+  retypesToNewType,
+  retypesToNewType,
   changesOverloads,
   changesOverloads,
   policiesReadEachOther,
@@ -447,14 +487,14 @@ const SPECIAL_EDITS: readonly SpecialEdit[] = [
   spreadsRows,
 ];
 
-/** What came back may name things that did not, and what is gone may still be named. */
-function forgetTheUnknown(file: RandomFile): void {
+/** Removes references to unknown objects: restored objects may refer to removed objects. */
+function removeDanglingReferences(file: RandomFile): void {
   const isKnown = (table: RandomTable | undefined, column: number): boolean =>
-    table?.columns.some((one) => one.id === column) === true;
+    table?.columns.some((candidate) => candidate.id === column) === true;
   for (const table of file.tables) {
     table.columns = table.columns.filter((column) => {
       if (!column.reference) return true;
-      const target = file.tables.find((one) => one.id === column.reference?.table);
+      const target = file.tables.find((table) => table.id === column.reference?.table);
       return isKnown(target, column.reference.column) && canBeReferred(target, column.reference.column);
     });
     table.indexes = table.indexes.filter((index) => index.columns.every((id) => isKnown(table, id)));
@@ -472,17 +512,17 @@ function forgetTheUnknown(file: RandomFile): void {
 }
 
 function canBeReferred(table: RandomTable | undefined, id: number): boolean {
-  const column = table?.columns.find((one) => one.id === id);
-  const keys = table?.columns.filter((one) => one.primaryKey) ?? [];
+  const column = table?.columns.find((column) => column.id === id);
+  const keys = table?.columns.filter((column) => column.primaryKey) ?? [];
   return column?.unique === true || (keys.length === 1 && keys[0] === column);
 }
 
-/** The type that a column has in SQL, with that of the key it refers to where it declares none. */
-export function sqlTypeOf(file: RandomFile, column: RandomColumn): string {
+/** Returns the SQL type of a column. A reference without a type has the type of its key. */
+export function sqlType(file: RandomFile, column: RandomColumn): string {
   if (column.type === '') {
-    const target = file.tables.find((one) => one.id === column.reference?.table);
-    const key = target?.columns.find((one) => one.id === column.reference?.column);
-    return key ? sqlTypeOf(file, key) : 'text';
+    const target = file.tables.find((table) => table.id === column.reference?.table);
+    const key = target?.columns.find((candidate) => candidate.id === column.reference?.column);
+    return key ? sqlType(file, key) : 'text';
   }
   return { serial: 'integer', bigserial: 'bigint' }[column.type] ?? column.type;
 }

@@ -1,5 +1,5 @@
-// Random files and random edits of them. Things refer to each other by identity and are named only when the file
-// is written, so that an edit never leaves a dangling name, and rows that fit are known from the start.
+// Generates random files and random edits. Objects refer to each other by id and get their names when the file is
+// rendered, so that edits leave no dangling names. Values that fit each column are known.
 import { stringify } from 'yaml';
 
 export class Random {
@@ -27,9 +27,9 @@ export class Random {
   }
 
   pick<T>(list: readonly T[]): T {
-    const one = list[this.below(list.length)];
-    if (one === undefined) throw new Error('nothing to pick from');
-    return one;
+    const picked = list[this.below(list.length)];
+    if (picked === undefined) throw new Error('cannot pick from an empty list');
+    return picked;
   }
 
   shuffle<T>(list: readonly T[]): T[] {
@@ -42,10 +42,10 @@ export class Random {
   }
 }
 
-/** Past names that a new table or column must not take: theirs would be the rows of another. */
+/** Past names that a new table or column must not use, because it would get the rows of a retired object. */
 export type TakenNames = {
   readonly tables: ReadonlySet<string>;
-  columnsOf(table: number): ReadonlySet<string>;
+  columnNames(table: number): ReadonlySet<string>;
 };
 
 export type RandomFile = {
@@ -54,19 +54,19 @@ export type RandomFile = {
   buckets: RandomBucket[];
   channels: RandomPolicy[];
   sequences: RandomSequence[];
-  /** What an aggregate begins with, beside a range type; absent: there are none. */
+  /** Initial value of an aggregate, which is declared together with a range type. Absent without these. */
   begins?: number;
-  /** A partitioned table, which nothing else refers to. */
+  /** A partitioned table without references from other objects. */
   spread?: RandomSpread;
   nextId: number;
 };
 
 export type RandomSpread = {
-  /** Values that have a partition of their own. */
+  /** Values with a separate partition. */
   parts: number[];
-  /** A partition takes all others, and is partitioned itself. */
+  /** True if a default partition, which is partitioned itself, contains the other values. */
   rest: boolean;
-  /** Columns beside the key. */
+  /** Columns other than the key. */
   more: number;
   indexed: boolean;
   checked: boolean;
@@ -76,7 +76,7 @@ type RandomIndex = {
   columns: number[];
   unique: boolean;
   where: Template | null;
-  /** More than a list of columns. */
+  /** Form other than a list of columns. */
   form?: 'desc' | 'expression' | 'include';
 };
 
@@ -88,15 +88,15 @@ export type RandomTable = {
   columns: RandomColumn[];
   indexes: RandomIndex[];
   rls: 'absent' | RandomPolicy[];
-  /** A column whose equal values an exclusion constraint keeps apart. It may be gone. */
+  /** Column of an exclusion constraint. The column may have been removed. */
   excluded?: number;
-  /** It tells of its changes: what is known of a row before them. */
+  /** Replica identity of a published table. */
   told?: 'key' | 'full';
-  /** Columns that a materialized view of it stores. Some may be gone. */
+  /** Columns of a materialized view of the table. Some may have been removed. */
   stored?: number[];
-  /** Columns of which statistics are kept together. Some may be gone. */
+  /** Columns of a statistics object. Some may have been removed. */
   measured?: number[];
-  /** A column by which a rule decides. It may be gone. */
+  /** Column that a rule uses. The column may have been removed. */
   ruled?: number;
 };
 
@@ -116,14 +116,18 @@ export type RandomColumn = {
   check?: Template;
   reference?: { table: number; column: number; onDelete: string };
   backfill?: string;
-  /** The sequence that its default draws from. */
+  /** True for a text column with a separate domain. */
+  own?: boolean;
+  /** Sequence that the default uses. */
   draws?: number;
   using?: Template;
-  /** Never edited: tells the rows apart. */
+  /** True for a column that is never edited, because it identifies the rows. */
   fixed?: boolean;
 };
 
-/** SQL text with names still open: `{12}` is column 12, `{t3}` table 3, `{p3}` table 3 with its schema, `{f4}` function 4. */
+/**
+ * SQL text with placeholders: `{12}` for column 12, `{t3}` for table 3, `{p3}` with its schema, `{f4}` for function 4.
+ */
 type Template = string;
 
 export type RandomPolicy = {
@@ -138,9 +142,9 @@ export type RandomPolicy = {
 export type RandomFunction = {
   id: number;
   name: string;
-  /** In SQL, where several have one name. */
+  /** Name in SQL of an overloaded function. */
   called?: string;
-  /** The server reads its body. */
+  /** True for an atomic body, which PostgreSQL parses. */
   atomic?: true;
   language: string;
   volatility: string;
@@ -150,7 +154,7 @@ export type RandomFunction = {
   body: Template;
 };
 
-/** Of no column. */
+/** A sequence without a column. */
 export type RandomSequence = {
   id: number;
   name: string;
@@ -193,7 +197,7 @@ const COLUMN_NAMES = [
   'score',
 ];
 
-/** Types with values that fit, and what each can become without losing them. */
+/** Types with valid values, and the types to which each can be converted without loss. */
 const TYPES: Record<string, { values: string[]; defaults: unknown[]; into: string[] }> = {
   text: {
     values: ['alpha', 'beta', 'gamma'],
@@ -234,7 +238,7 @@ const TYPES: Record<string, { values: string[]; defaults: unknown[]; into: strin
   'double precision': { values: ['1.5', '2.25'], defaults: [0.5], into: ['text'] },
 };
 
-/** Name of the function that checks of a chain call. */
+/** Name of the function that checks in a chain call. */
 export const CHECKING_FUNCTION = 'is_ok';
 
 export const KEY_TYPES: Record<string, string> = {
@@ -253,14 +257,14 @@ export function randomFile(random: Random): RandomFile {
   return file;
 }
 
-const NOTHING_TAKEN: TakenNames = { tables: new Set(), columnsOf: () => new Set() };
+const NOTHING_TAKEN: TakenNames = { tables: new Set(), columnNames: () => new Set() };
 
-/** The names of all these files. */
+/** Returns the names in all these files. */
 export function namesTakenBy(files: readonly RandomFile[]): TakenNames {
   const tables = new Set(files.flatMap((file) => file.tables.map((table) => table.name)));
   return {
     tables,
-    columnsOf: (id) =>
+    columnNames: (id) =>
       new Set(
         files.flatMap((file) =>
           file.tables
@@ -272,9 +276,9 @@ export function namesTakenBy(files: readonly RandomFile[]): TakenNames {
 }
 
 function addTable(file: RandomFile, random: Random, past: TakenNames = NOTHING_TAKEN): void {
-  // A name that was retired a moment ago would bring the kept table back, with other types perhaps.
+  // A recently retired name would restore the table, possibly with different types.
   const taken = new Set(file.tables.map((table) => table.name));
-  const free = TABLE_NAMES.filter((one) => !taken.has(one) && !past.tables.has(one));
+  const free = TABLE_NAMES.filter((name) => !taken.has(name) && !past.tables.has(name));
   if (free.length === 0) return;
   const name = random.pick(free);
   const table: RandomTable = {
@@ -312,17 +316,17 @@ function addColumn(
   past: TakenNames = NOTHING_TAKEN,
 ): void {
   const taken = new Set(table.columns.map((column) => column.name));
-  const gone = past.columnsOf(table.id);
-  const free = COLUMN_NAMES.filter((one) => !taken.has(one) && !gone.has(one));
+  const gone = past.columnNames(table.id);
+  const free = COLUMN_NAMES.filter((name) => !taken.has(name) && !gone.has(name));
   if (free.length === 0) return;
   const type = random.pick(Object.keys(TYPES));
   const column: RandomColumn = { id: file.nextId++, name: random.pick(free), type };
   decorate(column, random);
   if (later) {
-    // Added to a table with rows: some way to fill a required one, usually.
+    // A required column that is added to a table with rows usually gets a value for them.
     delete column.unique;
     if (column.required && column.default === undefined && random.chance(0.8))
-      column.backfill = `'${valuesOf(column)[0]}'`;
+      column.backfill = `'${validValues(column)[0]}'`;
   }
   table.columns.push(column);
 }
@@ -350,15 +354,17 @@ function decorate(column: RandomColumn, random: Random): void {
     column.unique = true;
 }
 
-/** Values of a column that satisfy everything the file can say about it. */
-export function valuesOf(column: RandomColumn): string[] {
-  // What only a change of type leads to.
+/** Returns values of a column that satisfy all its constraints. */
+export function validValues(column: RandomColumn): string[] {
+  // Types that only a type change produces.
   if (column.type === 'timestamp') return ['2024-01-01 00:00:00', '2024-06-01 12:30:00'];
   return TYPES[column.type]?.values ?? ['1', '2', '3'];
 }
 
 function addReference(file: RandomFile, table: RandomTable, random: Random, later: boolean): void {
-  const targets = file.tables.filter((one) => one.columns.filter((column) => column.primaryKey).length === 1);
+  const targets = file.tables.filter(
+    (table) => table.columns.filter((column) => column.primaryKey).length === 1,
+  );
   if (targets.length === 0 || table.columns.some((column) => column.name === 'parent_id')) return;
   const target = random.pick(targets);
   const key = target.columns.find((column) => column.primaryKey)!;
@@ -390,7 +396,9 @@ function addIndex(table: RandomTable, random: Random): void {
   if (!same)
     table.indexes.push({
       columns,
-      unique: random.chance(0.15) && table.columns.some((one) => one.primaryKey && columns.includes(one.id)),
+      unique:
+        random.chance(0.15) &&
+        table.columns.some((column) => column.primaryKey && columns.includes(column.id)),
       where,
       ...(random.chance(0.3) ? { form: random.pick(['desc', 'expression', 'include'] as const) } : {}),
     });
@@ -402,13 +410,14 @@ function randomPolicy(file: RandomFile, table: RandomTable, random: Random): Ran
     : random.shuffle(['select', 'insert', 'update', 'delete']).slice(0, 1 + random.below(3));
   const expression = (): Template => {
     const column = random.pick(table.columns);
-    const other = random.pick(file.tables);
-    const otherColumn = random.pick(other.columns);
+    const readTable = random.pick(file.tables);
+    const readColumn = random.pick(readTable.columns);
     return random.pick([
       `{${column.id}} is not null`,
       `auth.uid() is not null or {${column.id}}::text = 'alpha'`,
       `auth.is_authenticated()`,
-      `exists (select 1 from {t${other.id}} o where o.{${otherColumn.id}} is not null and o.{${otherColumn.id}}::text <> {t${table.id}}.{${column.id}}::text)`,
+      `exists (select 1 from {t${readTable.id}} o where o.{${readColumn.id}} is not null
+        and o.{${readColumn.id}}::text <> {t${table.id}}.{${column.id}}::text)`,
       `{${column.id}}::text in ('alpha', 'beta') -- a remark`,
       `coalesce((select auth.uid())::text, '') <> {${column.id}}::text`,
     ]);
@@ -418,28 +427,28 @@ function randomPolicy(file: RandomFile, table: RandomTable, random: Random): Ran
   if (random.chance(0.2)) policy.to = [random.pick(['anon', 'authenticated'])];
   if (random.chance(0.2)) policy.check = expression();
   else policy.using = expression();
-  if (random.chance(0.3) && operations.some((one) => one === 'insert' || one === 'update'))
+  if (random.chance(0.3) && operations.some((operation) => operation === 'insert' || operation === 'update'))
     policy.with_check = expression();
   return policy;
 }
 
 function indexColumns(
   { columns, unique, form }: RandomIndex,
-  nameOf: (id: number) => string,
+  columnName: (id: number) => string,
   text: (template: Template) => string,
 ): Record<string, unknown> {
-  const names = columns.map(nameOf);
+  const names = columns.map(columnName);
   const [first = 0, ...others] = columns;
   switch (form) {
     case 'desc':
-      return { columns: [{ column: nameOf(first), order: 'desc' }, ...others.map(nameOf)] };
+      return { columns: [{ column: columnName(first), order: 'desc' }, ...others.map(columnName)] };
     case 'expression':
       return unique
         ? { columns: names }
-        : { columns: [{ expression: text(`{${first}} is null`) }, ...others.map(nameOf)] };
+        : { columns: [{ expression: text(`{${first}} is null`) }, ...others.map(columnName)] };
     case 'include':
-      // A unique one holds for its columns alone, and only all of them together are unique here.
-      return { columns: unique ? names : [nameOf(first)], include: names };
+      // Only the combination of all columns is unique, so INCLUDE is not possible.
+      return { columns: unique ? names : [columnName(first)], include: names };
     default:
       return { columns: names };
   }
@@ -460,10 +469,10 @@ function storagePolicy(random: Random): RandomPolicy {
 }
 
 function addFunction(file: RandomFile, random: Random): void {
-  const taken = new Set(file.functions.map((one) => one.name));
+  const taken = new Set(file.functions.map((fn) => fn.name));
   const name = random.pick(
     ['list all', 'count_rows', 'greet', 'Odd']
-      .filter((one) => !taken.has(one))
+      .filter((candidate) => !taken.has(candidate))
       .concat(taken.size >= 4 ? ['never'] : []),
   );
   if (taken.has(name)) return;
@@ -485,7 +494,7 @@ function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
   const table = random.pick(file.tables);
   const visible = table.schema === 'public';
   const form = random.below(6);
-  // Rows of a table outside of `public` are returned by nobody.
+  // No function returns rows of a table outside `public`.
   if (!visible && (form === 1 || form === 3)) return;
   delete fn.atomic;
   switch (form) {
@@ -525,7 +534,7 @@ function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
         atomic: true,
         args: [],
         returns: `setof {t${table.id}}`,
-        // As a whole: what a star stands for depends on the order in which columns came, and on those that are retired.
+        // Returns the whole row, because the columns of a star depend on their order and on retired columns.
         body: `select o from {t${table.id}} o;`,
       });
       return;
@@ -553,7 +562,7 @@ function shape(fn: RandomFunction, file: RandomFile, random: Random): void {
   }
 }
 
-/** One to four edits; `from` is left as it is. */
+/** Returns a copy of `from` with one to four edits. */
 export function edited(
   from: RandomFile,
   random: Random,
@@ -583,10 +592,10 @@ function editOnce(
 ): void {
   if (file.tables.length === 0) return addTable(file, random, past);
   const table = random.pick(file.tables);
-  const old = from.tables.find((one) => one.id === table.id);
+  const old = from.tables.find((candidate) => candidate.id === table.id);
   const ordinary = table.columns.filter((column) => !column.primaryKey && !column.reference && !column.fixed);
   const column = ordinary.length > 0 ? random.pick(ordinary) : undefined;
-  const oldColumn = old?.columns.find((one) => one.id === column?.id);
+  const oldColumn = old?.columns.find((candidate) => candidate.id === column?.id);
   switch (random.below(21)) {
     case 0:
       return addTable(file, random, past);
@@ -594,9 +603,9 @@ function editOnce(
       return removeTable(file, table);
     case 2: {
       const free = TABLE_NAMES.filter(
-        (one) => !past.tables.has(one) && !file.tables.some((other) => other.name === one),
+        (name) => !past.tables.has(name) && !file.tables.some((table) => table.name === name),
       );
-      // The file's own check reads only plain names behind `setof`.
+      // The check of the file accepts only plain names after `setof`.
       if (file.functions.some((fn) => mentions(fn.returns, `{t${table.id}}`))) return;
       if (!old || renamed.tables.has(table.id) || free.length === 0) return;
       renamed.tables.add(table.id);
@@ -611,9 +620,9 @@ function editOnce(
       return column && removeColumn(file, table, column);
     case 6: {
       if (!column || !oldColumn || !old || renamed.columns.has(column.id)) return;
-      const gone = past.columnsOf(table.id);
+      const gone = past.columnNames(table.id);
       const free = COLUMN_NAMES.filter(
-        (one) => !gone.has(one) && !table.columns.some((other) => other.name === one),
+        (name) => !gone.has(name) && !table.columns.some((column) => column.name === name),
       );
       if (free.length === 0) return;
       renamed.columns.add(column.id);
@@ -648,7 +657,7 @@ function editOnce(
       if (column.required) delete column.required;
       else {
         column.required = true;
-        if (random.chance(0.5)) column.backfill = `'${valuesOf(column)[0]}'`;
+        if (random.chance(0.5)) column.backfill = `'${validValues(column)[0]}'`;
       }
       return;
     case 11:
@@ -666,10 +675,10 @@ function editOnce(
       else table.indexes = table.indexes.slice(1);
       return;
     case 14: {
-      const reference = table.columns.find((one) => one.reference);
-      // A retired parent_id would come back, perhaps with another type.
+      const reference = table.columns.find((column) => column.reference);
+      // A retired parent_id would be restored, possibly with a different type.
       if (!reference?.reference)
-        return past.columnsOf(table.id).has('parent_id')
+        return past.columnNames(table.id).has('parent_id')
           ? undefined
           : addReference(file, table, random, true);
       if (random.chance(0.5)) reference.reference.onDelete = random.pick(['cascade', 'restrict', 'set_null']);
@@ -677,7 +686,7 @@ function editOnce(
       return;
     }
     case 15: {
-      // What checks call keeps its meaning: only its argument changes, elsewhere.
+      // A function that checks call keeps its body. Another edit changes its argument.
       const free = file.functions.filter((fn) => fn.name !== CHECKING_FUNCTION && fn.called === undefined);
       if (free.length === 0 || random.chance(0.3)) return addFunction(file, random);
       if (random.chance(0.3)) file.functions = file.functions.filter((fn) => fn !== free.at(-1));
@@ -689,8 +698,8 @@ function editOnce(
       else table.told = random.pick(['key', 'full']);
       return;
     case 17: {
-      // A key takes what refers to it along.
-      const key = table.columns.find((one) => one.primaryKey);
+      // Columns that refer to a key change with it.
+      const key = table.columns.find((column) => column.primaryKey);
       if (key && key.type in KEY_TYPES) key.type = KEY_TYPES[key.type]!;
       return;
     }
@@ -715,18 +724,18 @@ function editSequence(
   column: RandomColumn | undefined,
 ): void {
   const free = SEQUENCE_NAMES.filter(
-    (name) => ![...file.sequences, ...from.sequences].some((one) => one.name === name),
+    (name) => ![...file.sequences, ...from.sequences].some((sequence) => sequence.name === name),
   );
   const [first] = random.shuffle(file.sequences);
-  const old = first && from.sequences.find((one) => one.id === first.id);
+  const old = first && from.sequences.find((sequence) => sequence.id === first.id);
   const dice = random.next();
   if (first === undefined || (dice < 0.3 && free.length > 0)) {
     if (free.length === 0) return;
     file.sequences.push({ id: file.nextId++, name: random.pick(free), increment: 1 + random.below(3) });
   } else if (dice < 0.45) {
-    file.sequences = file.sequences.filter((one) => one !== first);
+    file.sequences = file.sequences.filter((sequence) => sequence !== first);
     for (const table of file.tables)
-      for (const one of table.columns) if (one.draws === first.id) delete one.draws;
+      for (const column of table.columns) if (column.draws === first.id) delete column.draws;
   } else if (dice < 0.65 && old?.name === first.name && free.length > 0) {
     first.renamedFrom = first.name;
     first.name = random.pick(free);
@@ -742,18 +751,18 @@ function editSequence(
 }
 
 function editStatements(file: RandomFile, random: Random, table: RandomTable): void {
-  const some = random.shuffle(table.columns).map(({ id }) => id);
+  const columns = random.shuffle(table.columns).map(({ id }) => id);
   const dice = random.next();
   if (dice < 0.3) file.begins = random.below(3);
   else if (dice < 0.4) delete file.begins;
-  else if (dice < 0.6) table.measured = some.slice(0, 3);
+  else if (dice < 0.6) table.measured = columns.slice(0, 3);
   else if (dice < 0.7) delete table.measured;
-  else if (dice < 0.9) table.ruled = some[0]!;
+  else if (dice < 0.9) table.ruled = columns[0]!;
   else delete table.ruled;
 }
 
-/** The statements that no key says. */
-function statementsOf(file: RandomFile, text: (template: Template) => string): Record<string, unknown> {
+/** Returns statements for objects without a key in the file. */
+function listStatements(file: RandomFile, text: (template: Template) => string): Record<string, unknown> {
   const said: Record<string, unknown> = {};
   if (file.begins !== undefined) {
     const create = `create aggregate added(integer) (sfunc = int4pl, stype = integer, initcond = '${file.begins}')`;
@@ -789,48 +798,48 @@ export function dropMentions(file: RandomFile, mark: string): void {
   for (const table of file.tables) {
     if (table.rls !== 'absent')
       table.rls = table.rls.filter(
-        (one) => ![one.using, one.with_check, one.check].some((text) => mentions(text, mark)),
+        (rule) => ![rule.using, rule.with_check, rule.check].some((text) => mentions(text, mark)),
       );
     for (const column of table.columns) if (mentions(column.check, mark)) delete column.check;
     table.indexes = table.indexes.filter((index) => !mentions(index.where, mark));
   }
   for (const bucket of file.buckets)
     bucket.rls = bucket.rls.filter(
-      (one) => ![one.using, one.with_check, one.check].some((text) => mentions(text, mark)),
+      (rule) => ![rule.using, rule.with_check, rule.check].some((text) => mentions(text, mark)),
     );
   file.functions = file.functions.filter((fn) => !mentions(fn.body, mark) && !mentions(fn.returns, mark));
 }
 
 export function removeColumn(file: RandomFile, table: RandomTable, column: RandomColumn): void {
-  table.columns = table.columns.filter((one) => one !== column);
+  table.columns = table.columns.filter((candidate) => candidate !== column);
   table.indexes = table.indexes.filter((index) => !index.columns.includes(column.id));
   dropMentions(file, `{${column.id}}`);
 }
 
 export function removeTable(file: RandomFile, table: RandomTable): void {
-  file.tables = file.tables.filter((one) => one !== table);
+  file.tables = file.tables.filter((candidate) => candidate !== table);
   dropMentions(file, `{t${table.id}}`);
   dropMentions(file, `{p${table.id}}`);
-  for (const other of file.tables) {
-    for (const column of other.columns.filter((one) => one.reference?.table === table.id))
-      removeColumn(file, other, column);
+  for (const item of file.tables) {
+    for (const column of item.columns.filter((column) => column.reference?.table === table.id))
+      removeColumn(file, item, column);
   }
 }
 
-/** `back` with the renames that lead from `from` to it declared. */
+/** Returns `back` with the renames from `from` declared. */
 export function wayBack(back: RandomFile, from: RandomFile): RandomFile {
   const file: RandomFile = structuredClone(back);
   for (const sequence of file.sequences) {
-    const there = from.sequences.find((one) => one.id === sequence.id);
+    const there = from.sequences.find((candidate) => candidate.id === sequence.id);
     delete sequence.renamedFrom;
     if (there && there.name !== sequence.name) sequence.renamedFrom = there.name;
   }
   for (const table of file.tables) {
-    const there = from.tables.find((one) => one.id === table.id);
+    const there = from.tables.find((candidate) => candidate.id === table.id);
     delete table.renamedFrom;
     if (there && there.name !== table.name) table.renamedFrom = there.name;
     for (const column of table.columns) {
-      const was = there?.columns.find((one) => one.id === column.id);
+      const was = there?.columns.find((candidate) => candidate.id === column.id);
       delete column.renamedFrom;
       if (was && was.name !== column.name) column.renamedFrom = was.name;
       if (was && was.type !== column.type && /^(text|varchar|character)/.test(was.type))
@@ -876,6 +885,10 @@ function spreadTable({ parts, rest, more, indexed, checked }: RandomSpread): Rec
   };
 }
 
+function ownType({ id }: RandomColumn): string {
+  return `word_${id}`;
+}
+
 export function toYaml(file: RandomFile): string {
   const names = new Map<string, string>();
   const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -890,27 +903,40 @@ export function toYaml(file: RandomFile): string {
   for (const fn of file.functions) names.set(`f${fn.id}`, quote(fn.called ?? fn.name));
   const text = (template: Template): string =>
     template.replace(/\{([tpf]?\d+)\}/g, (_all, key: string) => names.get(key) ?? '"missing"');
-  const policy = (one: RandomPolicy): Record<string, unknown> => ({
-    operations: one.operations,
-    ...(one.type ? { type: one.type } : {}),
-    ...(one.to ? { to: one.to } : {}),
-    ...(one.using ? { using: text(one.using) } : {}),
-    ...(one.with_check ? { with_check: text(one.with_check) } : {}),
-    ...(one.check ? { check: text(one.check) } : {}),
+  const policy = (rule: RandomPolicy): Record<string, unknown> => ({
+    operations: rule.operations,
+    ...(rule.type ? { type: rule.type } : {}),
+    ...(rule.to ? { to: rule.to } : {}),
+    ...(rule.using ? { using: text(rule.using) } : {}),
+    ...(rule.with_check ? { with_check: text(rule.with_check) } : {}),
+    ...(rule.check ? { check: text(rule.check) } : {}),
   });
   const columnName = (table: RandomTable, id: number): string =>
-    table.columns.find((one) => one.id === id)?.name ?? '';
+    table.columns.find((column) => column.id === id)?.name ?? '';
   const tables = file.tables.map((table) => [
     table.name,
     {
       ...(table.schema === 'public' ? {} : { schema: table.schema }),
       ...(table.renamedFrom ? { renamed_from: table.renamedFrom } : {}),
       fields: table.columns.map((column) => {
-        const { id, type, primaryKey, renamedFrom, reference, check, using, draws, fixed, ...rest } = column;
-        const drawn = file.sequences.find((one) => one.id === draws);
+        const {
+          id,
+          type: base,
+          primaryKey,
+          renamedFrom,
+          reference,
+          check,
+          using,
+          draws,
+          fixed,
+          own,
+          ...rest
+        } = column;
+        const type = own && base === 'text' ? ownType(column) : base;
+        const drawn = file.sequences.find((sequence) => sequence.id === draws);
         const followsUpdates = type.startsWith('timestamp') && !primaryKey && id % 2 === 0;
         void fixed;
-        const target = file.tables.find((one) => one.id === reference?.table);
+        const target = file.tables.find((table) => table.id === reference?.table);
         return {
           ...rest,
           ...(type === '' ? {} : { type }),
@@ -962,7 +988,13 @@ export function toYaml(file: RandomFile): string {
     const query = text(`select ${shown} from {p${table.id}}`);
     return [[storedName(table), { query, materialized: true, indexes }] as const];
   });
+  const owned = file.tables.flatMap(({ columns }) =>
+    columns.filter((column) => column.own && column.type === 'text'),
+  );
   return stringify({
+    types: Object.fromEntries(
+      owned.map((column) => [ownType(column), { domain: 'text', check: 'length(value) < 1000' }]),
+    ),
     tables: {
       ...Object.fromEntries(tables),
       ...(file.spread ? { [SPREAD]: spreadTable(file.spread) } : {}),
@@ -977,7 +1009,7 @@ export function toYaml(file: RandomFile): string {
               {
                 increment,
                 min: -1000,
-                // What it draws fits the checks of any column: what fills one is only known afterwards.
+                // Values of the sequence satisfy the checks of any column.
                 start: 1,
                 max: 1_000_000,
                 ...(usage ? { usage } : {}),
@@ -986,7 +1018,7 @@ export function toYaml(file: RandomFile): string {
             ]),
           ),
         }),
-    statements: statementsOf(file, text),
+    statements: listStatements(file, text),
     rpc: Object.fromEntries(
       file.functions.map(({ id, name, called, returns, body, ...fn }) => [
         name,

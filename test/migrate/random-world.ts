@@ -1,23 +1,23 @@
-// What the random tests do with a database: empty it, put rows into it, read them back, and ask the server what is there.
+// Helpers of the random tests: empty a database, insert and read rows, and describe its catalog.
 import { quoteIdent, quoteLiteral } from '../../src/postgres/sql.ts';
-import { SPREAD, valuesOf, type RandomFile, type RandomTable } from './random-file.ts';
+import { SPREAD, validValues, type RandomFile, type RandomTable } from './random-file.ts';
 import type { World } from './world.ts';
 
-/** Rows of a table that was filled. */
+/** Number of rows that are inserted into each table. */
 export const ROWS = 3;
 
-/** Every table's rows by table id and column id, so that renames do not matter. */
+/** Rows by table id and column id, so that they do not depend on names. */
 export type Rows = Record<string, Record<string, unknown>[]>;
 
 /**
- * What the server says about the declared things, without labels, positions and retired leftovers. Whether a unique
- * index is a constraint's does not matter either: each does for the other when the file says it the other way.
+ * Describes the catalog without labels, positions and retired objects. Unique indexes and unique constraints are equal,
+ * because the engine accepts one for the other.
  */
 export async function structure(where: World, file: RandomFile): Promise<string[]> {
   const spread = file.spread ? [SPREAD] : [];
-  const tables = [...file.tables.map((table) => nameOf(table)), ...spread];
+  const tables = [...file.tables.map((table) => quotedName(table)), ...spread];
   const columns = file.tables.flatMap((table) =>
-    table.columns.map((column) => `${nameOf(table)} ${column.name}`),
+    table.columns.map((column) => `${quotedName(table)} ${column.name}`),
   );
   for (const name of ['id', 'part', ...Array.from({ length: file.spread?.more ?? 0 }, (_, n) => `more_${n}`)])
     columns.push(`${SPREAD} ${name}`);
@@ -54,17 +54,17 @@ export async function structure(where: World, file: RandomFile): Promise<string[
       tables,
       columns,
       file.functions.map((fn) => fn.called ?? fn.name),
-      file.sequences.map((one) => one.name),
+      file.sequences.map((sequence) => sequence.name),
     ],
   );
   return rows.map((row) => String(row['line']));
 }
 
-export function nameOf(table: RandomTable): string {
+export function quotedName(table: RandomTable): string {
   return `${quoteIdent(table.schema)}.${quoteIdent(table.name)}`;
 }
 
-/** Rows for all tables of the file, or for these of them. */
+/** Inserts rows into the given tables, or all tables of the file. */
 export async function fillRows(
   world: World,
   file: RandomFile,
@@ -75,17 +75,19 @@ export async function fillRows(
       const values = table.columns.flatMap((column): (readonly [string, string | null])[] => {
         if (column.type.endsWith('serial') || column.reference) return [];
         if (column.primaryKey && column.type === 'uuid') return [];
-        // What must not be there twice is there once at most, also by its default; null leaves the row out.
+        // Unique values are inserted at most once, including values from defaults. Null skips the row.
         const isOnce = column.unique || table.excluded === column.id;
         const fillsItself = column.default || column.draws !== undefined;
         const left: [string, null][] =
           column.required || (isOnce && fillsItself) ? [[column.name, null]] : [];
-        if (isOnce && row >= valuesOf(column).length) return left;
+        if (isOnce && row >= validValues(column).length) return left;
         if (!column.required && !column.primaryKey && row === 2) return left;
         return [
           [
             column.name,
-            column.primaryKey ? String(row + 1) : (valuesOf(column)[row % valuesOf(column).length] ?? ''),
+            column.primaryKey
+              ? String(row + 1)
+              : (validValues(column)[row % validValues(column).length] ?? ''),
           ],
         ];
       });
@@ -93,24 +95,24 @@ export async function fillRows(
       const names = values.map(([name]) => quoteIdent(name));
       await world.sql(
         names.length === 0
-          ? `insert into ${nameOf(table)} default values`
-          : `insert into ${nameOf(table)} (${names.join(', ')}) values (${values.map(([, value]) => quoteLiteral(value ?? '')).join(', ')})`,
+          ? `insert into ${quotedName(table)} default values`
+          : `insert into ${quotedName(table)} (${names.join(', ')}) values (${values.map(([, value]) => quoteLiteral(value ?? '')).join(', ')})`,
       );
     }
   }
   for (const table of tables) {
     for (const column of table.columns) {
-      const target = file.tables.find((one) => one.id === column.reference?.table);
-      const key = target?.columns.find((one) => one.id === column.reference?.column);
+      const target = file.tables.find((table) => table.id === column.reference?.table);
+      const key = target?.columns.find((candidate) => candidate.id === column.reference?.column);
       if (!target || !key) continue;
       await world.sql(
-        `update ${nameOf(table)} set ${quoteIdent(column.name)} = (select ${quoteIdent(key.name)} from ${nameOf(target)} limit 1)`,
+        `update ${quotedName(table)} set ${quoteIdent(column.name)} = (select ${quoteIdent(key.name)} from ${quotedName(target)} limit 1)`,
       );
     }
   }
 }
 
-/** Every table's rows, keyed by table id and column id, so that renames do not matter. */
+/** Reads all rows, keyed by table id and column id, so that they do not depend on names. */
 export async function readRows(world: World, file: RandomFile): Promise<Rows> {
   const rows: Rows = {};
   for (const table of file.tables) {
@@ -121,9 +123,9 @@ export async function readRows(world: World, file: RandomFile): Promise<Rows> {
       .filter((column) => column.primaryKey)
       .map((column) => `${quoteIdent(column.name)}::text`);
     const found = await world.sql(
-      `select jsonb_build_object(${columns}) as row from ${nameOf(table)} order by ${key.join(', ')}`,
+      `select jsonb_build_object(${columns}) as row from ${quotedName(table)} order by ${key.join(', ')}`,
     );
-    rows[`t${table.id}`] = found.map((one) => one['row'] as Record<string, unknown>);
+    rows[`t${table.id}`] = found.map((item) => item['row'] as Record<string, unknown>);
   }
   return rows;
 }

@@ -1,4 +1,4 @@
-// A file before and after a rename of nearly everything, and requests in the words of both.
+// A file before and after renames of almost all objects, and requests with the names of both.
 
 export const BEFORE = `version: 1
 project: { name: rollout }
@@ -70,7 +70,7 @@ export async function send(
   return { status: answer.status, body: text === '' ? null : JSON.parse(text) };
 }
 
-/** One of each kind, in the words of the file before the rename. */
+/** A request of each kind, with the names of the file before the rename. */
 export const OLD_REQUESTS: ReadonlyArray<readonly [string, string, unknown, unknown]> = [
   ['GET', 'todos?select=id,title&title=eq.First', undefined, [{ id: 1, title: 'First' }]],
   [
@@ -93,7 +93,7 @@ export const OLD_REQUESTS: ReadonlyArray<readonly [string, string, unknown, unkn
   ['DELETE', 'todos?title=eq.New&select=title', undefined, [{ title: 'New' }]],
 ];
 
-/** In the words of the file after it. */
+/** Requests with the names of the file after the rename. */
 export const NEW_READS: ReadonlyArray<readonly [string, unknown]> = [
   ['tasks?select=id,headline&headline=eq.First', [{ id: 1, headline: 'First' }]],
   ['tasks?select=headline,lists(label)&id=eq.1', [{ headline: 'First', lists: { label: 'A' } }]],
@@ -101,10 +101,10 @@ export const NEW_READS: ReadonlyArray<readonly [string, unknown]> = [
   ['rpc/find_tasks?words=First&select=headline', [{ headline: 'First' }]],
 ];
 
-/** Each worker has rows of its own. */
+/** Each worker uses different rows. */
 let nextId = 1_000;
 
-/** Sends requests one after the other, a few at a time, until told to stop. Resolves to those that failed. */
+/** Sends requests with limited concurrency until `stop` is called. Resolves to the failed requests. */
 export function load(
   urls: readonly string[],
   key: string,

@@ -1,10 +1,10 @@
-// Declarations and the database they describe, without PostgreSQL: the normal form of an expression is its own text.
+// Declarations and their live schema without PostgreSQL. The normal form of an expression is its text.
 import type { LiveTrigger } from '../../src/migrate/schema/triggers.ts';
 import { wantedGrants } from '../../src/migrate/schema/rights/grants.ts';
 import { configOf } from './config-of.ts';
-import { labelled } from '../../src/migrate/diff/policies.ts';
+import { assignLabels } from '../../src/migrate/diff/policies.ts';
 import { trackCall } from '../../src/migrate/diff/references.ts';
-import { normalFormsOf, withNormalForms } from '../../src/migrate/normalise/normal-forms.ts';
+import { extractNormalForms, withNormalForms } from '../../src/migrate/normalise/normal-forms.ts';
 import { typeResolver } from '../../src/migrate/schema/column-types.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
 import type {
@@ -17,7 +17,7 @@ import type {
 import type { Expression } from '../../src/migrate/schema/expression.ts';
 import { perHost } from '../../src/migrate/schema/rights/hosts.ts';
 import { policyLabel, referenceTriggerLabels } from '../../src/migrate/schema/label.ts';
-import { callOf, type RowTrigger } from '../../src/migrate/schema/row-triggers.ts';
+import { printedCall, type RowTrigger } from '../../src/migrate/schema/row-triggers.ts';
 import type {
   Live,
   LiveFunction,
@@ -26,11 +26,12 @@ import type {
   LiveType,
 } from '../../src/migrate/schema/live/live-schema.ts';
 import type { Ownership } from '../../src/migrate/schema/managed.ts';
-import { keyOf } from '../../src/migrate/schema/model.ts';
-import { usersOf } from '../../src/migrate/schema/sequences.ts';
+import { objectKey } from '../../src/migrate/schema/model.ts';
+import { usageRoles } from '../../src/migrate/schema/sequences.ts';
+import { attributeValues } from '../../src/migrate/schema/sql/table-attributes.ts';
 import { toDesired } from '../../src/migrate/schema/to-desired.ts';
 
-/** What a file declares. */
+/** Returns the normalised declarations of a file. */
 export function declared(yaml: string): Desired {
   const model = toModel(configOf(yaml));
   const desired = toDesired(model, typeResolver(model, new Map()), new Set());
@@ -41,7 +42,7 @@ export function declared(yaml: string): Desired {
     statements: desired.statements,
     tables: desired.tables.map((table) =>
       withNormalForms(table, {
-        ...normalFormsOf(table),
+        ...extractNormalForms(table),
         columns: table.columns.map((column) => [
           column.typeSql,
           column.default?.sql ?? null,
@@ -52,7 +53,7 @@ export function declared(yaml: string): Desired {
         policies: table.policies.map(({ using, check }) => [using?.sql ?? null, check?.sql ?? null]),
       }),
     ),
-    functions: desired.functions.map((fn) => ({ ...fn, normal: signatureOf(fn) })),
+    functions: desired.functions.map((fn) => ({ ...fn, normal: renderSignature(fn) })),
     hosted: perHost((host) =>
       desired.hosted[host].map((policy) => ({
         ...policy,
@@ -70,7 +71,7 @@ function normalised(expression: Expression | null): Expression | null {
   return expression && { ...expression, normal: expression.sql };
 }
 
-function signatureOf({ model }: DesiredFunction): NonNullable<DesiredFunction['normal']> {
+function renderSignature({ model }: DesiredFunction): NonNullable<DesiredFunction['normal']> {
   return {
     arguments: model.args.map((arg) => `${arg.name} ${arg.type}`).join(', '),
     argumentTypes: model.args.map((arg) => arg.type),
@@ -80,18 +81,22 @@ function signatureOf({ model }: DesiredFunction): NonNullable<DesiredFunction['n
   };
 }
 
-/** The database after a run with these declarations. `rows`: in every table. */
+/** Returns the live schema after a run with these declarations, with `rows` rows in every table. */
 export function databaseOf(desired: Desired, rows = 0): Live {
   const numbers = new Map<string, number>();
   return {
-    types: new Map(desired.types.map((type, n) => [keyOf(type), typeOf(type, `${n + 2001}`)])),
-    tables: new Map(desired.tables.map((table, n) => [keyOf(table), tableOf(table, rows, `${n + 1}`)])),
-    functions: new Map(desired.functions.map((fn, n) => [keyOf(fn), [functionOf(fn, `${n + 1001}`)]])),
+    types: new Map(desired.types.map((type, n) => [objectKey(type), toLiveType(type, `${n + 2001}`)])),
+    tables: new Map(
+      desired.tables.map((table, n) => [objectKey(table), toLiveTable(table, rows, `${n + 1}`)]),
+    ),
+    functions: new Map(
+      desired.functions.map((fn, n) => [objectKey(fn), [toLiveFunction(fn, `${n + 1001}`)]]),
+    ),
     statements: new Map(),
     sequences: new Map(
-      desired.sequences.map((one) => [
-        keyOf(one),
-        { ...one, usage: usersOf(one), comment: one.comment ?? null },
+      desired.sequences.map((sequence) => [
+        objectKey(sequence),
+        { ...sequence, usage: usageRoles(sequence), comment: sequence.comment ?? null },
       ]),
     ),
     schemas: new Map(
@@ -105,11 +110,11 @@ export function databaseOf(desired: Desired, rows = 0): Live {
         const kind = `${policy.stem} ${policy.command}`;
         const number = (numbers.get(kind) ?? 0) + 1;
         numbers.set(kind, number);
-        return policyOf(policy, policyLabel(policy.stem, number, policy.command));
+        return toLivePolicy(policy, policyLabel(policy.stem, number, policy.command));
       }),
     ),
     views: new Map(),
-    newUsers: desired.newUsers.map(triggerOf),
+    newUsers: desired.newUsers.map(toLiveTrigger),
     userTriggers: [],
     publication: { generated: true },
     extensions: desired.extensions.map(({ name, schema, version }) => ({
@@ -121,13 +126,13 @@ export function databaseOf(desired: Desired, rows = 0): Live {
   };
 }
 
-function typeOf({ schema, name, model }: DesiredType, oid: string): LiveType {
+function toLiveType({ schema, name, model }: DesiredType, oid: string): LiveType {
   const { kind, comment = null } = model;
   const values = model.kind === 'enum' ? model.values : [];
   return { oid, schema, name, kind, values, domain: null, attributes: [], comment, used: true };
 }
 
-function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
+function toLiveTable(table: DesiredTable, rows: number, oid: string): LiveTable {
   const repeatsKey = (index: DesiredTable['indexes'][number]): boolean =>
     index.unique &&
     index.predicate === null &&
@@ -141,10 +146,9 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
     rowSecurityForced: false,
     exclusions: [],
     published: table.model.realtime ? 'whole' : 'no',
-    publishedThere: null,
+    supabasePublication: null,
     replicaIdentity: table.model.realtime?.old === 'full' ? 'full' : 'default',
-    unlogged: table.model.unlogged ?? false,
-    with: table.model.with ?? {},
+    ...attributeValues(table.model),
     granted: 'api',
     grants: wantedGrants(table.model.grants),
     grantedToOthers: false,
@@ -167,14 +171,14 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
           collation,
           comment: column.model.comment ?? null,
           sequence: serial ? `${table.schema}.${table.name}_${name}_seq` : null,
-          sequenceGranted: true,
+          sequenceUsers: ['anon', 'authenticated', 'service_role'],
           grants: null,
         },
       ]),
     ),
     keys: [...table.keys],
-    foreignKeys: table.foreignKeys.map((one) => ({
-      ...one,
+    foreignKeys: table.foreignKeys.map((foreignKey) => ({
+      ...foreignKey,
       validated: true,
       enforced: true,
     })),
@@ -197,9 +201,9 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
         definition: definition ?? '',
         keys: null,
       })),
-    policies: labelled(table, [], table.policies).map(({ policy, label }) => policyOf(policy, label)),
+    policies: assignLabels(table, [], table.policies).map(({ policy, label }) => toLivePolicy(policy, label)),
     triggers: [
-      ...(table.onUpdate ? [triggerOf(table.onUpdate)] : []),
+      ...(table.onUpdate ? [toLiveTrigger(table.onUpdate)] : []),
       ...table.references.flatMap((reference) => {
         const labels = referenceTriggerLabels(reference.column);
         const definition = `… execute function ${trackCall(table, reference)}`;
@@ -214,12 +218,15 @@ function tableOf(table: DesiredTable, rows: number, oid: string): LiveTable {
 
 const FIRES = { enabled: true, state: 'O', body: '', comment: null } as const;
 
-function triggerOf(trigger: RowTrigger): LiveTrigger {
+function toLiveTrigger(trigger: RowTrigger): LiveTrigger {
   const { label, body, comment } = trigger;
-  return { ...FIRES, label, definition: `… ${callOf(trigger)}`, body, comment };
+  return { ...FIRES, label, definition: `… ${printedCall(trigger)}`, body, comment };
 }
 
-function policyOf({ command, roles, permissive, using, check }: DesiredPolicy, label: string): LivePolicy {
+function toLivePolicy(
+  { command, roles, permissive, using, check }: DesiredPolicy,
+  label: string,
+): LivePolicy {
   return {
     label,
     command,
@@ -230,8 +237,8 @@ function policyOf({ command, roles, permissive, using, check }: DesiredPolicy, l
   };
 }
 
-function functionOf(fn: DesiredFunction, oid: string): LiveFunction {
-  const signature = signatureOf(fn);
+function toLiveFunction(fn: DesiredFunction, oid: string): LiveFunction {
+  const signature = renderSignature(fn);
   return {
     ...signature,
     oid,
@@ -254,7 +261,7 @@ function functionOf(fn: DesiredFunction, oid: string): LiveFunction {
   };
 }
 
-/** The migration state after a run with these declarations. */
+/** Returns the ownership after a run with these declarations. */
 export function ownedAfter(desired: Desired): Ownership {
   const live = databaseOf(desired);
   return {
@@ -264,9 +271,9 @@ export function ownedAfter(desired: Desired): Ownership {
         key,
         {
           columns: [...table.columns.keys()],
-          constraints: [...table.keys, ...table.foreignKeys, ...table.checks].map((one) => one.label),
-          indexes: table.indexes.map((one) => one.label),
-          policies: table.policies.map((one) => one.label),
+          constraints: [...table.keys, ...table.foreignKeys, ...table.checks].map((check) => check.label),
+          indexes: table.indexes.map((index) => index.label),
+          policies: table.policies.map((policy) => policy.label),
         },
       ]),
     ),
@@ -274,8 +281,8 @@ export function ownedAfter(desired: Desired): Ownership {
     functions: new Map(
       [...live.functions].flatMap(([key, [fn]]) => (fn === undefined ? [] : [[key, fn] as const])),
     ),
-    extensions: new Set(live.extensions.map((one) => one.name)),
-    hosted: perHost((host) => new Set(live.hosted[host].map((one) => one.label))),
+    extensions: new Set(live.extensions.map((extension) => extension.name)),
+    hosted: perHost((host) => new Set(live.hosted[host].map((item) => item.label))),
     views: new Set(live.views.keys()),
   };
 }
@@ -298,7 +305,7 @@ export const NOTHING_OWNED: Ownership = {
   views: new Set(),
 };
 
-/** The same database with one of its tables changed. */
+/** Returns the same live schema with one changed table. */
 export function withTable(live: Live, key: string, change: (table: LiveTable) => Partial<LiveTable>): Live {
   const table = live.tables.get(key);
   if (!table) throw new Error(`no table ${key}`);

@@ -1,4 +1,4 @@
-/** The same items in another order, the same one for each seed. */
+/** Returns the items in a random order that depends only on the seed. */
 export function shuffled<T>(items: readonly T[], seed: number): T[] {
   let state = seed;
   const random = (): number => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;

@@ -1,4 +1,4 @@
-// A provisioned database of its own, and the two verbs every test here uses: `apply` a file, `plan` a file.
+// A separate provisioned database per test file, with the operations `apply` and `plan`.
 import pg from 'pg';
 import { silentLog } from '../../src/log/log.ts';
 import { planMigration } from '../../src/migrate/commands/plan.ts';
@@ -14,19 +14,19 @@ export type World = {
   readonly url: string;
   readonly ownerUrl: string;
   readonly owner: OwnerDatabase;
-  /** Runs as superuser. */
+  /** Runs a statement as superuser. */
   sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
   apply(
     yaml: string,
     policy?: MigrateOptions['policy'],
     more?: Partial<MigrateOptions>,
   ): Promise<MigrationOutcome>;
-  /** Applies, and expects nothing to be refused and nothing to be left. */
+  /** Applies the file and expects no refusal and an empty second plan. */
   settle(yaml: string, policy?: MigrateOptions['policy']): Promise<MigrationOutcome>;
   plan(yaml: string, policy?: MigrateOptions['policy']): Promise<MigrationPlan>;
-  /** `svc.yaml` codes and messages of the refusal. */
+  /** Applies the file and returns the codes and messages of the refusal. */
   refusal(yaml: string, policy?: MigrateOptions['policy']): Promise<string[]>;
-  /** Nothing is there and nothing was ever declared, as before the first file. */
+  /** Removes all objects and records, as before the first file. */
   empty(): Promise<void>;
   close(): Promise<void>;
 };
@@ -68,7 +68,7 @@ export async function aWorld(): Promise<World> {
     const outcome = await migrate({ ...options(yaml, policy), ...more });
     if (outcome.kind === 'applied') {
       const late = await outcome.background;
-      if (late.length > 0) throw new Error(late.map((one) => one.message).join('\n'));
+      if (late.length > 0) throw new Error(late.map((problem) => problem.message).join('\n'));
     }
     return outcome;
   };
@@ -76,7 +76,9 @@ export async function aWorld(): Promise<World> {
     const planned = await planMigration(options(yaml, policy));
     if (planned.kind === 'refused')
       throw new Error(
-        planned.problems.map((one) => `${one.place ?? ''} ${one.at}: ${one.message}`).join('\n'),
+        planned.problems
+          .map((problem) => `${problem.place ?? ''} ${problem.at}: ${problem.message}`)
+          .join('\n'),
       );
     return planned.plan;
   };
@@ -97,13 +99,13 @@ export async function aWorld(): Promise<World> {
       const outcome = await apply(yaml, policy);
       if (outcome.kind === 'refused')
         throw new Error(
-          `refused: ${outcome.problems.map((one) => `${one.code} ${one.at}: ${one.message}`).join('\n')}`,
+          `refused: ${outcome.problems.map((problem) => `${problem.code} ${problem.at}: ${problem.message}`).join('\n')}`,
         );
       if (outcome.kind === 'superseded') throw new Error('superseded');
       const after = await plan(yaml, policy);
       if (after.steps.length > 0 || after.problems.length > 0) {
         throw new Error(
-          `a second plan is not empty:\n${[...after.steps.map((step) => step.sql), ...after.problems.map((one) => one.message)].join('\n')}`,
+          `a second plan is not empty:\n${[...after.steps.map((step) => step.sql), ...after.problems.map((problem) => problem.message)].join('\n')}`,
         );
       }
       return outcome;
@@ -112,7 +114,9 @@ export async function aWorld(): Promise<World> {
     async refusal(yaml, policy) {
       const outcome = await apply(yaml, policy);
       if (outcome.kind !== 'refused') throw new Error(`expected a refusal, got ${outcome.kind}`);
-      return outcome.problems.map((one) => `${one.code} ${one.place ?? one.at}: ${one.message}`);
+      return outcome.problems.map(
+        (problem) => `${problem.code} ${problem.place ?? problem.at}: ${problem.message}`,
+      );
     },
     async close() {
       await owner.close();
@@ -122,7 +126,7 @@ export async function aWorld(): Promise<World> {
   };
 }
 
-// Storage policies bind to this table, whoever made it.
+// Storage policies need this table.
 async function ensureStorage(url: string): Promise<void> {
   const client = new pg.Client(url);
   await client.connect();

@@ -1,4 +1,4 @@
-// A client that says exactly what a test wants: frames as they are, in both versions.
+// A client that sends arbitrary frames, in both versions of the protocol.
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { expect } from 'vitest';
@@ -44,7 +44,7 @@ export class RawSocket {
     return socket;
   }
 
-  /** Returns its ref. */
+  /** Sends a message and returns its ref. */
   push(topic: string, event: string, payload: unknown = {}, joinRef: string | null = null): string {
     const ref = String(++this.#ref);
     this.pushAs(topic, event, payload, event === 'phx_join' ? ref : joinRef, ref);
@@ -60,13 +60,13 @@ export class RawSocket {
   }
 
   async reply(ref: string): Promise<{ status: string; response: Record<string, unknown> }> {
-    const frame = await this.frame((one) => one.event === 'phx_reply' && one.ref === ref);
+    const frame = await this.frame((frame) => frame.event === 'phx_reply' && frame.ref === ref);
     return frame.payload as { status: string; response: Record<string, unknown> };
   }
 
   /**
-   * Joins and returns its join_ref. Asks again, as clients do, while changes cannot be read yet: that waits for whatever
-   * is writing on the server, and other tests write there.
+   * Joins and returns the join_ref. Retries while changes cannot be read yet, like clients do: a new slot waits for
+   * all writes on the server, including those of other tests.
    */
   async join(name: string, config: Record<string, unknown> = {}, token?: string): Promise<string> {
     for (;;) {
@@ -87,7 +87,7 @@ export class RawSocket {
     return this.frames.filter((frame) => frame.event === event);
   }
 
-  /** When it returns, everything that was sent to this socket before has arrived. */
+  /** Resolves when everything that was sent to this socket before has arrived. */
   async settle(): Promise<void> {
     await this.reply(this.push('phoenix', 'heartbeat'));
   }

@@ -1,5 +1,5 @@
-// The small library that the data API's tests read and write: every kind of relationship, a function for each
-// kind of result, a table behind a policy and one nobody may read.
+// The small library that the tests of the data API use: every kind of relationship, a function for each kind of
+// result, a table behind a policy and one that no caller may read.
 export const FIXTURE: string = `
 create table authors (id int primary key, name text, born int, bio jsonb);
 create table books (

@@ -1,4 +1,4 @@
-// Whether somebody listens on a port of this machine.
+// Checks whether a program listens on a port of this machine.
 import { connect } from 'node:net';
 
 export async function accepts(port: number): Promise<boolean> {

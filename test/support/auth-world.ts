@@ -210,17 +210,16 @@ async function send(
 export async function navigate(
   url: string,
   headers: Readonly<Record<string, string>> = {},
-  method = 'GET',
+  form?: string,
 ): Promise<Reply> {
   const sent = {
     accept: 'text/html,application/xhtml+xml,*/*;q=0.8',
     'sec-fetch-mode': 'navigate',
     'user-agent': 'Mozilla/5.0',
-    ...(method === 'POST'
-      ? { 'content-type': 'application/x-www-form-urlencoded', 'content-length': '0' }
-      : {}),
+    ...(form === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' }),
     ...headers,
   };
+  const method = form === undefined ? 'GET' : 'POST';
   return await new Promise((resolve, reject) => {
     const request = httpRequest(url, { method, headers: sent }, (response) => {
       let text = '';
@@ -235,7 +234,44 @@ export async function navigate(
       });
     });
     request.on('error', reject);
-    request.end();
+    request.end(form);
+  });
+}
+
+/** Opens the page of a mailed link as a browser and presses its first button, or the button of `field`. */
+export async function pressButton(link: string, field?: string): Promise<Reply> {
+  return await navigate(link, {}, formOf(await navigate(link), field));
+}
+
+/** Returns the body that a button of this page posts. */
+export function formOf(page: Reply, field?: string): string {
+  const value = /name="form" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
+  return new URLSearchParams({ form: value, ...(field === undefined ? {} : { [field]: '1' }) }).toString();
+}
+
+/**
+ * A POST from another address of this machine: the whole of 127/8 is local, and each address is a client of
+ * its own.
+ */
+export async function postFrom(
+  world: AuthWorld,
+  from: string,
+  path: string,
+  body: unknown,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const { hostname, port } = new URL(world.url);
+  const headers = { apikey: world.keys.publishable, 'content-type': 'application/json' };
+  const options = { hostname, port, path: `/auth/v1${path}`, method: 'POST', headers, localAddress: from };
+  return await new Promise((resolve, reject) => {
+    const sent = httpRequest(options, (response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => {
+        text += chunk.toString();
+      });
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
+    });
+    sent.on('error', reject);
+    sent.end(JSON.stringify(body));
   });
 }
 

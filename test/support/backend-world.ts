@@ -20,15 +20,18 @@ import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type BackendWorld = {
   readonly url: string;
-  /** To start another instance with. */
+  /** Options to start another instance. */
   readonly options: BackendOptions;
   readonly keys: ApiKeys;
   readonly backend: Backend;
-  /** Of svc.yaml and the files beside it. */
+  /** Folder of svc.yaml and its files. */
   readonly directory: string;
   readonly databaseUrl: string;
   readonly owner: OwnerDatabase;
-  /** A token signed with the backend's own key; `exp` in ten minutes unless the claims say otherwise. */
+  /**
+   * A token signed with the backend's own key; `exp` in ten minutes unless the claims contain another
+   * time.
+   */
   token(claims: Readonly<Record<string, unknown>>): Promise<string>;
   close(): Promise<void>;
 };
@@ -47,7 +50,7 @@ export async function startBackendWorld(
     server?: string;
     /** Connection string that the backend uses. */
     through?: (url: string) => string;
-    /** Written beside svc.yaml, by path. */
+    /** Files that are written next to svc.yaml, keyed by path. */
     files?: Readonly<Record<string, string>>;
     /** Prepare the database before the backend starts, and after its first migration. */
     prepare?: (url: string) => Promise<void>;
@@ -134,7 +137,7 @@ export async function startBackendWorld(
     },
     async close() {
       const stopped = backend.stop();
-      backend.hurry();
+      backend.skipDrainDelay();
       await stopped;
       await owner.close();
       await database.drop();

@@ -56,6 +56,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
       allowSignup: true,
       allowAnonymous: true,
       redirectUrls: [],
+      sessions: { revocation: 'immediate' },
       email: undefined,
       oauth: [],
       triggers: [],

@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
+import { scaled } from './run/scaled.ts';
 
 export type TestDatabase = {
   /** Superuser's connection string of this database. */
@@ -55,7 +56,7 @@ export async function templateDatabase(
   return { name: template };
 }
 
-/** For the end of a run on a server that outlives it. */
+/** Cleans up after a run on a server that outlives it. */
 export async function dropRunDatabases(server: string, run: string): Promise<void> {
   await onServer(server, async (client) => {
     const { rows } = await client.query<{ datname: string }>(
@@ -73,11 +74,14 @@ async function create(client: pg.Client, name: string, template: string): Promis
   );
 }
 
-/** What reads the log for a process that was killed may wait for transactions of others, and `force` does not end it. */
+/**
+ * Time for a WAL sender of a killed process to end. It can wait for transactions of other databases, and `force` does
+ * not end it.
+ */
 const SLOT_ENDS_WITHIN_MS = 30_000;
 
 async function drop(client: pg.Client, name: string): Promise<void> {
-  const deadline = performance.now() + SLOT_ENDS_WITHIN_MS;
+  const deadline = performance.now() + scaled(SLOT_ENDS_WITHIN_MS);
   for (;;) {
     try {
       await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);

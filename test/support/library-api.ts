@@ -2,9 +2,9 @@
 //
 //   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags, nodes with a parent, a view and functions.
 import { groupBy } from '../../src/lib/group-by.ts';
-import { NO_OTHER_NAMES } from '../../src/rest/plan/other-names.ts';
+import { NO_ALTERNATIVE_NAMES } from '../../src/rest/plan/alternative-names.ts';
 import type { Catalog, Column, ForeignKey, Relation, Routine } from '../../src/catalog/catalog.ts';
-import { relationshipsOf } from '../../src/rest/plan/find-relationships.ts';
+import { findRelationships } from '../../src/rest/plan/find-relationships.ts';
 import type { Exposed } from '../../src/rest/plan/exposed.ts';
 import type { ExposedRelation, ExposedRoutine } from '../../src/rest/plan/relation.ts';
 
@@ -45,7 +45,7 @@ function table(
     ...rest,
     column: new Map(list.map((one) => [one.name, one])),
     hidden: new Set(rest.hidden),
-    other: NO_OTHER_NAMES,
+    alternatives: NO_ALTERNATIVE_NAMES,
   };
 }
 
@@ -86,7 +86,7 @@ function routine(name: string, rest: Partial<ExposedRoutine>): ExposedRoutine {
     isSetOf: false,
     isSingleRow: false,
     authRequired: false,
-    other: { routine: [], args: new Map() },
+    alternatives: { routine: [], args: new Map() },
     ...rest,
   };
 }
@@ -171,8 +171,8 @@ function expose(): Exposed {
     schemas: ['public'],
     relations,
     routines,
-    other: { relations: new Map(), routines: new Map() },
-    relationships: relationshipsOf(relations, routines, catalog),
+    alternatives: { relations: new Map(), routines: new Map() },
+    relationships: findRelationships(relations, [...routines.values()].flat(), catalog),
     catalog,
     usesResponseSettings: false,
     version: 1,

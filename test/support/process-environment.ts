@@ -1,4 +1,4 @@
-// What Linux shows every process of the same user about a process and its descendants.
+// Reads what Linux shows other processes of the same user about a process and its descendants.
 import { readdirSync, readFileSync } from 'node:fs';
 
 export type ShownProcess = { readonly pid: number; readonly command: string; readonly environment: string };

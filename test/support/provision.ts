@@ -1,4 +1,4 @@
-// Provisioning for tests that know a database by its URL, and the roles' addresses as URLs, for clients of others.
+// Provisioning for tests with a database URL, and the roles' addresses as URLs for other clients.
 import { silentLog, type Log } from '../../src/log/log.ts';
 import type { DatabaseAddress } from '../../src/postgres/address/database-address.ts';
 import { oneAddress } from '../../src/postgres/address/database-addresses.ts';

@@ -9,13 +9,14 @@ import { startBackend, type Backend } from '../../src/server/backend.ts';
 import { startFreshCluster, type FreshCluster } from './peers/fresh-cluster.ts';
 import { startStandby, type Standby } from './peers/standby.ts';
 import { watchJobs } from './watch-jobs.ts';
+import { scaled } from './run/scaled.ts';
 
 export type InstanceOptions = {
-  /** Of `database` in svc.yaml, beside the pool. */
+  /** Keys of `database` in svc.yaml, in addition to the pool. */
   readonly database?: string;
-  /** In place of the address of the primary. */
+  /** Replaces the address of the primary. */
   readonly through?: (url: string) => string;
-  /** In place of the address of the replica; null for none. */
+  /** Replaces the address of the replica; null for none. */
   readonly readUrl?: string | null;
   readonly log?: Log;
 };
@@ -47,7 +48,7 @@ export async function startReplicaWorld(tables: string): Promise<ReplicaWorld> {
   const standby = await startStandby(primary.url);
   const databaseUrl = at(primary.url);
   await onServer(primary.url, `create database ${DATABASE}`);
-  // Test servers do not wait for their disk, and what was not flushed is no acknowledged write.
+  // Test servers do not wait for their disk, so data that was not flushed counts as unacknowledged.
   await onServer(primary.url, `alter database ${DATABASE} set synchronous_commit = on`);
   const keys = generateApiKeys();
   const jobs = watchJobs();
@@ -57,7 +58,7 @@ export async function startReplicaWorld(tables: string): Promise<ReplicaWorld> {
     await Promise.all(
       instances.splice(0).map(async (backend) => {
         const stopped = backend.stop();
-        backend.hurry();
+        backend.skipDrainDelay();
         await stopped;
       }),
     );
@@ -71,7 +72,7 @@ export async function startReplicaWorld(tables: string): Promise<ReplicaWorld> {
     query,
     async caughtUp() {
       const [row] = await query('select pg_current_wal_flush_lsn() as lsn');
-      const deadline = Date.now() + 60_000;
+      const deadline = Date.now() + scaled(60_000);
       for (;;) {
         const [now] = await standby.query(
           `select pg_last_wal_replay_lsn() >= '${row?.['lsn'] ?? ''}' as yes`,

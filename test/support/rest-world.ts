@@ -52,7 +52,7 @@ export type RestWorldOptions = {
 };
 
 export type RestWorld = {
-  /** Of the server, for client libraries. */
+  /** URL of the server, for client libraries. */
   readonly url: string;
   readonly restUrl: string;
   readonly authenticatorUrl: string;
@@ -65,7 +65,7 @@ export type RestWorld = {
   /** A token as the auth API would issue it. */
   token(claims?: Record<string, unknown>): Promise<string>;
   send(path: string, init?: Sent): Promise<Answer>;
-  /** Of clients to the server. */
+  /** Number of client connections to the server. */
   connections(): Promise<number>;
   close(): Promise<void>;
 };

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../src/lib/free-port.ts';
+import { scaled } from './run/scaled.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
 
@@ -27,7 +28,7 @@ export type StartOptions = {
   readonly arguments?: readonly string[];
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly uid?: number;
-  /** Of a package that was installed; the clone's by default. */
+  /** Path of an installed package. Defaults to this checkout. */
   readonly launcher?: string;
   /** A free one by default. */
   readonly port?: number;
@@ -40,7 +41,8 @@ export async function startSvc(options: StartOptions): Promise<SvcProcess> {
   const startedAt = performance.now();
   const { child, output } = spawnSvc(
     [options.command, '--config', options.config, '--port', String(port), ...(options.arguments ?? [])],
-    options,
+    // Tests search the log for fields.
+    { ...options, env: { SVC_LOG_FORMAT: 'json', ...options.env } },
   );
   const url = `http://localhost:${port}`;
   await untilReady(url, child, output);
@@ -100,7 +102,7 @@ function spawnSvc(
 }
 
 async function untilReady(url: string, child: ChildProcess, output: () => string): Promise<void> {
-  const deadline = Date.now() + 120_000;
+  const deadline = Date.now() + scaled(120_000);
   for (;;) {
     if (child.exitCode !== null || child.signalCode !== null) {
       throw new Error(`svc ended before it was ready:\n${output()}`);
@@ -112,7 +114,7 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
     );
     // The banner comes shortly after the first ready answer, and the keys are read from it.
     if (ready && /Try it|"serving"|INFO: serving/.test(output())) return;
-    if (Date.now() > deadline) throw new Error(`svc was not ready within two minutes:\n${output()}`);
+    if (Date.now() > deadline) throw new Error(`svc was not ready in time:\n${output()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

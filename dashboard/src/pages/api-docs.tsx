@@ -1,4 +1,4 @@
-// The APIs of this very project: its tables and functions with calls to copy, from its own OpenAPI document.
+// API documentation of this project: its tables and functions with examples, from its OpenAPI document.
 import { NavLink, SegmentedControl, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
@@ -22,7 +22,10 @@ export function Page() {
   const language: Language = search['language'] === 'curl' ? 'curl' : 'js';
   const docs = useQuery({
     queryKey: ['api-docs', caller],
-    queryFn: async ({ signal }) => readDocs(await get<OpenApiDocument>(as(caller, 'rest', ''), signal)),
+    queryFn: async ({ signal }) =>
+      readDocs(
+        await get<OpenApiDocument>(as(caller, 'rest', ''), signal, 'application/vnd.oai.openapi+json'),
+      ),
   });
   const overview = useQuery({
     queryKey: ['overview'],
@@ -32,7 +35,10 @@ export function Page() {
   return (
     <Frame
       title="API docs"
-      description="What this caller may use, with calls to copy. The OpenAPI document is served at /rest/v1/."
+      description={
+        'The tables and functions that this caller may use, with examples. ' +
+        'The OpenAPI document is served at /openapi.json.'
+      }
       actions={
         <>
           <SegmentedControl
@@ -75,7 +81,7 @@ function DocsView({ docs, language, project }: { docs: Docs; language: Language;
   const fits = ({ name }: { name: string }): boolean =>
     name.toLowerCase().includes(text.trim().toLowerCase());
   const groups = [
-    { title: 'Begin', entries: [{ id: 'start', name: 'Set up' }] },
+    { title: 'Start', entries: [{ id: 'start', name: 'Set up' }] },
     { title: 'Tables', entries: docs.tables.map(({ name }) => ({ id: `table.${name}`, name })) },
     { title: 'SQL functions', entries: docs.functions.map(({ name }) => ({ id: `rpc.${name}`, name })) },
     { title: 'Other APIs', entries: SECTIONS.map(({ name, title }) => ({ id: name, name: title })) },
@@ -111,7 +117,7 @@ function DocsView({ docs, language, project }: { docs: Docs; language: Language;
                 </div>
               ),
           )}
-          {groups.every(({ entries }) => entries.length === 0) && <Empty title="Nothing with that name" />}
+          {groups.every(({ entries }) => entries.length === 0) && <Empty title="No matches" />}
         </div>
       </Stack>
       <EntryDocs

@@ -1,11 +1,11 @@
-// How people sign in, as svc.yaml has it. Every change made here is a change of the file, shown first.
+// Settings of sign-in in svc.yaml. Every change edits the file, after a review.
 import { Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { AuthSettings } from '../../../src/dashboard-api/contract.ts';
 import { get } from '../api.ts';
 import { Page as Frame } from '../parts/page.tsx';
-import { PlanReview, type WantedChange } from '../parts/plan-review.tsx';
+import { PlanReview, type ProposedChange } from '../parts/plan-review.tsx';
 import { usePageSearch } from '../parts/search-params.ts';
 import { Loaded } from '../parts/states.tsx';
 import { Providers } from './auth/providers.tsx';
@@ -15,13 +15,13 @@ import { Templates } from './auth/templates.tsx';
 
 export function Page() {
   const [search, change] = usePageSearch();
-  const [wanted, setWanted] = useState<WantedChange>();
+  const [wanted, setWanted] = useState<ProposedChange>();
   const settings = useQuery({
     queryKey: ['auth'],
     queryFn: ({ signal }) => get<AuthSettings>('/auth', signal),
   });
   return (
-    <Frame title="Auth" description="How people sign in. Changes made here are changes of svc.yaml.">
+    <Frame title="Auth" description="How users sign in. Changes here edit svc.yaml.">
       <Loaded query={settings}>
         {(found) => (
           <Tabs

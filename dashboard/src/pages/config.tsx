@@ -9,8 +9,8 @@ import type { LineMark } from '../parts/code-mirror.tsx';
 import { CopyBlock } from '../parts/copy.tsx';
 import { Page as Frame } from '../parts/page.tsx';
 import { PlanReview } from '../parts/plan-review.tsx';
-import { Failure, Loaded, placeOf } from '../parts/states.tsx';
-import { useMayWrite } from '../session.ts';
+import { Failure, Loaded, mistakeLocation } from '../parts/states.tsx';
+import { useCanWrite } from '../session.ts';
 
 export function Page() {
   const file = useQuery({
@@ -26,15 +26,15 @@ export function Page() {
 
 function Editor({ file }: { file: ConfigFile }) {
   const queries = useQueryClient();
-  const mayWrite = useMayWrite() && file.editable;
-  // What is typed belongs to the file as it was when typing began, whatever is read since.
+  const canWrite = useCanWrite() && file.editable;
+  // The text is an edit of the version that was loaded before typing began, not of later reads.
   const [base, setBase] = useState(file);
   const [text, setText] = useState(file.text);
-  const [kept, setKept] = useState<string>();
+  const [discardedText, setDiscardedText] = useState<string>();
   const [isReviewing, setReviewing] = useState(false);
   const isChanged = text !== base.text;
   useBlocker({
-    shouldBlockFn: () => isChanged && !window.confirm('Leave without what you have typed?'),
+    shouldBlockFn: () => isChanged && !window.confirm('Discard your changes and leave?'),
     enableBeforeUnload: () => isChanged,
   });
   const check = useMutation({
@@ -46,42 +46,42 @@ function Editor({ file }: { file: ConfigFile }) {
     },
   });
   const review = (): void => check.mutate(text);
-  const take = (read: ConfigFile): void => {
+  const loadFile = (read: ConfigFile): void => {
     setBase(read);
     setText(read.text);
     check.reset();
   };
-  // Nothing typed: the page follows the file.
+  // Without edits, follow the file.
   if (file.version !== base.version && !isChanged) {
     setBase(file);
     setText(file.text);
   }
   const isStale = file.version !== base.version;
-  const marks = useMemo(() => marksOf(check.error), [check.error]);
+  const marks = useMemo(() => toMarks(check.error), [check.error]);
   const name = file.name.split(/[/\\]/).at(-1) ?? file.name;
 
   return (
     <Frame
       title="Configuration"
       description={
-        mayWrite ? (
+        canWrite ? (
           <>
-            {name}, comments and all. What a change would do is shown before anything is written.
-            {file.shared && ' It is then served by every instance.'}
+            Edit {name}. The effects of a change are shown before the file is written.
+            {file.shared && ' Every instance then serves it.'}
           </>
         ) : file.editable ? (
-          <>{name}. It can be read here, not changed: the dashboard was started read only.</>
+          <>{name} is shown here, but cannot be changed: this dashboard is read-only.</>
         ) : file.instances > 1 ? (
           <>
-            {name}. {file.instances} instances of this service are running, and each reads a file of its own:
-            change it where it is kept, and deploy it to all of them.
+            {name}. {file.instances} instances of this service are running, and each reads its own file.
+            Change the file in your repository and deploy it to all of them.
           </>
         ) : (
-          <>{file.name} is not a file of this machine: it can be read here, not changed.</>
+          <>{file.name} is not a local file. It is shown here, but cannot be changed.</>
         )
       }
       actions={
-        mayWrite && (
+        canWrite && (
           <>
             <Button
               size="xs"
@@ -111,18 +111,18 @@ function Editor({ file }: { file: ConfigFile }) {
         </Alert>
       )}
       {isStale && (
-        <Alert color="yellow" title={`${name} was changed meanwhile`} role="alert">
+        <Alert color="yellow" title={`${name} has changed`} role="alert">
           <Stack gap="xs" align="flex-start">
             <Text size="sm">
-              It was changed after you began to type. Load the new text, then make your change again: what you
-              have typed stays below, to copy from.
+              The file changed after you started to edit. Load the new text, then make your change again. Your
+              text stays below, so that you can copy from it.
             </Text>
             <Button
               size="xs"
               variant="default"
               onClick={() => {
-                setKept(text);
-                take(file);
+                setDiscardedText(text);
+                loadFile(file);
               }}
             >
               Load the new text
@@ -136,35 +136,35 @@ function Editor({ file }: { file: ConfigFile }) {
         label={name}
         value={text}
         onChange={setText}
-        readOnly={!mayWrite}
+        readOnly={!canWrite}
         minHeight={320}
-        maxHeight={kept === undefined ? 1200 : 420}
-        {...(mayWrite && isChanged && !isStale ? { onSave: review } : {})}
+        maxHeight={discardedText === undefined ? 1200 : 420}
+        {...(canWrite && isChanged && !isStale ? { onSave: review } : {})}
         marks={marks}
       />
       {file.includes.length > 0 && (
         <Text size="sm" c="dimmed">
-          It includes {file.includes.join(', ')}: forms of the other pages change these where an entry stands
-          in them, this page changes {name} only.
+          It includes {file.includes.join(', ')}. Forms on other pages can change the included files; this
+          page changes only {name}.
         </Text>
       )}
       {file.overlay !== null && (
         <Text size="sm" c="dimmed">
-          {file.overlay} is laid over it in the mode that is served, and has the last word on what it says.
-          Nothing here changes it.
+          {file.overlay} overrides values of this file in the current mode. The dashboard does not change the
+          overlay.
         </Text>
       )}
-      {kept !== undefined && (
+      {discardedText !== undefined && (
         <Stack gap="xs">
           <Group justify="space-between">
             <Text fw={600} size="sm">
-              What you had typed
+              Your discarded text
             </Text>
-            <Button size="xs" variant="default" onClick={() => setKept(undefined)}>
-              Throw it away
+            <Button size="xs" variant="default" onClick={() => setDiscardedText(undefined)}>
+              Dismiss
             </Button>
           </Group>
-          <CopyBlock text={kept} what="what you had typed" />
+          <CopyBlock text={discardedText} label="your discarded text" />
         </Stack>
       )}
       <PlanReview
@@ -175,8 +175,8 @@ function Editor({ file }: { file: ConfigFile }) {
         onApplied={(applied) => {
           const written = { ...base, version: applied.version, text: applied.text };
           queries.setQueryData(['config'], written);
-          setKept(undefined);
-          take(written);
+          setDiscardedText(undefined);
+          loadFile(written);
         }}
       />
     </Frame>
@@ -187,7 +187,7 @@ function isFileChanged(error: unknown): boolean {
   return error instanceof ApiProblem && error.code === 'file_changed';
 }
 
-function marksOf(error: unknown): LineMark[] {
+function toMarks(error: unknown): LineMark[] {
   if (!(error instanceof ApiProblem)) return [];
   return error.mistakes.flatMap(({ file, line, message }) =>
     line === null || file !== null ? [] : [{ line, message }],
@@ -206,7 +206,7 @@ function Mistakes({ error }: { error: unknown }) {
       <List size="sm">
         {mistakes.map((mistake) => (
           <List.Item key={`${mistake.path} ${mistake.line} ${mistake.message}`}>
-            <b>{placeOf(mistake)}</b>
+            <b>{mistakeLocation(mistake)}</b>
             {mistake.message}
             {mistake.hint !== null && (
               <Text size="xs" c="dimmed">

@@ -1,4 +1,4 @@
-// Code functions: the list of them, or one of them when the address names it.
+// Lists code functions, or shows the function that the address names.
 import { Page as Frame } from '../parts/page.tsx';
 import { usePageSearch } from '../parts/search-params.ts';
 import { FunctionDetail } from './functions/detail.tsx';
@@ -11,7 +11,7 @@ export function Page() {
   return (
     <Frame
       title="Code functions"
-      description="JavaScript and TypeScript that answers at /functions/v1/<name>, declared in svc.yaml."
+      description="JavaScript and TypeScript functions at /functions/v1/<name>, declared in svc.yaml."
       actions={<NewFunctionButton />}
     >
       <FunctionList />

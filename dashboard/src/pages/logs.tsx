@@ -1,4 +1,4 @@
-// What the service says, as it says it: the last lines of this one instance.
+// Follows the log of this instance.
 import { Badge, Button, Group, NativeSelect, Text } from '@mantine/core';
 import { IconPlayerPause, IconPlayerPlay } from '@tabler/icons-react';
 import { useDeferredValue, useMemo, useState } from 'react';
@@ -31,7 +31,10 @@ export function Page() {
           Logs <StreamState state={stream.state} isPaused={isPaused} />
         </Group>
       }
-      description="The last lines of this instance, kept in memory. For other instances and earlier days, see where the service’s output is collected."
+      description={
+        'The latest lines of this instance, kept in memory. ' +
+        'For other instances and older lines, use the log storage of the service.'
+      }
       actions={
         <>
           <Button size="xs" variant="default" onClick={stream.clear}>
@@ -43,7 +46,7 @@ export function Page() {
             leftSection={isPaused ? <IconPlayerPlay size={16} /> : <IconPlayerPause size={16} />}
             onClick={() => setPaused(!isPaused)}
           >
-            {isPaused ? `Go on${stream.held > 0 ? ` (${formatCount(stream.held)} new)` : ''}` : 'Pause'}
+            {isPaused ? `Continue${stream.held > 0 ? ` (${formatCount(stream.held)} new)` : ''}` : 'Pause'}
           </Button>
         </>
       }
@@ -56,14 +59,14 @@ export function Page() {
         />
         <NativeSelect
           size="xs"
-          aria-label="Least level"
+          aria-label="Minimum level"
           value={least}
           onChange={({ currentTarget: { value } }) =>
             change({ level: value === 'trace' ? undefined : value })
           }
           data={LEVELS.map((level) => ({
             value: level,
-            label: level === 'trace' ? 'every level' : level === 'fatal' ? 'fatal' : `${level} and worse`,
+            label: level === 'trace' ? 'all levels' : level === 'fatal' ? 'fatal' : `${level} and above`,
           }))}
         />
         <NativeSelect
@@ -72,7 +75,7 @@ export function Page() {
           value={source}
           onChange={({ currentTarget: { value } }) => change({ source: value === 'all' ? undefined : value })}
           data={[
-            { value: 'all', label: 'every source' },
+            { value: 'all', label: 'all sources' },
             { value: 'request', label: 'requests' },
             { value: 'function', label: 'code functions' },
             { value: 'service', label: 'the service' },
@@ -87,11 +90,11 @@ export function Page() {
       {shown.length > 0 ? (
         <LogList lines={shown} />
       ) : stream.lines.length > 0 ? (
-        <Empty title="No line fits">Try another level, source or search.</Empty>
+        <Empty title="No matching lines">Try another level, source or search.</Empty>
       ) : stream.state === 'connecting' ? (
         <Waiting />
       ) : (
-        <Empty title="Nothing logged yet">The next request appears here by itself.</Empty>
+        <Empty title="Nothing logged yet">The next request appears here.</Empty>
       )}
     </Frame>
   );
@@ -101,7 +104,7 @@ function StreamState({ state, isPaused }: { state: LogStream['state']; isPaused:
   if (state === 'broken') {
     return (
       <Badge color="red" variant="light" role="status">
-        disconnected, trying again
+        disconnected, retrying
       </Badge>
     );
   }

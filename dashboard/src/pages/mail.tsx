@@ -1,4 +1,4 @@
-// Every mail the service made: what became of it, and under `svc dev` the mail itself.
+// Lists the outbox with the delivery state of each mail, and under `svc dev` shows the mail itself.
 import {
   Alert,
   Anchor,
@@ -42,8 +42,9 @@ export function Page() {
       title="Mail"
       description={
         mails.data?.caught === true
-          ? 'No mail provider is configured, so nothing is sent: every mail is kept here.'
-          : `The last ${SHOWN} mails of the outbox. What they say is their recipients’ affair: only mail that svc dev caught can be read here.`
+          ? 'No mail provider is configured: mail is stored here instead of being sent.'
+          : `The last ${SHOWN} mails of the outbox. Sent mail is private to its recipient: only mail that svc dev ` +
+            'caught can be read here.'
       }
       actions={
         <SearchBox
@@ -58,7 +59,7 @@ export function Page() {
           const shown = list.mails.filter((mail) => mail.to.toLowerCase().includes(to.trim().toLowerCase()));
           if (shown.length === 0) {
             return list.mails.length === 0 ? (
-              <Empty title="No mail yet">Sign-ups, invitations and password resets send some.</Empty>
+              <Empty title="No mail yet">Sign-ups, invitations and password resets send mail.</Empty>
             ) : (
               <Empty title={`No mail to ${to}`} />
             );
@@ -166,13 +167,13 @@ function MailView({ mail, to }: { mail: MailRow; to: string | undefined }) {
         )}
       </Group>
       {mail.lastError !== null && (
-        <Alert color={mail.state === 'failed' ? 'red' : 'yellow'} title="What the mail provider said">
+        <Alert color={mail.state === 'failed' ? 'red' : 'yellow'} title="Error of the mail provider">
           <Code block>{mail.lastError}</Code>
         </Alert>
       )}
       {mail.state === 'uncertain' && (
         <Text size="sm">
-          The connection broke after the mail was handed over: it may have arrived, and is not sent again.
+          The connection broke after the mail was handed over. It may have arrived, so it is not sent again.
         </Text>
       )}
       {links.length > 0 && (
@@ -185,7 +186,7 @@ function MailView({ mail, to }: { mail: MailRow; to: string | undefined }) {
               <Anchor href={link} target="_blank" rel="noreferrer" size="sm" className="mono truncate">
                 {link}
               </Anchor>
-              <Copy value={link} what="link" />
+              <Copy value={link} label="link" />
             </Group>
           ))}
         </Stack>
@@ -208,7 +209,7 @@ function MailView({ mail, to }: { mail: MailRow; to: string | undefined }) {
           key={mail.id}
           title={`Mail: ${mail.subject}`}
           src={apiUrl(`/mail/${encodeURIComponent(mail.id)}/html`)}
-          // No script, no forms, no access to this page; its links open in tabs of their own.
+          // Allow no scripts, no forms and no access to this page. Links open in new tabs.
           sandbox="allow-popups allow-popups-to-escape-sandbox"
           className={classes['frame']}
         />

@@ -37,7 +37,7 @@ export function Page() {
       {(seen) => (
         <Frame
           title={seen.project.name}
-          description={seen.project.description ?? `Everything that ${seen.project.file} makes.`}
+          description={seen.project.description ?? `Backend of ${seen.project.file}.`}
         >
           <OpenTables names={seen.openTables} />
           <PendingChanges />
@@ -137,15 +137,15 @@ function OpenTables({ names }: { names: readonly string[] }) {
             {name}
           </Code>
         ))}
-        {names.length === 1 ? 'has' : 'have'} no <Code>rls</Code> key in svc.yaml: whoever holds the
-        publishable key reads and writes every row. <Code>rls: []</Code> closes a table,{' '}
-        <Code>rls: false</Code> leaves it open on purpose.
+        {names.length === 1 ? 'has' : 'have'} no <Code>rls</Code> key in svc.yaml: everyone with the
+        publishable key can read and write every row. <Code>rls: []</Code> closes a table,{' '}
+        <Code>rls: false</Code> keeps it open.
       </Text>
     </Alert>
   );
 }
 
-/** What svc.yaml says and the database does not have yet. */
+/** Shows the migration steps that the database lacks. */
 function PendingChanges() {
   const pending = useQuery({
     queryKey: ['pending'],
@@ -157,13 +157,13 @@ function PendingChanges() {
     case 'in-sync':
       return (
         <Text size="sm" c="dimmed">
-          The database has everything svc.yaml says.
+          The database matches svc.yaml.
         </Text>
       );
     case 'superseded':
       return (
         <Alert color="yellow" title="The database is ahead">
-          It follows a newer svc.yaml than this instance.
+          It was migrated to a newer svc.yaml than the one of this instance.
         </Alert>
       );
     case 'pending': {
@@ -197,8 +197,8 @@ function Connect({ overview: { url, publishableKey } }: { overview: Overview }) 
   return (
     <Card title="Connect">
       <Stack gap="xs">
-        <Copyable name="Base URL" value={url} what="the base URL" />
-        <Copyable name="Publishable key" value={publishableKey} what="the publishable key" />
+        <Copyable name="Base URL" value={url} label="the base URL" />
+        <Copyable name="Publishable key" value={publishableKey} label="the publishable key" />
         <SecretKeyRow />
         <Tabs defaultValue="supabase-js" mt="xs">
           <Tabs.List mb="xs">
@@ -206,10 +206,10 @@ function Connect({ overview: { url, publishableKey } }: { overview: Overview }) 
             <Tabs.Tab value="curl">curl</Tabs.Tab>
           </Tabs.List>
           <Tabs.Panel value="supabase-js">
-            <CopyBlock what="the supabase-js snippet" text={clientSnippet(url, publishableKey)} />
+            <CopyBlock label="the supabase-js snippet" text={clientSnippet(url, publishableKey)} />
           </Tabs.Panel>
           <Tabs.Panel value="curl">
-            <CopyBlock what="the curl command" text={curlSnippet(url, publishableKey)} />
+            <CopyBlock label="the curl command" text={curlSnippet(url, publishableKey)} />
           </Tabs.Panel>
         </Tabs>
       </Stack>
@@ -217,7 +217,7 @@ function Connect({ overview: { url, publishableKey } }: { overview: Overview }) 
   );
 }
 
-function Copyable({ name, value, what }: { name: string; value: string; what: string }) {
+function Copyable({ name, value, label }: { name: string; value: string; label: string }) {
   return (
     <Group gap="sm" wrap="nowrap" mih={30}>
       <Text size="sm" c="dimmed" w={112} flex="none">
@@ -226,15 +226,15 @@ function Copyable({ name, value, what }: { name: string; value: string; what: st
       <Text size="sm" className="mono truncate" miw={0}>
         {value}
       </Text>
-      <Copy value={value} what={what} />
+      <Copy value={value} label={label} />
     </Group>
   );
 }
 
-/** Fetched when somebody asks for it, and gone with the page. */
+/** Fetches the key on request and discards it with the page. */
 function SecretKeyRow() {
   const secret = useMutation({ mutationFn: () => send<SecretKey>('POST', '/keys/secret'), gcTime: 0 });
-  if (secret.data) return <Copyable name="Secret key" value={secret.data.secretKey} what="the secret key" />;
+  if (secret.data) return <Copyable name="Secret key" value={secret.data.secretKey} label="the secret key" />;
   return (
     <>
       <Group gap="sm" wrap="nowrap" mih={30}>
@@ -251,7 +251,7 @@ function SecretKeyRow() {
           Show
         </Button>
         <Text size="xs" c="dimmed" visibleFrom="xs">
-          passes every policy: for servers only
+          bypasses every policy: use it on servers only
         </Text>
       </Group>
       {secret.isError && <Failure error={secret.error} />}

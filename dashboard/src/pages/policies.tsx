@@ -10,7 +10,7 @@ import { Page as Frame } from '../parts/page.tsx';
 import { PlanReview } from '../parts/plan-review.tsx';
 import { usePageSearch } from '../parts/search-params.ts';
 import { Empty, Loaded } from '../parts/states.tsx';
-import { useMayWrite } from '../session.ts';
+import { useCanWrite } from '../session.ts';
 import { Explanation } from './policies/explanation.tsx';
 import { PoliciesOverview } from './policies/policies-overview.tsx';
 import { PolicyList } from './policies/policy-list.tsx';
@@ -24,10 +24,7 @@ export function Page() {
     queryFn: ({ signal }) => get<TableList>('/tables', signal),
   });
   return (
-    <Frame
-      title="Policies"
-      description="Which policy lets a row through for a caller, and which one hides it."
-    >
+    <Frame title="Policies" description="Find out which policies allow or hide a row for a caller.">
       <Loaded query={tables}>
         {({ tables: all }) => <Policies tables={all.filter(({ kind }) => !kind.endsWith('view'))} />}
       </Loaded>
@@ -51,12 +48,12 @@ function Policies({ tables }: { tables: readonly TableInfo[] }) {
           searchable
           placeholder="Choose a table"
           clearable
-          value={chosen ? idOf(chosen) : null}
+          value={chosen ? tableId(chosen) : null}
           onChange={(id) => {
-            const table = tables.find((one) => idOf(one) === id);
+            const table = tables.find((table) => tableId(table) === id);
             setSearch({ schema: table?.schema, table: table?.name, key: undefined });
           }}
-          data={tables.map((table) => ({ value: idOf(table), label: idOf(table) }))}
+          data={tables.map((table) => ({ value: tableId(table), label: tableId(table) }))}
         />
         {chosen && (
           <Anchor
@@ -69,18 +66,18 @@ function Policies({ tables }: { tables: readonly TableInfo[] }) {
           </Anchor>
         )}
       </Group>
-      {chosen ? <OneTable key={idOf(chosen)} table={chosen} /> : <PoliciesOverview tables={tables} />}
+      {chosen ? <TablePolicies key={tableId(chosen)} table={chosen} /> : <PoliciesOverview tables={tables} />}
     </Stack>
   );
 }
 
-function idOf({ schema, name }: TableInfo): string {
+function tableId({ schema, name }: TableInfo): string {
   return schema === 'public' ? name : `${schema}.${name}`;
 }
 
-function OneTable({ table }: { table: TableInfo }) {
+function TablePolicies({ table }: { table: TableInfo }) {
   const [search, setSearch] = usePageSearch();
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [isMaking, setMaking] = useState(false);
   const [edits, setEdits] = useState<ConfigEditRequest[]>();
   const caller = isCallerName(search['caller']) ? search['caller'] : 'anon';
@@ -91,7 +88,7 @@ function OneTable({ table }: { table: TableInfo }) {
     <Stack gap="lg">
       {table.primaryKey.length === 0 ? (
         <Text size="sm" c="dimmed">
-          This table has no primary key, so no row can be chosen: only the policies are shown.
+          This table has no primary key, so no row can be chosen. Only the policies are shown.
         </Text>
       ) : (
         <>
@@ -108,7 +105,7 @@ function OneTable({ table }: { table: TableInfo }) {
             <Explanation table={table} caller={caller} rowKey={key} />
           ) : (
             <Empty title="Choose a row">
-              Whether the caller may see, change and delete it is answered for each policy.
+              Each policy then shows whether the caller may see, change and delete the row.
             </Empty>
           )}
         </>
@@ -116,7 +113,7 @@ function OneTable({ table }: { table: TableInfo }) {
       <PolicyList
         table={table}
         action={
-          mayWrite &&
+          canWrite &&
           table.managed && (
             <Button
               size="xs"

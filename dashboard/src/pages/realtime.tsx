@@ -1,4 +1,4 @@
-// The channels that are open now, and one of them as somebody hears it.
+// Lists open channels and watches one of them as a chosen caller.
 import { Alert, Badge, Code, Grid, Group, Paper, SimpleGrid, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
@@ -23,7 +23,10 @@ export function Page() {
   return (
     <Frame
       title="Realtime"
-      description="The channels that are open now, and one of them as a caller hears it. Nothing is kept: what nobody watched was not recorded."
+      description={
+        'Open channels, and the messages of one channel as a caller receives them. ' +
+        'Messages are not stored: you see only those that arrive while you watch.'
+      }
     >
       <Loaded query={live}>
         {(seen) =>
@@ -41,7 +44,7 @@ export function Page() {
               </Grid>
             </>
           ) : (
-            <Empty title="Realtime is switched off">
+            <Empty title="Realtime is disabled">
               Remove <Code>enabled: false</Code> under <Code>realtime</Code> in svc.yaml.
             </Empty>
           )
@@ -65,11 +68,11 @@ function Figures({ live, rates }: { live: RealtimeLive; rates: Rates }) {
         note={skippedNote(sum(({ skipped }) => skipped))}
       />
       <Figure
-        name="Refused joins"
+        name="Rejected joins"
         value={formatCount(sum(({ refused }) => refused))}
         note="since the start"
       />
-      <Figure name="Changes of tables" value={<Source live={live} />} note={lagNote(live)} />
+      <Figure name="Table changes" value={<Source live={live} />} note={lagNote(live)} />
     </SimpleGrid>
   );
 }
@@ -92,13 +95,13 @@ function Figure({ name, value, note }: { name: string; value: ReactNode; note: s
 
 const SOURCE = {
   live: { color: 'teal', text: 'live' },
-  triggers: { color: 'teal', text: 'live, by triggers' },
+  triggers: { color: 'teal', text: 'live, via triggers' },
   connecting: { color: 'yellow', text: 'connecting' },
   degraded: { color: 'red', text: 'not readable' },
   off: { color: 'gray', text: 'off' },
 } as const;
 
-/** The worst of all instances. */
+/** Shows the worst state of all instances. */
 function Source({ live: { instances } }: { live: RealtimeLive }) {
   const states = new Set(instances.map(({ state }) => state));
   const worst =
@@ -118,7 +121,7 @@ function lagNote({ instances, published }: RealtimeLive): string {
 }
 
 function skippedNote(skipped: number): string {
-  return skipped === 0 ? 'of all channels' : `${formatCount(skipped)} left out for slow readers`;
+  return skipped === 0 ? 'of all channels' : `${formatCount(skipped)} skipped for slow readers`;
 }
 
 function Notes({ live: { silent, instances } }: { live: RealtimeLive }) {
@@ -130,9 +133,9 @@ function Notes({ live: { silent, instances } }: { live: RealtimeLive }) {
         </Alert>
       )}
       {instances.some(({ state }) => state === 'degraded') && (
-        <Alert color="red" title="Changes of tables cannot be read">
+        <Alert color="red" title="Table changes cannot be read">
           <Group gap={4}>
-            <Text size="sm">The log of the service says what PostgreSQL lacks. Everything else works.</Text>
+            <Text size="sm">See the log of the service for the reason. Everything else works.</Text>
           </Group>
         </Alert>
       )}

@@ -17,10 +17,7 @@ export function Page() {
   });
   const [search] = usePageSearch();
   return (
-    <Frame
-      title="SQL functions"
-      description="The functions under rpc: in svc.yaml, called as any caller would call them."
-    >
+    <Frame title="SQL functions" description="Call the functions under rpc: in svc.yaml as any caller.">
       <Loaded query={functions}>
         {({ functions: all }) => {
           if (all.length === 0) {
@@ -34,7 +31,7 @@ export function Page() {
               </Empty>
             );
           }
-          const chosen = all.find((one) => idOf(one) === search['function']);
+          const chosen = all.find((routine) => functionId(routine) === search['function']);
           return (
             <Group align="flex-start" wrap="nowrap" gap="lg">
               <Box w={{ base: '100%', md: 220 }} flex="none" {...(chosen ? { visibleFrom: 'md' } : {})}>
@@ -51,7 +48,7 @@ export function Page() {
                   </Anchor>
                 )}
                 {chosen ? (
-                  <FunctionRunner key={idOf(chosen)} routine={chosen} />
+                  <FunctionRunner key={functionId(chosen)} routine={chosen} />
                 ) : (
                   <Empty title="Choose a function">
                     Its arguments become a form; its result is shown here.
@@ -66,8 +63,8 @@ export function Page() {
   );
 }
 
-/** Overloads are told apart by their arguments. */
-function idOf({ schema, name, args }: SqlFunctionInfo): string {
+/** Identifies a function. The arguments distinguish overloads. */
+function functionId({ schema, name, args }: SqlFunctionInfo): string {
   return `${schema === 'public' ? '' : `${schema}.`}${name}(${args.map(({ type }) => type).join(',')})`;
 }
 
@@ -79,7 +76,9 @@ function FunctionList({
   chosen: SqlFunctionInfo | undefined;
 }) {
   const [search, setSearch] = useState('');
-  const found = functions.filter((one) => idOf(one).toLowerCase().includes(search.trim().toLowerCase()));
+  const found = functions.filter((routine) =>
+    functionId(routine).toLowerCase().includes(search.trim().toLowerCase()),
+  );
   return (
     <Stack gap="xs">
       <TextInput
@@ -96,12 +95,12 @@ function FunctionList({
       <nav aria-label="SQL functions">
         {found.map((routine) => (
           <NavLink
-            key={idOf(routine)}
+            key={functionId(routine)}
             renderRoot={(props) => (
               <Link
                 {...props}
                 to="/sql-functions"
-                search={{ function: idOf(routine) }}
+                search={{ function: functionId(routine) }}
                 aria-current={routine === chosen ? 'page' : undefined}
               />
             )}

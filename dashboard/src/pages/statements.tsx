@@ -1,7 +1,11 @@
-// What statements cost the database: where its time goes, and how to have PostgreSQL count it.
-import { Alert, Code, List, SegmentedControl, Stack, Text } from '@mantine/core';
+// Shows the cost of SQL statements, and how to enable the counters of PostgreSQL.
+import { Alert, Code, List, SegmentedControl, Stack, Switch, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import type { ExtensionMissing, StatementList } from '../../../src/dashboard-api/contract.ts';
+import type {
+  ExtensionMissing,
+  StatementFigures,
+  StatementList,
+} from '../../../src/dashboard-api/contract.ts';
 import { get } from '../api.ts';
 import { Ago, formatCount } from '../parts/format.tsx';
 import { Page as Frame } from '../parts/page.tsx';
@@ -24,7 +28,7 @@ export function Page() {
   return (
     <Frame
       title="Statements"
-      description="Where the time of the database goes. Values are not part of it."
+      description="The statements that take the most database time, without their values."
       actions={
         <>
           <SegmentedControl
@@ -33,6 +37,12 @@ export function Page() {
             value={order}
             onChange={(next) => change({ order: next === 'totalMs' ? undefined : next })}
             data={ORDERS.map(({ by, name }) => ({ value: by, label: name }))}
+          />
+          <Switch
+            size="xs"
+            label="svc itself"
+            checked={search['own'] !== undefined}
+            onChange={(event) => change({ own: event.currentTarget.checked ? '1' : undefined })}
           />
           <SearchBox
             label="Search statements"
@@ -47,10 +57,16 @@ export function Page() {
           <Stack gap="md">
             <Counted list={seen} />
             {seen.missing && <HowToEnable missing={seen.missing} />}
-            {seen.statements.length === 0 ? (
-              <Empty title="No statement yet">The first request that reads the database makes one.</Empty>
+            {listed(seen, search['own'] !== undefined).length === 0 ? (
+              <Empty title="No statements yet">
+                They appear after the first request that uses the database.
+              </Empty>
             ) : (
-              <StatementTable statements={seen.statements} order={order} text={text} />
+              <StatementTable
+                statements={listed(seen, search['own'] !== undefined)}
+                order={order}
+                text={text}
+              />
             )}
           </Stack>
         )}
@@ -59,11 +75,18 @@ export function Page() {
   );
 }
 
+/** Roles of requests. All other roles belong to svc. */
+const CALLERS: ReadonlySet<string> = new Set(['anon', 'authenticated', 'service_role']);
+
+function listed({ statements }: StatementList, withOwn: boolean): StatementFigures[] {
+  return statements.filter(({ role }) => withOwn || CALLERS.has(role));
+}
+
 function Counted({ list: { source, since, process, more } }: { list: StatementList }) {
   return (
     <Text size="sm" c="dimmed">
       {source === 'pg_stat_statements'
-        ? 'Counted by PostgreSQL for this database and the roles of svc, all instances together'
+        ? 'Counted by PostgreSQL for this database and the roles of svc, across all instances'
         : process === null
           ? 'Counted by this instance: statements of requests'
           : `Counted by process ${process}, one of several: statements of its requests`}
@@ -75,16 +98,16 @@ function Counted({ list: { source, since, process, more } }: { list: StatementLi
       .
       {more > 0 &&
         (source === 'own'
-          ? ' Some that ran seldom made room for others.'
+          ? ' Some rarely used statements were evicted.'
           : ` ${formatCount(more)} more are not listed.`)}
     </Text>
   );
 }
 
 const REASONS: Readonly<Record<ExtensionMissing['reason'], string>> = {
-  not_loaded: 'PostgreSQL can count for all instances, and svc’s own statements too',
-  not_installed: 'The server counts already: this database only lacks the extension',
-  unreadable: 'The extension is there, but cannot be read',
+  not_loaded: 'PostgreSQL can count for all instances, including statements of svc itself',
+  not_installed: 'The server already counts: only the extension is missing in this database',
+  unreadable: 'The extension exists, but cannot be read',
 };
 
 function HowToEnable({ missing: { reason, message } }: { missing: ExtensionMissing }) {
@@ -95,14 +118,14 @@ function HowToEnable({ missing: { reason, message } }: { missing: ExtensionMissi
           <Code block>{message}</Code>
           <Text size="sm">
             The role <Code>svc_owner</Code> needs <Code>USAGE</Code> on the schema of the extension and{' '}
-            <Code>SELECT</Code> on its views. One of an older server is brought up to date with{' '}
+            <Code>SELECT</Code> on its views. Update an extension from an older server with{' '}
             <Code>alter extension pg_stat_statements update</Code>.
           </Text>
         </Stack>
       ) : (
         <Stack gap="xs">
           <Text size="sm">
-            svc does not create <Code>pg_stat_statements</Code> by itself. To have it:
+            svc does not create <Code>pg_stat_statements</Code> automatically. To enable it:
           </Text>
           <List size="sm" type="ordered" spacing={4}>
             {reason === 'not_loaded' && (

@@ -1,4 +1,4 @@
-// Storage: the buckets, or what is in one of them. The address holds the bucket, the folder and the caller.
+// Lists buckets, or the content of one. The query string contains the bucket, the folder and the caller.
 import { Badge, Table } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { CallerPicker, isCallerName } from '../parts/caller-picker.tsx';

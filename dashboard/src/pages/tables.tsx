@@ -13,7 +13,7 @@ import { Page as Frame } from '../parts/page.tsx';
 import { PlanReview } from '../parts/plan-review.tsx';
 import { usePageSearch } from '../parts/search-params.ts';
 import { Empty, Loaded } from '../parts/states.tsx';
-import { useMayWrite } from '../session.ts';
+import { useCanWrite } from '../session.ts';
 import { NewTable } from './tables/forms.tsx';
 import { Openness, TableList } from './tables/table-list.tsx';
 import { TableRows } from './tables/table-rows.tsx';
@@ -22,7 +22,7 @@ import { TableSchema } from './tables/table-schema.tsx';
 export function Page() {
   const tables = useQuery({ queryKey: ['tables'], queryFn: ({ signal }) => get<Tables>('/tables', signal) });
   const [search] = usePageSearch();
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [isMaking, setMaking] = useState(false);
   const [edits, setEdits] = useState<ConfigEditRequest[]>();
   const list = tables.data?.tables ?? [];
@@ -42,9 +42,9 @@ export function Page() {
       }
       {...(chosen
         ? {}
-        : { description: 'What the data API serves, and the rows in it as any caller sees them.' })}
+        : { description: 'Tables and views of the data API, with their rows as any caller sees them.' })}
       actions={
-        mayWrite && (
+        canWrite && (
           <Button
             size="xs"
             variant="default"
@@ -69,7 +69,7 @@ export function Page() {
                 </Anchor>
               )}
               {chosen ? (
-                <OneTable key={`${chosen.schema}.${chosen.name}`} table={chosen} tables={list} />
+                <TableView key={`${chosen.schema}.${chosen.name}`} table={chosen} tables={list} />
               ) : search['table'] === undefined ? (
                 <Empty title="Choose a table">Its rows, its columns and its policies are shown here.</Empty>
               ) : (
@@ -93,7 +93,7 @@ export function Page() {
   );
 }
 
-function OneTable({ table, tables }: { table: TableInfo; tables: readonly TableInfo[] }) {
+function TableView({ table, tables }: { table: TableInfo; tables: readonly TableInfo[] }) {
   const [search, setSearch] = usePageSearch();
   return (
     <Tabs

@@ -1,4 +1,4 @@
-// Users: the list of them, or one of them when the address names it.
+// Lists users, or shows the user that the address names.
 import { usePageSearch } from '../parts/search-params.ts';
 import { UserDetailPage } from './users/detail.tsx';
 import { UserListPage } from './users/list.tsx';

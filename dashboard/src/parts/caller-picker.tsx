@@ -1,4 +1,4 @@
-// As whom: the service (passes every policy), anybody (anon), or one of the users.
+// Selects a caller: the service (bypasses every policy), anon (without a session), or a user.
 import { Select } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
@@ -10,8 +10,8 @@ export function isCallerName(text: string | undefined): text is CallerName {
   return text === 'service' || text === 'anon' || /^user:[0-9a-f-]{36}$/.test(text ?? '');
 }
 
-const SERVICE = 'service (passes every policy)';
-const ANON = 'anon (nobody signed in)';
+const SERVICE = 'service (bypasses every policy)';
+const ANON = 'anon (not signed in)';
 
 export function CallerPicker({
   value,
@@ -22,7 +22,7 @@ export function CallerPicker({
 }) {
   const [search, setSearch] = useState('');
   const [chosenLabel, setChosenLabel] = useState('');
-  // The field shows the chosen caller when nobody types: that is no search for it.
+  // The field shows the label of the chosen caller. That label is not a search.
   const [settled] = useDebouncedValue([chosenLabel, SERVICE, ANON].includes(search) ? '' : search, 200);
   const users = useQuery({
     queryKey: ['users', 'picker', settled],
@@ -34,7 +34,7 @@ export function CallerPicker({
     value: `user:${user.id}`,
     label: user.email ?? user.phone ?? `anonymous ${user.id.slice(0, 8)}`,
   }));
-  // The chosen one stays in the list, whatever is searched for.
+  // Keep the chosen user in the list, whatever the search.
   if (value.startsWith('user:') && !options.some((option) => option.value === value)) {
     options.unshift({ value, label: `user ${value.slice(5, 13)}` });
   }
@@ -51,8 +51,8 @@ export function CallerPicker({
         setChosenLabel(option?.label ?? '');
         if (chosen !== null && isCallerName(chosen)) onChange(chosen);
       }}
-      nothingFoundMessage="Nobody of that name"
-      // The server has searched already.
+      nothingFoundMessage="No user found"
+      // The server has already filtered the users.
       filter={({ options: all }) => all}
       data={[
         {

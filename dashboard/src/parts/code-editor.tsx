@@ -1,4 +1,4 @@
-// CodeMirror, loaded when a page first needs it.
+// Loads CodeMirror when a page first needs it.
 import { Skeleton } from '@mantine/core';
 import { lazy, Suspense } from 'react';
 import type { CodeEditorProps } from './code-mirror.tsx';

@@ -19,21 +19,21 @@ import { styleNonce } from '../style-nonce.ts';
 import { darkHighlight } from './dark-highlight.ts';
 import { lightHighlight } from './light-highlight.ts';
 
-/** Something to say about a line, shown below it. */
+/** A message shown below a line. */
 export type LineMark = { readonly line: number; readonly message: string };
 
 export type CodeEditorProps = {
   value: string;
   onChange?: (text: string) => void;
   language: 'yaml' | 'sql' | 'javascript' | 'html' | 'json';
-  /** For people who do not see it. */
+  /** Accessible name. */
   label: string;
   readOnly?: boolean;
   minHeight?: number;
   maxHeight?: number;
-  /** Ctrl-S or Cmd-S inside. */
+  /** Called on Ctrl-S or Cmd-S inside the editor. */
   onSave?: () => void;
-  /** The first one is scrolled to whenever the list is another one. */
+  /** When the list changes, the editor scrolls to the first mark. */
   marks?: readonly LineMark[];
 };
 
@@ -69,7 +69,7 @@ export function CodeMirror({
           highlightActiveLine(),
           indentOnInput(),
           bracketMatching(),
-          languageOf(language),
+          languageExtension(language),
           syntaxHighlighting(scheme === 'dark' ? darkHighlight : lightHighlight),
           keymap.of([
             {
@@ -80,7 +80,7 @@ export function CodeMirror({
                 return true;
               },
             },
-            // Escape, then Tab leaves the editor.
+            // Escape, then Tab, leaves the editor.
             indentWithTab,
             ...defaultKeymap,
             ...historyKeymap,
@@ -92,17 +92,17 @@ export function CodeMirror({
             if (update.docChanged) handlers.current.onChange?.(update.state.doc.toString());
           }),
           marked.current.of(marksExtension(marks)),
-          look(scheme === 'dark', minHeight, maxHeight),
+          editorTheme(scheme === 'dark', minHeight, maxHeight),
         ],
       }),
     });
     view.current = editor;
     return () => editor.destroy();
-    // A new text is put in below, without losing the caret.
+    // A new value is inserted by the effect below, which keeps the caret.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [language, label, readOnly, scheme, minHeight, maxHeight]);
 
-  // Before anything else is typed: a later effect would put back a text that is one key behind.
+  // Uses a layout effect to run before the next key press. A later effect would restore an outdated text.
   useLayoutEffect(() => {
     const editor = view.current;
     if (!editor || editor.state.doc.toString() === value) return;
@@ -112,7 +112,7 @@ export function CodeMirror({
   useEffect(() => {
     const editor = view.current;
     if (!editor) return;
-    const first = marks.find(({ line }) => isLineOf(editor.state.doc, line));
+    const first = marks.find(({ line }) => hasLine(editor.state.doc, line));
     editor.dispatch({
       effects: [
         marked.current.reconfigure(marksExtension(marks)),
@@ -149,7 +149,7 @@ function marksExtension(marks: readonly LineMark[]): Extension {
   return EditorView.decorations.compute(['doc'], ({ doc }) =>
     Decoration.set(
       marks
-        .filter(({ line }) => isLineOf(doc, line))
+        .filter(({ line }) => hasLine(doc, line))
         .flatMap(({ line, message }) => {
           const { from, to } = doc.line(line);
           return [
@@ -162,11 +162,11 @@ function marksExtension(marks: readonly LineMark[]): Extension {
   );
 }
 
-function isLineOf(doc: Text, line: number): boolean {
+function hasLine(doc: Text, line: number): boolean {
   return line >= 1 && line <= doc.lines;
 }
 
-function languageOf(language: CodeEditorProps['language']): Extension {
+function languageExtension(language: CodeEditorProps['language']): Extension {
   switch (language) {
     case 'yaml':
       return yaml();
@@ -181,7 +181,7 @@ function languageOf(language: CodeEditorProps['language']): Extension {
   }
 }
 
-function look(isDark: boolean, minHeight: number, maxHeight: number): Extension {
+function editorTheme(isDark: boolean, minHeight: number, maxHeight: number): Extension {
   return EditorView.theme(
     {
       '&': {

@@ -1,21 +1,21 @@
 import { Alert, Button, Group, Modal, Stack, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
-import { messageOf } from './states.tsx';
+import { errorMessage } from './states.tsx';
 
 type ConfirmProps = {
   opened: boolean;
   onClose: () => void;
   title: string;
-  /** What exactly will happen, before it does. */
+  /** Exact effects of the action. */
   children: ReactNode;
-  /** The word on the button: the act itself, not "OK". */
+  /** Label of the button: the action itself, not "OK". */
   act: string;
-  /** To be typed first, where there is no way back. */
+  /** Text that the user must type first, if the action is irreversible. */
   typed?: string;
   onConfirm: () => Promise<unknown>;
 };
 
-/** Asks before anything that cannot be taken back. */
+/** Asks for confirmation of a destructive action. */
 export function Confirm({ opened, onClose, title, children, act, typed, onConfirm }: ConfirmProps) {
   const [text, setText] = useState('');
   const [isBusy, setBusy] = useState(false);
@@ -43,7 +43,7 @@ export function Confirm({ opened, onClose, title, children, act, typed, onConfir
         <div>{children}</div>
         {typed !== undefined && (
           <TextInput
-            label={`Type ${typed} to go on`}
+            label={`Type ${typed} to continue`}
             value={text}
             onChange={(event) => setText(event.currentTarget.value)}
             data-autofocus
@@ -51,7 +51,7 @@ export function Confirm({ opened, onClose, title, children, act, typed, onConfir
         )}
         {error !== undefined && (
           <Alert color="red" role="alert">
-            {messageOf(error)}
+            {errorMessage(error)}
           </Alert>
         )}
         <Group justify="flex-end">

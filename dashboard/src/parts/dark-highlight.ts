@@ -1,7 +1,7 @@
 import { HighlightStyle } from '@codemirror/language';
 import { tags } from '@lezer/highlight';
 
-/** Readable on the dark background: each colour has a contrast of at least 4.5 to it. */
+/** Colours for the dark background: each has a contrast of at least 4.5. */
 export const darkHighlight: HighlightStyle = HighlightStyle.define([
   { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: '#c792ea' },
   { tag: [tags.string, tags.special(tags.string), tags.regexp], color: '#c3e88d' },

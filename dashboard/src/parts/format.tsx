@@ -1,9 +1,9 @@
-// Figures and times as people read them.
+// Formats numbers, sizes and times for display.
 import { Text, Tooltip } from '@mantine/core';
 
 const BYTES = ['B', 'KB', 'MB', 'GB', 'TB'];
 
-/** `12.3 MB`; powers of 1,024, so that `5MB` of the file is 5 MB here. */
+/** Formats `12.3 MB`. Uses powers of 1,024, so that `5MB` in the file is displayed as 5 MB. */
 export function formatBytes(bytes: number): string {
   const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), BYTES.length - 1);
   const value = bytes / 1024 ** power;
@@ -28,7 +28,7 @@ export function formatAgo(iso: string, now: number = Date.now()): string {
   return new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(Math.trunc(elapsed / size), unit);
 }
 
-/** "3 minutes ago", the exact time on hover. */
+/** Shows "3 minutes ago", with the exact time in a tooltip. */
 export function Ago({ time }: { time: string | null }) {
   if (time === null)
     return (
@@ -43,7 +43,7 @@ export function Ago({ time }: { time: string | null }) {
   );
 }
 
-/** `0.4 ms`, `12 s`, `3 h 20 min`: the two units that matter. */
+/** Formats `0.4 ms`, `12 s`, `3 h 20 min` with the two most significant units. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 10) return `${milliseconds.toFixed(1)} ms`;
   if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;

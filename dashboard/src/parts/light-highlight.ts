@@ -1,7 +1,7 @@
 import { HighlightStyle } from '@codemirror/language';
 import { tags } from '@lezer/highlight';
 
-/** Readable on white and on the active line: each colour has a contrast of at least 4.5 to them. */
+/** Colours for white and for the active line: each has a contrast of at least 4.5 with both. */
 export const lightHighlight: HighlightStyle = HighlightStyle.define([
   { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: '#770088' },
   { tag: [tags.string, tags.special(tags.string), tags.regexp], color: '#a11111' },

@@ -1,19 +1,19 @@
 import { notifications } from '@mantine/notifications';
 import { ApiProblem } from '../api.ts';
-import { messageOf } from './states.tsx';
+import { errorMessage } from './states.tsx';
 
-/** The component library's button has a cross and no name. */
+/** The close button of the component library has no accessible name. */
 const closeButtonProps = { 'aria-label': 'Close the message' };
 
 export function notifyDone(message: string): void {
   notifications.show({ message, color: 'teal', closeButtonProps });
 }
 
-/** For what failed away from any form that could show it. Stays until it is closed. */
+/** Shows an error that does not belong to a form. It stays until it is closed. */
 export function notifyFailure(error: unknown): void {
   const hint = error instanceof ApiProblem ? error.hint : null;
   notifications.show({
-    title: messageOf(error),
+    title: errorMessage(error),
     message: hint ?? '',
     color: 'red',
     autoClose: false,

@@ -2,7 +2,7 @@ import { Anchor } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-/** A link to another view of a page: by default, of the page one is on. */
+/** Links to a page or, by default, to another view of the current page. */
 export function PageLink({
   to = '.',
   search,
@@ -12,7 +12,7 @@ export function PageLink({
   to?: string;
   search: Record<string, string | undefined>;
   children: ReactNode;
-  /** For people who do not see it, where the content does not say it. */
+  /** Accessible name, if the content is not sufficient. */
   label?: string;
 }) {
   return (

@@ -4,12 +4,12 @@ import type { ReactNode } from 'react';
 type PageProps = {
   title: ReactNode;
   description?: ReactNode;
-  /** Buttons at the right of the title. */
+  /** Buttons to the right of the title. */
   actions?: ReactNode;
   children: ReactNode;
 };
 
-/** Title, one line of what the page is for, its actions, its content. */
+/** Layout of a page: title, one-line description, actions, content. */
 export function Page({ title, description, actions, children }: PageProps) {
   return (
     <Stack gap="md">

@@ -1,5 +1,4 @@
-// A change of svc.yaml, from its preview to its being taken: the lines that change, what the migration will do,
-// and only then the button.
+// Reviews a change of svc.yaml: shows the changed lines and the migration steps, then offers to write the file.
 import { Alert, Badge, Box, Button, Code, Group, Modal, Stack, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type {
@@ -15,20 +14,20 @@ import { notifyDone } from './notify.ts';
 import { Failure, Loaded } from './states.tsx';
 import classes from './plan-review.module.css';
 
-/** What a form wants changed: edits of keys, or the whole text. */
-export type WantedChange = { edits: ConfigEditRequest[] } | { text: string };
+/** Change requested by a form: edits of keys, or the whole text. */
+export type ProposedChange = { edits: ConfigEditRequest[] } | { text: string };
 
 type PlanReviewProps = {
-  /** Undefined while there is nothing to review: the dialog is closed then. */
-  change: WantedChange | undefined;
-  /** The file the change was made from; without it, the file as it is now. */
+  /** Undefined closes the dialog. */
+  change: ProposedChange | undefined;
+  /** Version that the change was made against. Defaults to the current one. */
   version?: string;
   title: string;
   onClose: () => void;
   onApplied?: (applied: ConfigApplied) => void;
 };
 
-const LOOK_AGAIN_AFTER_MS = [500, 1_500, 4_000, 10_000];
+const REFRESH_DELAYS_MS = [500, 1_500, 4_000, 10_000];
 
 export function PlanReview({ change, version, title, onClose, onApplied }: PlanReviewProps) {
   const queries = useQueryClient();
@@ -50,11 +49,11 @@ export function PlanReview({ change, version, title, onClose, onApplied }: PlanR
   const apply = useMutation({
     mutationFn: async () => {
       const applied = await send<ConfigApplied>('POST', '/config/apply', body);
-      // `svc dev` takes the file when it sees it change: what it makes of it is looked at again a little later.
+      // `svc dev` reloads the file when its watcher sees the change. Refresh again a little later.
       if (applied.pending === null) {
-        const lookAgain = (): void =>
+        const refresh = (): void =>
           void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] !== 'plan' });
-        for (const milliseconds of LOOK_AGAIN_AFTER_MS) setTimeout(lookAgain, milliseconds);
+        for (const milliseconds of REFRESH_DELAYS_MS) setTimeout(refresh, milliseconds);
       }
       return applied;
     },
@@ -62,7 +61,7 @@ export function PlanReview({ change, version, title, onClose, onApplied }: PlanR
       notifyDone('svc.yaml was changed');
       onApplied?.(applied);
       onClose();
-      // Not the plan that was just carried out: the file it was made from is gone.
+      // Do not refetch the plan that was just applied: its base version is gone.
       await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[1] !== 'plan' });
     },
   });
@@ -99,12 +98,12 @@ function PlanDetails({ plan }: { plan: ConfigPlan }) {
     <Stack>
       <DiffView diff={plan.diff} />
       {plan.steps.length === 0 && plan.problems.length === 0 && (
-        <Text size="sm">The database stays as it is.</Text>
+        <Text size="sm">The database does not change.</Text>
       )}
       {plan.steps.length > 0 && (
         <Stack gap={4}>
           <Text size="sm" fw={600}>
-            What happens in the database
+            Migration steps
           </Text>
           {plan.steps.map((step) => (
             <details key={`${step.at} ${step.sql}`}>
@@ -113,7 +112,7 @@ function PlanDetails({ plan }: { plan: ConfigPlan }) {
                   <Code>{step.sign}</Code> {step.at}: {step.summary}{' '}
                   {step.hazards.map((hazard) => (
                     <Badge key={hazard} size="xs" color="orange" variant="light" ml={4}>
-                      {hazard.replaceAll('_', ' ').toLowerCase()}
+                      {hazard}
                     </Badge>
                   ))}
                 </Text>
@@ -125,8 +124,8 @@ function PlanDetails({ plan }: { plan: ConfigPlan }) {
           ))}
         </Stack>
       )}
-      <Problems color="red" title="This would be refused" problems={plan.problems} />
-      <Problems color="yellow" title="Worth a look" problems={plan.hints} />
+      <Problems color="red" title="This change would be rejected" problems={plan.problems} />
+      <Problems color="yellow" title="Hints" problems={plan.hints} />
     </Stack>
   );
 }
@@ -152,12 +151,12 @@ function Problems({
   );
 }
 
-/** Changed lines with three lines around them. */
+/** Shows changed lines with three lines of context. */
 export function DiffView({ diff }: { diff: ConfigPlan['diff'] }) {
   const near = diff.map((_, index) =>
     diff.slice(Math.max(0, index - 3), index + 4).some(({ sign }) => sign !== ' '),
   );
-  if (!near.includes(true)) return <Text size="sm">svc.yaml stays as it is.</Text>;
+  if (!near.includes(true)) return <Text size="sm">svc.yaml does not change.</Text>;
   return (
     <Box className={classes['diff']} tabIndex={0} role="region" aria-label="Changes of svc.yaml">
       {diff.map((line, index) =>

@@ -1,7 +1,7 @@
 import { TextInput } from '@mantine/core';
 import { IconSearch } from '@tabler/icons-react';
 
-/** The search of a page: `/` leads to it. */
+/** Search field of a page. The key `/` focuses it. */
 export function SearchBox({
   label,
   value,

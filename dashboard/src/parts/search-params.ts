@@ -1,6 +1,6 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 
-/** What a page keeps in its address, so that a link or a reload leads back to the same view. */
+/** Reads and writes the view state in the query string, so that a link or a reload restores the same view. */
 export function usePageSearch(): [
   Readonly<Record<string, string | undefined>>,
   (changes: Record<string, string | undefined>) => void,

@@ -1,4 +1,4 @@
-// What a page shows while there is nothing to show yet, nothing at all, or something went wrong.
+// States of a page that loads, is empty, or has failed.
 import { Alert, Button, Center, Code, List, Skeleton, Stack, Text } from '@mantine/core';
 import { IconAlertTriangle } from '@tabler/icons-react';
 import type { UseQueryResult } from '@tanstack/react-query';
@@ -6,14 +6,14 @@ import type { ReactNode } from 'react';
 import type { FileMistake } from '../../../src/dashboard-api/contract.ts';
 import { ApiProblem } from '../api.ts';
 
-/** `Loaded` shows a query: skeleton, failure with a way to try again, or its content. */
+/** Shows a query: a skeleton, an error with a retry button, or its content. */
 export function Loaded<T>({
   query,
   rows = 6,
   children,
 }: {
   query: UseQueryResult<T>;
-  /** How many lines the skeleton has: about as many as will come. */
+  /** Number of skeleton lines: about as many as the content will have. */
   rows?: number;
   children: (value: T) => ReactNode;
 }) {
@@ -50,7 +50,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const problem = error instanceof ApiProblem ? error : undefined;
   return (
-    <Alert color="red" icon={<IconAlertTriangle size={18} />} title={messageOf(error)} role="alert">
+    <Alert color="red" icon={<IconAlertTriangle size={18} />} title={errorMessage(error)} role="alert">
       <Stack gap="xs" align="flex-start">
         {typeof problem?.details === 'string' && <Text size="sm">{problem.details}</Text>}
         {typeof problem?.hint === 'string' && <Text size="sm">{problem.hint}</Text>}
@@ -58,7 +58,7 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
           <List size="sm">
             {problem.mistakes.map((mistake) => (
               <List.Item key={`${mistake.path} ${mistake.line} ${mistake.message}`}>
-                {placeOf(mistake)}
+                {mistakeLocation(mistake)}
                 {mistake.path !== '' && <Code>{mistake.path}</Code>} {mistake.message}
                 {mistake.hint !== null && (
                   <Text size="xs" c="dimmed">
@@ -79,12 +79,12 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
   );
 }
 
-export function messageOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** `line 3: `, or `tables/todos.yaml:3: ` for an included file; empty where there is no line. */
-export function placeOf({ file, line }: FileMistake): string {
+/** Returns `line 3: `, or `tables/todos.yaml:3: ` for an included file. Empty without a line. */
+export function mistakeLocation({ file, line }: FileMistake): string {
   if (line === null) return '';
   return file === null ? `line ${line}: ` : `${file}:${line}: `;
 }

@@ -1,12 +1,12 @@
-// One value of a type of the database, as a field of a form. Text is the common tongue: see values.ts.
+// Form field for a value of a database type. The value is text: see values.ts.
 import { JsonInput, NativeSelect, Textarea, TextInput } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { kindOf, type ValueType } from './values.ts';
+import { valueKind, type ValueType } from './values.ts';
 
 type ValueFieldProps = {
-  of: ValueType;
+  type: ValueType;
   label: string;
-  /** Seen by screen readers only. */
+  /** Keeps the label for screen readers only. */
   hideLabel?: boolean;
   description?: ReactNode;
   required?: boolean;
@@ -17,7 +17,7 @@ type ValueFieldProps = {
   autoFocus?: boolean;
 };
 
-export function ValueField({ of, label, hideLabel = false, value, onChange, ...rest }: ValueFieldProps) {
+export function ValueField({ type, label, hideLabel = false, value, onChange, ...rest }: ValueFieldProps) {
   const { autoFocus, required, placeholder, description, error } = rest;
   const shared = {
     ...(hideLabel ? { 'aria-label': label } : { label }),
@@ -27,7 +27,7 @@ export function ValueField({ of, label, hideLabel = false, value, onChange, ...r
     withAsterisk: required === true,
     'aria-required': required === true,
   };
-  const kind = kindOf(of);
+  const kind = valueKind(type);
   const onText = (event: { currentTarget: { value: string } }): void => onChange(event.currentTarget.value);
   const hint = placeholder === undefined ? {} : { placeholder };
   switch (kind) {
@@ -40,7 +40,7 @@ export function ValueField({ of, label, hideLabel = false, value, onChange, ...r
           onChange={onText}
           data={[
             { value: '', label: placeholder ?? '' },
-            ...(kind === 'boolean' ? ['true', 'false'] : (of.enumLabels ?? [])),
+            ...(kind === 'boolean' ? ['true', 'false'] : (type.enumLabels ?? [])),
           ]}
         />
       );

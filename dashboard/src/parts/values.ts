@@ -1,16 +1,16 @@
-// Values of the database as text, and text as values. Whole digits and whole documents matter more than pretty
-// ones: what JavaScript would round (bigint, numeric, JSON) is read as text and written as the text it was given.
+// Converts between values of the database and text. Values that JavaScript would round (bigint, numeric, JSON) are
+// read as text and written as the same text.
 
 export type ValueType = {
   readonly type: string;
-  /** One letter of `pg_type.typcategory`. */
+  /** `pg_type.typcategory`. */
   readonly category: string;
   readonly enumLabels?: readonly string[] | null;
 };
 
 export type ValueKind = 'boolean' | 'choice' | 'number' | 'json' | 'array' | 'time' | 'uuid' | 'text';
 
-export function kindOf({ type, category, enumLabels }: ValueType): ValueKind {
+export function valueKind({ type, category, enumLabels }: ValueType): ValueKind {
   if (enumLabels && enumLabels.length > 0) return 'choice';
   if (category === 'A' || type.endsWith('[]')) return 'array';
   if (category === 'B' || type === 'boolean') return 'boolean';
@@ -21,36 +21,36 @@ export function kindOf({ type, category, enumLabels }: ValueType): ValueKind {
   return 'text';
 }
 
-/** Types whose JSON a browser would round: they are asked for as text. */
+/** Returns whether a browser would round the JSON of this type. Such columns are requested as text. */
 export function losesDigits(type: string): boolean {
   return /^(bigint|int8|numeric|decimal|jsonb?)\b/.test(type);
 }
 
-/** Types that can be compared with `eq` and the text they are shown as. */
+/** Returns whether values of this type can be compared by `eq` with the text that is shown. */
 export function isComparable(value: ValueType): boolean {
-  const kind = kindOf(value);
+  const kind = valueKind(value);
   return kind !== 'json' && kind !== 'array' && 'BDENSTI'.includes(kind === 'uuid' ? 'S' : value.category);
 }
 
-/** As it is shown and edited; null stays null. */
+/** Returns the text that is shown and edited. Null stays null. */
 export function toText(value: unknown): string | null {
   if (value === null || value === undefined) return null;
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The JSON to send for what somebody typed. Throws with what is wrong about it. */
+/** Returns the JSON to send for the typed text. Throws with a message for the user. */
 export function toJson(text: string, value: ValueType): string {
-  switch (kindOf(value)) {
+  switch (valueKind(value)) {
     case 'boolean':
       if (text === 'true' || text === 'false') return text;
       throw new Error('true or false');
     case 'json':
       return checkedJson(text);
     case 'array':
-      // PostgreSQL's own spelling, {a,b}, is taken as well.
+      // Also accept PostgreSQL's array syntax, {a,b}.
       return text.trimStart().startsWith('[') ? checkedJson(text) : JSON.stringify(text);
     case 'number':
-      // As text: PostgreSQL reads every digit.
+      // Send text, because PostgreSQL reads every digit.
       return JSON.stringify(text.trim());
     case 'choice':
     case 'time':
@@ -71,7 +71,7 @@ function checkedJson(text: string): string {
   }
 }
 
-/** A JSON object of members that are JSON already. */
+/** Returns a JSON object. The values of `members` are JSON already. */
 export function jsonObject(members: ReadonlyArray<readonly [name: string, json: string]>): string {
   return `{${members.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')}}`;
 }

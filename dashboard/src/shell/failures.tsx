@@ -13,7 +13,7 @@ export function NotFound() {
   );
 }
 
-/** A page that fell over takes only itself along. */
+/** Shows the error of one page. The rest of the dashboard keeps working. */
 export function PageFailure({ error, reset }: ErrorComponentProps) {
   return (
     <Stack>

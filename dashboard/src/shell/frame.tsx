@@ -1,4 +1,4 @@
-// The frame around every page: who is signed in, where one can go, and the keys that lead there.
+// Frame around every page: header, navigation and keyboard shortcuts.
 import {
   ActionIcon,
   Alert,
@@ -134,7 +134,7 @@ function SignedIn({ session }: { session: Session }) {
   );
 }
 
-/** On every page: what is shown and saved here belongs to a file that the database has left behind. */
+/** Warns on every page that this instance serves a file that is older than the database. */
 function SupersededBanner({ message, hint, differs }: NonNullable<Session['superseded']>) {
   return (
     <Alert color="red" title="This instance does not serve the newest svc.yaml" mb="md">
@@ -201,7 +201,7 @@ function groups(): Array<[string, PageEntry[]]> {
   return Object.entries(Object.groupBy(PAGES, ({ group }) => group));
 }
 
-/** The longest path that the address begins with: `/tables/…` is still Tables. */
+/** Returns the page whose path is the longest prefix of the address: `/tables/…` belongs to Tables. */
 function currentPage(pathname: string): PageEntry | undefined {
   const below = pathname.replace(/^\/dashboard/, '') || '/';
   return PAGES.find((page) =>

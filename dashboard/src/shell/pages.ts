@@ -1,4 +1,4 @@
-// Every page of the dashboard: its path, its name in the navigation, its file.
+// Lists the pages of the dashboard with their path, name and file.
 import {
   IconApi,
   IconBroadcast,
@@ -24,7 +24,7 @@ export type PageEntry = {
   readonly name: string;
   readonly group: 'Project' | 'Database' | 'APIs' | 'Operations';
   readonly icon: ComponentType<{ size?: number | string; stroke?: number | string }>;
-  /** Pressed after `g`. */
+  /** Key to press after `g`. */
   readonly key: string;
   readonly load: () => Promise<PageModule>;
 };

@@ -1,16 +1,16 @@
 import { Alert, Anchor, Button, Center, Code, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core';
 import { useEffect, useRef, useState, type FormEvent } from 'react';
-import { messageOf } from '../parts/states.tsx';
-import { maySignInUnasked, useSignIn } from '../session.ts';
+import { errorMessage } from '../parts/states.tsx';
+import { canSignInAutomatically, useSignIn } from '../session.ts';
 
 export function SignIn({ localSignIn }: { localSignIn: boolean }) {
   const [secretKey, setSecretKey] = useState('');
   const signIn = useSignIn();
   const hasTried = useRef(false);
 
-  // On the machine where `svc dev` runs there is nobody to keep out.
+  // Under `svc dev` on the same machine, sign in automatically.
   useEffect(() => {
-    if (!localSignIn || hasTried.current || !maySignInUnasked()) return;
+    if (!localSignIn || hasTried.current || !canSignInAutomatically()) return;
     hasTried.current = true;
     signIn.mutate({ kind: 'local' });
   }, [localSignIn, signIn]);
@@ -31,13 +31,13 @@ export function SignIn({ localSignIn }: { localSignIn: boolean }) {
                 Sign in
               </Title>
               <Text c="dimmed" size="sm">
-                With the secret key of this project: <Code>SVC_SECRET_KEY</Code>, which <Code>svc dev</Code>{' '}
-                keeps in <Code>.env</Code>.
+                Use the secret key of this project: <Code>SVC_SECRET_KEY</Code>, which <Code>svc dev</Code>{' '}
+                writes to <Code>.env</Code>.
               </Text>
             </div>
             <PasswordInput
               label="Secret key"
-              placeholder="sb_secret_…"
+              placeholder="svc_secret_…"
               autoComplete="current-password"
               autoFocus
               required
@@ -46,7 +46,7 @@ export function SignIn({ localSignIn }: { localSignIn: boolean }) {
             />
             {signIn.isError && (
               <Alert color="red" role="alert">
-                {messageOf(signIn.error)}
+                {errorMessage(signIn.error)}
               </Alert>
             )}
             <Button type="submit" loading={signIn.isPending} disabled={secretKey.trim() === ''}>
@@ -59,7 +59,7 @@ export function SignIn({ localSignIn }: { localSignIn: boolean }) {
                 size="sm"
                 onClick={() => signIn.mutate({ kind: 'local' })}
               >
-                Sign in without a key: this is the machine that runs it
+                Sign in without a key (on the machine that runs svc)
               </Anchor>
             )}
           </Stack>

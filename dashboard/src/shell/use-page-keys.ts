@@ -4,7 +4,10 @@ import { PAGES } from './pages.ts';
 
 const CHORD_MS = 1_200;
 
-/** `g` and a letter lead to a page, `/` to its search, `?` to the list of keys. Never while somebody types. */
+/**
+ * Handles shortcuts: `g` and a letter open a page, `/` focuses its search, `?` shows the shortcuts. Ignored in text
+ * fields.
+ */
 export function usePageKeys(onHelp: () => void): void {
   const navigate = useNavigate();
   useEffect(() => {

@@ -5,7 +5,7 @@ import { supabase } from './client.ts';
 import { SignIn } from './sign-in.tsx';
 
 export function App(): JSX.Element {
-  // Undefined until it is known whether there is one.
+  // Undefined until the session has been loaded.
   const [session, setSession] = useState<Session | null>();
 
   useEffect(() => {

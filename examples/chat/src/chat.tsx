@@ -1,7 +1,7 @@
-// The list of rooms, and the one that is open.
+// The list of rooms and the open room.
 import { useCallback, useEffect, useState, type FormEvent, type JSX } from 'react';
 import type { User } from '@supabase/supabase-js';
-import { supabase, textOf } from './client.ts';
+import { supabase, fieldText } from './client.ts';
 import { RoomView } from './room.tsx';
 import { useRooms } from './use-rooms.ts';
 
@@ -9,7 +9,7 @@ export function Chat({ me }: { readonly me: User }): JSX.Element {
   const { rooms, reload } = useRooms(me.id);
   const [chosen, setChosen] = useState<string>();
   const [problem, setProblem] = useState<string>();
-  // Whoever is removed from a room no longer has it in the list, which closes it.
+  // A user who is removed from a room no longer has it in the list, so it closes.
   const open = rooms?.find(({ id }) => id === chosen) ?? rooms?.[0];
 
   const enter = useCallback(
@@ -38,7 +38,7 @@ export function Chat({ me }: { readonly me: User }): JSX.Element {
   const create = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const form = event.currentTarget;
-    const name = textOf(form, 'name');
+    const name = fieldText(form, 'name');
     if (name === '') return;
     form.reset();
     void enter(supabase.rpc('create_room', { name }));

@@ -13,8 +13,8 @@ export type Message = Database['public']['Tables']['messages']['Row'];
 let turn: Promise<unknown> = Promise.resolve();
 
 /**
- * Opens a channel for as long as a component shows it. One after another: while a channel is being left, the library
- * gives the same one again. Private channels need the user's token in their first join, hence setAuth.
+ * Opens a channel while a component shows it. Waits for the previous channel: until it has been left, the library
+ * returns the same one again. Private channels need the user's token in their first join, hence setAuth.
  */
 export function openChannel(open: () => RealtimeChannel): () => void {
   let channel: RealtimeChannel | undefined;
@@ -32,7 +32,7 @@ export function openChannel(open: () => RealtimeChannel): () => void {
   };
 }
 
-export function textOf(form: HTMLFormElement, name: string): string {
+export function fieldText(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);
   return typeof value === 'string' ? value.trim() : '';
 }

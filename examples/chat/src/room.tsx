@@ -1,19 +1,19 @@
-// A room as it is seen: messages, who is typing, members and who of them is here.
+// Shows a room: messages, typing indicator, members and their presence.
 import { useEffect, useRef, useState, type FormEvent, type JSX } from 'react';
-import { supabase, textOf, type Member, type Message, type Room } from './client.ts';
+import { supabase, fieldText, type Member, type Message, type Room } from './client.ts';
 import { useRoom } from './use-room.ts';
 
 export function RoomView({ room, me }: { readonly room: Room; readonly me: string }): JSX.Element {
-  const { messages, members, present, typing, isLive, tellTyping } = useRoom(room.id, me);
+  const { messages, members, present, typing, isLive, notifyTyping } = useRoom(room.id, me);
   const [problem, setProblem] = useState<string>();
-  const nameOf = (user: string): string =>
-    members.find(({ user_id }) => user_id === user)?.name ?? 'Somebody who left';
-  const typists = [...typing].filter((user) => user !== me).map(nameOf);
+  const memberName = (user: string): string =>
+    members.find(({ user_id }) => user_id === user)?.name ?? 'Former member';
+  const typists = [...typing].filter((user) => user !== me).map(memberName);
 
   const send = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
     const form = event.currentTarget;
-    const body = textOf(form, 'body');
+    const body = fieldText(form, 'body');
     if (body === '') return;
     const { error } = await supabase.from('messages').insert({ room_id: room.id, body });
     setProblem(error?.message);
@@ -27,7 +27,7 @@ export function RoomView({ room, me }: { readonly room: Room; readonly me: strin
           <h2>{room.name}</h2>
           <span className={isLive ? 'live' : 'waiting'}>{isLive ? 'Live' : 'Connecting…'}</span>
         </header>
-        <Messages messages={messages ?? []} me={me} nameOf={nameOf} />
+        <Messages messages={messages ?? []} me={me} memberName={memberName} />
         <p className="typing" role="status">
           {typists.length > 0 && `${typists.join(' and ')} ${typists.length === 1 ? 'is' : 'are'} typing…`}
         </p>
@@ -39,7 +39,7 @@ export function RoomView({ room, me }: { readonly room: Room; readonly me: strin
             placeholder={`Write to ${room.name}`}
             maxLength={2000}
             autoComplete="off"
-            onChange={tellTyping}
+            onChange={notifyTyping}
           />
           <button type="submit" className="primary">
             Send
@@ -54,11 +54,11 @@ export function RoomView({ room, me }: { readonly room: Room; readonly me: strin
 function Messages({
   messages,
   me,
-  nameOf,
+  memberName,
 }: {
   readonly messages: readonly Message[];
   readonly me: string;
-  readonly nameOf: (user: string) => string;
+  readonly memberName: (user: string) => string;
 }): JSX.Element {
   const end = useRef<HTMLLIElement>(null);
   const newest = messages.at(-1)?.id;
@@ -71,7 +71,7 @@ function Messages({
       {messages.map(({ id, author_id: author, body, sent_at: sentAt }) => (
         <li key={id} className={author === me ? 'mine' : ''}>
           <span className="who">
-            {nameOf(author)}{' '}
+            {memberName(author)}{' '}
             <time dateTime={sentAt}>
               {new Date(sentAt).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })}
             </time>
@@ -111,7 +111,7 @@ function Members({
     setCode(undefined);
     void supabase.rpc('remove_member', { room: room.id, member }).then();
   };
-  // It may have changed since the rooms were loaded.
+  // The invitation may have changed since the rooms were loaded.
   const invite = async (): Promise<void> => {
     const { data } = await supabase.from('rooms').select('code').eq('id', room.id).single();
     setCode(data?.code);

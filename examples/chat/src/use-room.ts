@@ -1,11 +1,11 @@
-// One room: its messages and members as rows, and who is present or typing as what the clients tell each other.
+// State of one room: messages and members as rows, presence and typing as messages between clients.
 import { useEffect, useRef, useState } from 'react';
 import type { RealtimeChannel } from '@supabase/supabase-js';
 import { openChannel, supabase, type Member, type Message } from './client.ts';
 import { useTyping } from './use-typing.ts';
 
 const NEWEST = 100;
-const TELL_TYPING_EVERY_MS = 2_000;
+const TYPING_NOTICE_INTERVAL_MS = 2_000;
 
 type Change = (messages: readonly Message[]) => readonly Message[];
 
@@ -18,7 +18,7 @@ export type RoomState = {
   /** Ids of users who are typing. */
   readonly typing: ReadonlySet<string>;
   readonly isLive: boolean;
-  readonly tellTyping: () => void;
+  readonly notifyTyping: () => void;
 };
 
 export function useRoom(room: string, me: string): RoomState {
@@ -28,10 +28,10 @@ export function useRoom(room: string, me: string): RoomState {
   const [isLive, setIsLive] = useState(false);
   const { typing, add: addTyping, remove: removeTyping } = useTyping();
   const channel = useRef<RealtimeChannel>(undefined);
-  const toldTypingAt = useRef(0);
+  const lastTypingNoticeAt = useRef(0);
 
   useEffect(() => {
-    // What is told while the messages are loaded may be missing from them, so it is applied again.
+    // Changes that arrive while the messages load may be missing from the result, so they are applied again.
     let sinceJoin: Change[] = [];
     const change = (next: Change): void => {
       sinceJoin.push(next);
@@ -78,7 +78,7 @@ export function useRoom(room: string, me: string): RoomState {
         .subscribe((status) => {
           setIsLive(status === 'SUBSCRIBED');
           if (status !== 'SUBSCRIBED') return;
-          // After every join, because nobody tells what happened before it.
+          // Load after every join, because changes before it are not sent.
           void loadMessages();
           void loadMembers();
           void opened.track({});
@@ -86,12 +86,12 @@ export function useRoom(room: string, me: string): RoomState {
     });
   }, [room, me, addTyping, removeTyping]);
 
-  const tellTyping = (): void => {
+  const notifyTyping = (): void => {
     const now = Date.now();
-    if (now - toldTypingAt.current < TELL_TYPING_EVERY_MS) return;
-    toldTypingAt.current = now;
+    if (now - lastTypingNoticeAt.current < TYPING_NOTICE_INTERVAL_MS) return;
+    lastTypingNoticeAt.current = now;
     void channel.current?.send({ type: 'broadcast', event: 'typing', payload: { user: me } });
   };
 
-  return { messages, members, present, typing, isLive, tellTyping };
+  return { messages, members, present, typing, isLive, notifyTyping };
 }

@@ -1,4 +1,4 @@
-// The rooms that I am a member of. Their list follows my memberships, whoever changes them.
+// The rooms of the current user. The list follows changes of the memberships.
 import { useCallback, useEffect, useState } from 'react';
 import { openChannel, supabase, type Room } from './client.ts';
 

@@ -1,10 +1,10 @@
-// Who is typing: whoever said so in the last seconds. Nobody says that they have stopped.
+// Users who are typing: those whose last message about it is recent. Clients do not report that they have stopped.
 import { useCallback, useEffect, useRef, useState } from 'react';
 
-const LASTS_MS = 3_000;
+const TYPING_LASTS_MS = 3_000;
 
 export type Typing = {
-  /** Ids of users. */
+  /** User ids. */
   readonly typing: ReadonlySet<string>;
   readonly add: (user: string) => void;
   readonly remove: (user: string) => void;
@@ -25,7 +25,7 @@ export function useTyping(): Typing {
       clearTimeout(timers.current.get(user));
       timers.current.set(
         user,
-        setTimeout(() => remove(user), LASTS_MS),
+        setTimeout(() => remove(user), TYPING_LASTS_MS),
       );
       setTyping(new Set(timers.current.keys()));
     },

@@ -12,7 +12,7 @@ export type Member = Table<'members'>;
 export type Document = Table<'documents'>;
 export type Attachment = Table<'attachments'>;
 
-export function textOf(form: HTMLFormElement, name: string): string {
+export function fieldText(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);
   return typeof value === 'string' ? value.trim() : '';
 }

@@ -1,19 +1,19 @@
-// A document: its text, and the files that are attached to it.
+// A document: its text and its attachments.
 import { useEffect, useState, type FormEvent, type JSX } from 'react';
-import { supabase, textOf, type Attachment, type Document } from './client.ts';
+import { supabase, fieldText, type Attachment, type Document } from './client.ts';
 
 const LINK_LASTS_S = 60;
 
-type Shown = { readonly document: Document; readonly mayEdit: boolean };
+type Shown = { readonly document: Document; readonly canEdit: boolean };
 
 export function DocumentView({
   document,
-  mayEdit,
+  canEdit,
   changes,
 }: Shown & { readonly changes: number }): JSX.Element {
   return (
     <article>
-      {mayEdit ? (
+      {canEdit ? (
         <Editor document={document} />
       ) : (
         <>
@@ -21,13 +21,13 @@ export function DocumentView({
           <p className="text">{document.body}</p>
         </>
       )}
-      <Files document={document} mayEdit={mayEdit} changes={changes} />
+      <Files document={document} canEdit={canEdit} changes={changes} />
     </article>
   );
 }
 
 function Editor({ document }: { readonly document: Document }): JSX.Element {
-  // What was read when the writing began; undefined while nothing was changed, and then the newest is shown.
+  // Version that was read when editing began. Undefined without changes: then the newest version is shown.
   const [begun, setBegun] = useState<Document>();
   const [problem, setProblem] = useState<string>();
   const read = begun ?? document;
@@ -37,21 +37,21 @@ function Editor({ document }: { readonly document: Document }): JSX.Element {
     const form = event.currentTarget;
     const { data, error } = await supabase
       .from('documents')
-      .update({ title: textOf(form, 'title'), body: textOf(form, 'body'), version: read.version + 1 })
+      .update({ title: fieldText(form, 'title'), body: fieldText(form, 'body'), version: read.version + 1 })
       .eq('id', read.id)
       .eq('version', read.version)
       .select();
     if (error) return setProblem(error.message);
     if (data.length === 0)
       return setProblem(
-        'Somebody else has changed it meanwhile. Copy your text and discard it to see theirs.',
+        'The document has changed since you opened it. Copy your text and discard it to see the new version.',
       );
     setProblem(undefined);
     setBegun(undefined);
   };
 
   return (
-    // With another version come other default values.
+    // A new version has new default values.
     <form key={read.version} onSubmit={(event) => void save(event)} onChange={() => setBegun(read)}>
       <label>
         Title
@@ -89,7 +89,7 @@ function Editor({ document }: { readonly document: Document }): JSX.Element {
   );
 }
 
-function Files({ document, mayEdit, changes }: Shown & { readonly changes: number }): JSX.Element {
+function Files({ document, canEdit, changes }: Shown & { readonly changes: number }): JSX.Element {
   const [files, setFiles] = useState<readonly Attachment[]>([]);
   const [problem, setProblem] = useState<string>();
 
@@ -110,7 +110,7 @@ function Files({ document, mayEdit, changes }: Shown & { readonly changes: numbe
 
   const attach = async (file: File | undefined): Promise<void> => {
     if (!file) return;
-    // The name is in the row: a path has fewer letters to choose from, and two files may have the same name.
+    // Store the name in the row: paths allow fewer characters, and two files may have the same name.
     const path = `${document.team_id}/${crypto.randomUUID()}`;
     const bucket = supabase.storage.from('attachments');
     const uploaded = await bucket.upload(path, file);
@@ -119,7 +119,7 @@ function Files({ document, mayEdit, changes }: Shown & { readonly changes: numbe
       .from('attachments')
       .insert({ document_id: document.id, name: file.name, path });
     setProblem(error?.message);
-    // Without its row nobody would ever find it.
+    // Without its row the file could not be found, so delete it.
     if (error) await bucket.remove([path]);
   };
 
@@ -128,7 +128,7 @@ function Files({ document, mayEdit, changes }: Shown & { readonly changes: numbe
     setProblem(error?.message);
     if (!data) return;
     const link = new URL(data.signedUrl);
-    // Not the option `download` of createSignedUrl: it encodes a name like “häuser.txt” twice.
+    // Do not use the option `download` of createSignedUrl: it encodes a name like “häuser.txt” twice.
     link.searchParams.set('download', name);
     location.assign(link);
   };
@@ -142,7 +142,7 @@ function Files({ document, mayEdit, changes }: Shown & { readonly changes: numbe
             <button type="button" className="link" onClick={() => void open(file)}>
               {file.name}
             </button>
-            {mayEdit && (
+            {canEdit && (
               <button
                 type="button"
                 className="quiet"
@@ -155,7 +155,7 @@ function Files({ document, mayEdit, changes }: Shown & { readonly changes: numbe
           </li>
         ))}
       </ul>
-      {mayEdit && (
+      {canEdit && (
         <label>
           Attach a file
           <input

@@ -1,7 +1,7 @@
-// The teams that I am in, and the one that is open.
+// The user's teams and the open team.
 import { useCallback, useEffect, useState, type FormEvent, type JSX } from 'react';
 import type { User } from '@supabase/supabase-js';
-import { supabase, textOf, type Team } from './client.ts';
+import { supabase, fieldText, type Team } from './client.ts';
 import { TeamView } from './team.tsx';
 import { useChanges } from './use-changes.ts';
 
@@ -10,7 +10,7 @@ export function Documents({ me }: { readonly me: User }): JSX.Element {
   const [teams, setTeams] = useState<readonly Team[]>();
   const [chosen, setChosen] = useState<string>();
   const [problem, setProblem] = useState<string>();
-  // Whoever is removed from a team no longer has it in the list, which closes it.
+  // A user who is removed from a team no longer has it in the list, so it closes.
   const open = teams?.find(({ id }) => id === chosen) ?? teams?.[0];
 
   const reload = useCallback(async () => {
@@ -47,7 +47,7 @@ export function Documents({ me }: { readonly me: User }): JSX.Element {
   const create = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const form = event.currentTarget;
-    const name = textOf(form, 'name');
+    const name = fieldText(form, 'name');
     if (name === '') return;
     form.reset();
     void enter(supabase.rpc('create_team', { name }));

@@ -1,4 +1,4 @@
-// Who is in the team, in which role, and how others come in.
+// Members of the team, their roles, and invitations.
 import { useState, type JSX } from 'react';
 import { supabase, type Member, type Team } from './client.ts';
 

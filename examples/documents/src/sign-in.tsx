@@ -1,5 +1,5 @@
 import { useState, type FormEvent, type JSX } from 'react';
-import { supabase, textOf } from './client.ts';
+import { supabase, fieldText } from './client.ts';
 
 export function SignIn(): JSX.Element {
   const [isNew, setIsNew] = useState(true);
@@ -8,9 +8,9 @@ export function SignIn(): JSX.Element {
   const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
     const form = event.currentTarget;
-    const credentials = { email: textOf(form, 'email'), password: textOf(form, 'password') };
+    const credentials = { email: fieldText(form, 'email'), password: fieldText(form, 'password') };
     const { error } = isNew
-      ? await supabase.auth.signUp({ ...credentials, options: { data: { name: textOf(form, 'name') } } })
+      ? await supabase.auth.signUp({ ...credentials, options: { data: { name: fieldText(form, 'name') } } })
       : await supabase.auth.signInWithPassword(credentials);
     setProblem(error?.message);
   };

@@ -1,6 +1,6 @@
-// A team as it is seen: its documents, the one that is open, its members.
+// Shows a team: its documents, the open document, its members.
 import { useEffect, useState, type FormEvent, type JSX } from 'react';
-import { supabase, textOf, type Document, type Member, type Team } from './client.ts';
+import { supabase, fieldText, type Document, type Member, type Team } from './client.ts';
 import { DocumentView } from './document.tsx';
 import { Members } from './members.tsx';
 
@@ -19,8 +19,8 @@ export function TeamView({
   const [problem, setProblem] = useState<string>();
   const open = documents.find(({ id }) => id === chosen) ?? documents[0];
   const role = members.find(({ user_id: user }) => user === me)?.role;
-  // What the page offers. What is allowed is up to the policies.
-  const mayEdit = role === 'owner' || role === 'editor';
+  // The page only hides actions; the policies decide.
+  const canEdit = role === 'owner' || role === 'editor';
 
   useEffect(() => {
     let isOld = false;
@@ -40,7 +40,7 @@ export function TeamView({
   const create = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
     const form = event.currentTarget;
-    const title = textOf(form, 'title');
+    const title = fieldText(form, 'title');
     if (title === '') return;
     const { data, error } = await supabase
       .from('documents')
@@ -73,7 +73,7 @@ export function TeamView({
             </li>
           ))}
         </ul>
-        {mayEdit && (
+        {canEdit && (
           <form className="line" onSubmit={(event) => void create(event)}>
             <input
               name="title"
@@ -85,7 +85,7 @@ export function TeamView({
           </form>
         )}
         {problem !== undefined && <p role="alert">{problem}</p>}
-        {open && <DocumentView key={open.id} document={open} mayEdit={mayEdit} changes={changes} />}
+        {open && <DocumentView key={open.id} document={open} canEdit={canEdit} changes={changes} />}
       </main>
       <Members team={team} members={members} me={me} isOwner={role === 'owner'} />
     </>

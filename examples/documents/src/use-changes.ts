@@ -1,11 +1,11 @@
-// One channel for the page: whatever changes in a table that I may read, it says that it is time to load again.
+// Uses one channel for the page: any change in a table that the user may read triggers a reload.
 import { useEffect, useState } from 'react';
 import type { RealtimeChannel } from '@supabase/supabase-js';
 import { supabase } from './client.ts';
 
 let turn: Promise<unknown> = Promise.resolve();
 
-/** A number that grows with every change, and whenever the channel is joined again. 0 until it is joined. */
+/** Returns a counter that grows with every change and every join of the channel. 0 before the first join. */
 export function useChanges(me: string): number {
   const [changes, setChanges] = useState(0);
 
@@ -13,8 +13,8 @@ export function useChanges(me: string): number {
     let channel: RealtimeChannel | undefined;
     let isOver = false;
     const note = (): void => setChanges((before) => before + 1);
-    // One after another: while a channel is being left, the library gives the same one again. A private channel needs
-    // the user's token in its first join, hence setAuth.
+    // Wait for the previous channel: until it has been left, the library returns the same one again. A private
+    // channel needs the user's token in its first join, hence setAuth.
     turn = turn
       .then(() => supabase.realtime.setAuth())
       .then(() => {
@@ -22,7 +22,7 @@ export function useChanges(me: string): number {
         channel = supabase.channel(`user:${me}`, { config: { private: true } });
         for (const table of ['members', 'documents', 'attachments'])
           channel.on('postgres_changes', { event: '*', schema: 'public', table }, note);
-        // After every join, because nobody tells what happened before it.
+        // Reload after every join, because changes before it are not sent.
         channel.subscribe((status) => {
           if (status === 'SUBSCRIBED') note();
         });

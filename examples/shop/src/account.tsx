@@ -1,7 +1,7 @@
-// Who I am here: nobody, a guest with a basket, or a customer.
+// The visitor's account: none, a guest with a basket, or a customer.
 import { useState, type FormEvent, type JSX } from 'react';
 import type { User } from '@supabase/supabase-js';
-import { supabase, textOf } from './client.ts';
+import { supabase, fieldText } from './client.ts';
 
 export function Account({ user }: { readonly user: User | null }): JSX.Element {
   const [isNew, setIsNew] = useState(true);
@@ -20,14 +20,14 @@ export function Account({ user }: { readonly user: User | null }): JSX.Element {
   const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
     const form = event.currentTarget;
-    const credentials = { email: textOf(form, 'email'), password: textOf(form, 'password') };
-    // A guest who makes an account stays the same user, so the basket stays.
+    const credentials = { email: fieldText(form, 'email'), password: fieldText(form, 'password') };
+    // A guest who creates an account keeps the user id, and therefore the basket.
     const { error } = !isNew
       ? await supabase.auth.signInWithPassword(credentials)
       : user
         ? await supabase.auth.updateUser(credentials)
         : await supabase.auth.signUp(credentials);
-    // The token says whether its user is a guest: the next one says no.
+    // The claim `is_anonymous` changes only with the next token.
     if (!error && isNew && user) await supabase.auth.refreshSession();
     setProblem(error?.message);
   };

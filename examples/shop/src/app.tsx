@@ -9,16 +9,16 @@ import { NewProduct } from './staff.tsx';
 import { useChanges } from './use-changes.ts';
 
 export function App(): JSX.Element {
-  // Undefined until it is known whether somebody is signed in, null for who only looks.
+  // Undefined until the session has been loaded, null without a user.
   const [user, setUser] = useState<User | null>();
   const [isStaff, setIsStaff] = useState(false);
-  /** Grows when I have changed my basket. */
+  /** Incremented when the user changes the basket. */
   const [baskets, setBaskets] = useState(0);
   const changes = useChanges(user?.id);
 
   useEffect(() => {
     const { data } = supabase.auth.onAuthStateChange((event, session) => {
-      // The token of a guest who has just made an account says guest still; with the next event comes another.
+      // A guest who has just created an account still has the token of a guest. The next event has a new one.
       if (event !== 'USER_UPDATED') setUser(session?.user ?? null);
     });
     return () => data.subscription.unsubscribe();

@@ -1,4 +1,4 @@
-// What I am about to buy. It is a table like any other, so it is there on my other devices, too.
+// The user's basket. It is an ordinary table, so other devices of the user show it too.
 import { useEffect, useState, type JSX } from 'react';
 import type { User } from '@supabase/supabase-js';
 import { money, supabase, type BasketItem } from './client.ts';
@@ -7,7 +7,7 @@ type BasketProps = { readonly user: User; readonly changes: number; readonly onB
 
 export function Basket({ user, changes, onBasket }: BasketProps): JSX.Element {
   const [items, setItems] = useState<readonly BasketItem[]>([]);
-  const [said, setSaid] = useState<string>();
+  const [message, setMessage] = useState<string>();
   const [problem, setProblem] = useState<string>();
 
   useEffect(() => {
@@ -38,7 +38,7 @@ export function Basket({ user, changes, onBasket }: BasketProps): JSX.Element {
   const order = async (): Promise<void> => {
     const { data, error } = await supabase.rpc('place_order');
     setProblem(error?.message);
-    setSaid(error ? undefined : `Thank you. Your order has the number ${data}.`);
+    setMessage(error ? undefined : `Thank you. Your order has the number ${data}.`);
     onBasket();
   };
 
@@ -64,7 +64,7 @@ export function Basket({ user, changes, onBasket }: BasketProps): JSX.Element {
       </ul>
       {items.length === 0 ? <p className="soft">It is empty.</p> : <p>Together {money(total)}</p>}
       {problem !== undefined && <p role="alert">{problem}</p>}
-      {said !== undefined && <p role="status">{said}</p>}
+      {message !== undefined && <p role="status">{message}</p>}
       {items.length > 0 && (
         <button type="button" className="primary" disabled={user.is_anonymous} onClick={() => void order()}>
           {user.is_anonymous ? 'Make an account to order' : 'Place the order'}

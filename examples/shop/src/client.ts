@@ -11,7 +11,7 @@ export type Product = Table<'products'>;
 export type BasketItem = Table<'basket_items'> & { readonly product: Product };
 export type Order = Table<'orders'> & { readonly items: readonly Table<'order_items'>[] };
 
-export function textOf(form: HTMLFormElement, name: string): string {
+export function fieldText(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);
   return typeof value === 'string' ? value.trim() : '';
 }

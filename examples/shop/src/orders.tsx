@@ -1,4 +1,4 @@
-// My orders and how far they are; for staff everybody's.
+// The user's orders and their state; staff sees all orders.
 import { useEffect, useState, type JSX } from 'react';
 import { money, supabase, type Order } from './client.ts';
 

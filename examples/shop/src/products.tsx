@@ -1,11 +1,11 @@
-// What there is to buy, and the search in it.
+// The products, with a search.
 import { useEffect, useState, type JSX } from 'react';
-import { money, supabase, textOf, type Product } from './client.ts';
+import { money, supabase, fieldText, type Product } from './client.ts';
 import { EditProduct } from './staff.tsx';
 
 type ProductsProps = {
   readonly isStaff: boolean;
-  /** Nobody is signed in. */
+  /** True without a signed-in user. */
   readonly isGuest: boolean;
   readonly changes: number;
   readonly onBasket: () => void;
@@ -32,7 +32,7 @@ export function Products({ isStaff, isGuest, changes, onBasket }: ProductsProps)
   }, [words, changes, isStaff]);
 
   const put = async (product: Product): Promise<void> => {
-    // A guest becomes a user without an address with the first thing in the basket.
+    // The first product in the basket signs a visitor in as an anonymous user.
     if (isGuest) {
       const { error } = await supabase.auth.signInAnonymously();
       if (error) return setProblem(error.message);
@@ -53,7 +53,7 @@ export function Products({ isStaff, isGuest, changes, onBasket }: ProductsProps)
           className="line"
           onSubmit={(event) => {
             event.preventDefault();
-            setWords(textOf(event.currentTarget, 'words'));
+            setWords(fieldText(event.currentTarget, 'words'));
           }}
         >
           <input name="words" type="search" aria-label="Search" placeholder="bread -rye" />

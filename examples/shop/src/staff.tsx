@@ -1,6 +1,6 @@
-// What staff does with products. Policies decide who may; this only offers it to whom it concerns.
+// Product management for staff. The policies decide; this only hides the forms from others.
 import { useState, type FormEvent, type JSX } from 'react';
-import { supabase, textOf, type Product } from './client.ts';
+import { supabase, fieldText, type Product } from './client.ts';
 
 export function NewProduct(): JSX.Element {
   const [problem, setProblem] = useState<string>();
@@ -8,17 +8,17 @@ export function NewProduct(): JSX.Element {
   const add = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
     const form = event.currentTarget;
-    const picture = await uploaded(new FormData(form).get('picture'));
+    const picture = await uploadPicture(new FormData(form).get('picture'));
     const { error } = await supabase.from('products').insert({
-      name: textOf(form, 'name'),
-      description: textOf(form, 'description'),
-      price: Math.round(Number(textOf(form, 'price')) * 100),
-      stock: Number(textOf(form, 'stock')),
+      name: fieldText(form, 'name'),
+      description: fieldText(form, 'description'),
+      price: Math.round(Number(fieldText(form, 'price')) * 100),
+      stock: Number(fieldText(form, 'stock')),
       picture,
     });
     setProblem(error?.message);
     if (!error) form.reset();
-    // Without its row nobody would ever find it.
+    // Without its row the picture could not be found, so delete it.
     else if (picture !== null) await supabase.storage.from('pictures').remove([picture]);
   };
 
@@ -53,8 +53,8 @@ export function NewProduct(): JSX.Element {
   );
 }
 
-/** Its path, or null when no file was chosen. */
-async function uploaded(file: FormDataEntryValue | null): Promise<string | null> {
+/** Uploads the file and returns its path, or null if no file was chosen. */
+async function uploadPicture(file: FormDataEntryValue | null): Promise<string | null> {
   if (!(file instanceof File) || file.size === 0) return null;
   const path = crypto.randomUUID();
   const { error } = await supabase.storage.from('pictures').upload(path, file);

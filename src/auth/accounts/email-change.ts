@@ -1,11 +1,12 @@
-// Changing the address of an account: pending until the new mailbox, and the current one if there is one, have
-// answered; at once where no mail is sent.
+// Changes the email address of an account. The change stays pending until the new mailbox and the current one, if any,
+// have confirmed it. Without a mail provider the change applies immediately.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
-import { recordAudit, type Origin } from '../audit.ts';
+import { recordAudit } from '../audit.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
 import type { Challenge } from '../sessions/flow-state.ts';
+import { endRestrictedSessions } from '../sessions/session.ts';
 import { voidAllTokens, type TokenKind } from '../sessions/one-time-token.ts';
 import {
   addressClaims,
@@ -15,9 +16,10 @@ import {
   updateUser,
   type UserRow,
 } from '../users/user.ts';
+import { queueNotice } from '../mail/notice.ts';
 import { queueTokenMail, startEmailFlow } from './token-mail.ts';
 
-/** Whether another user has the address, or an email identity with it. */
+/** Returns whether another user has the address, or has an email identity with it. */
 export async function isEmailTaken(db: Queryable, email: string, exceptUserId: string): Promise<boolean> {
   const [taken] = await db.query(sql`
     select 1 from auth.users u where u.email = ${email} and not u.is_sso_user and u.id <> ${exceptUserId}
@@ -27,7 +29,7 @@ export async function isEmailTaken(db: Queryable, email: string, exceptUserId: s
   return taken !== undefined;
 }
 
-/** Mails the pending address, and the current one if there is one. */
+/** Sends a mail to the pending address, and to the current one if there is one. */
 export async function mailEmailChange(
   db: Queryable,
   request: AuthRequest,
@@ -36,7 +38,7 @@ export async function mailEmailChange(
 ): Promise<void> {
   const user = await readUser(db, userId);
   const flowStateId = challenge && (await startEmailFlow(db, request.now, user, challenge, 'email_change'));
-  // Only somebody signed in to the account asks for this.
+  // Only a signed-in user can request this.
   const common = { user, mail: 'email_change', link: 'email_change', flowStateId, revokes: false } as const;
   const mail = (token: TokenKind, to: string): Promise<void> =>
     queueTokenMail(db, request, { ...common, token, to });
@@ -44,10 +46,10 @@ export async function mailEmailChange(
   if (user.email) await mail('email_change_token_current', user.email);
 }
 
-/** Makes the address the user's. `proven`: a mailbox or an admin has confirmed it. */
+/** Stores the address for the user. `proven`: a mailbox or an administrator has confirmed it. */
 export async function applyEmail(
   db: Queryable,
-  from: Origin,
+  from: AuthRequest,
   user: UserRow,
   email: string,
   proven: boolean,
@@ -66,5 +68,11 @@ export async function applyEmail(
   await insertEmailIdentity(db, { id: user.id, email }, {}, proven, now);
   await syncProviders(db, user.id);
   await voidAllTokens(db, user.id);
+  // These sessions come from a proof of the previous address.
+  await endRestrictedSessions(db, user.id);
   await recordAudit(db, from, 'user_modified', user, { email_changed: true });
+  if (user.email !== null) {
+    const values = { Email: email, OldEmail: user.email };
+    await queueNotice(db, from, { kind: 'email_changed', user, values });
+  }
 }

@@ -1,16 +1,18 @@
-// Whose account a provider's profile signs in to:
+// Decides to which account the profile of a provider signs in:
 //
-// | The flow                    | The identity | A verified address  | Outcome                                          |
+// | The flow                    | The identity | A verified address  | Outcome
+// |
 // |-----------------------------|--------------|---------------------|--------------------------------------------------|
-// | of a signed-in user         | is new       | any                 | joins that user's account                        |
-// | of a signed-in user         | has an owner | any                 | refused                                          |
-// | accepts an invitation       | is new       | is the invited one  | joins the invited account                        |
-// | signs in                    | has an owner | any                 | signs in the owner                               |
-// | signs in                    | is new       | has an account      | joins that account, proven or not                |
-// | signs in                    | is new       | has none            | a new account, if sign-up is allowed             |
+// | of a signed-in user         | is new       | any                 | joins that user's account
+// | | of a signed-in user         | has an owner | any                 | refused
+// | | accepts an invitation       | is new       | is the invited one  | joins the invited account
+// | | signs in                    | has an owner | any                 | signs in the owner
+// | | signs in                    | is new       | has an account      | joins that account, unless it is
+// guarded         | | signs in                    | is new       | has none            | a new account, if
+// sign-up is allowed             |
 //
-// An account is only joined through an address the provider vouches for. The owner of a mailbox wins over whoever merely
-// registered its address: joining an unproven account revokes what it held before.
+// An identity joins an account only through an address that the provider reports as verified. For an unproven
+// account this is the first proof of its address, see first-proof.ts.
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -18,10 +20,11 @@ import { Problem } from '../../problem/problem.ts';
 import { lockSignedIn, type SignedInIds } from '../access.ts';
 import { recordAudit, type AuditAction } from '../audit.ts';
 import type { AuthRequest } from '../http/request.ts';
+import { queueNotice } from '../mail/notice.ts';
 import { asProblem, problems } from '../problem.ts';
 import type { ProviderProfile } from '../provider/provider.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
-import { readEmail } from '../users/email-address.ts';
+import { readEmail, storedForms } from '../users/email-address.ts';
 import { mergeMetadata } from '../users/metadata.ts';
 import {
   findUserByEmail,
@@ -35,8 +38,10 @@ import {
   type UserRow,
 } from '../users/user.ts';
 import { isEmailTaken } from './email-change.ts';
-import { isProven, markProven, revokeUnverifiedCredentials } from './email-ownership.ts';
-import { queueConfirmation } from './token-mail.ts';
+import { isProven } from './email-ownership.ts';
+import type { Proof } from './first-proof.ts';
+import { proveAddress } from './prove-address.ts';
+import { confirmAtSignup, tryConfirmation } from './token-mail.ts';
 
 export type LinkOrder = {
   readonly provider: string;
@@ -48,22 +53,31 @@ export type LinkOrder = {
   readonly inviteTokenHash?: string | undefined;
 };
 
-/**
- * The id of the user, or the refusal. The caller commits in both cases: a refusal may leave a new account behind whose
- * address waits for confirmation.
- */
-export type LinkOutcome = string | Problem;
+export type LinkedUser = {
+  readonly userId: string;
+  /** The sign-in opens a restricted session. */
+  readonly isRestricted: boolean;
+};
 
-/** One profile that looks for its account. */
+/**
+ * The user, or the refusal. The caller commits in both cases, because a refusal may have created an account
+ * whose
+ * address is still to be confirmed.
+ */
+export type LinkOutcome = LinkedUser | Problem;
+
+const linkedUser = (userId: string, isRestricted = false): LinkedUser => ({ userId, isRestricted });
+
+/** The state of one attempt to find the account of a profile. */
 type Attempt = {
   readonly db: Queryable;
   readonly request: AuthRequest;
   readonly now: Date;
   readonly order: LinkOrder;
-  /** The address the account gets if it is new. */
+  /** Address of the account, if it is new. */
   readonly primary: string | undefined;
   readonly isPrimaryVerified: boolean;
-  /** All addresses the provider vouches for. */
+  /** All addresses that the provider reports as verified. */
   readonly verified: readonly string[];
 };
 
@@ -75,7 +89,7 @@ export async function resolveIdentity(
   const attempt = { db, request, now: request.now, order, ...readEmails(order.profile) };
   if (order.linking) return await linkToSignedIn(attempt, order.linking);
   if (order.inviteTokenHash !== undefined) return await acceptInvite(attempt, order.inviteTokenHash);
-  const owner = await ownerOfIdentity(db, order);
+  const owner = await findIdentityOwner(db, order);
   if (owner) return await signInOwner(attempt, owner);
   if (attempt.primary === undefined && !order.emailOptional) {
     throw new Error(`${order.provider} sent no email address`);
@@ -87,19 +101,20 @@ export async function resolveIdentity(
 type Emails = Pick<Attempt, 'primary' | 'isPrimaryVerified' | 'verified'>;
 
 function readEmails({ emails }: ProviderProfile): Emails {
-  const readable = emails.flatMap((one) => {
-    const email = readEmail(one.email);
-    return email === undefined ? [] : [{ ...one, email }];
+  const readable = emails.flatMap((entry) => {
+    const email = readEmail(entry.email);
+    return email === undefined ? [] : [{ ...entry, email }];
   });
-  const primary = readable.find((one) => one.primary) ?? readable[0];
+  const primary = readable.find((entry) => entry.primary) ?? readable[0];
   return {
     primary: primary?.email,
     isPrimaryVerified: primary?.verified ?? false,
-    verified: readable.filter((one) => one.verified).map((one) => one.email),
+    // Accounts that earlier versions created may have the provider's spelling of the address.
+    verified: emails.filter((entry) => entry.verified).flatMap((entry) => storedForms(entry.email)),
   };
 }
 
-async function ownerOfIdentity(
+async function findIdentityOwner(
   db: Queryable,
   { provider, profile }: LinkOrder,
 ): Promise<UserRow | undefined> {
@@ -108,7 +123,7 @@ async function ownerOfIdentity(
   return identity ? await lockUser(db, identity.user_id) : undefined;
 }
 
-/** The account of any of the verified addresses. Nobody can decide between two accounts. */
+/** Returns the account of any of the verified addresses. Throws if there is more than one. */
 async function matchByVerified({ db, verified }: Attempt): Promise<UserRow | undefined> {
   if (verified.length === 0) return undefined;
   const [row, ...others] = await db.query<{ id: string }>(sql`
@@ -120,64 +135,73 @@ async function matchByVerified({ db, verified }: Attempt): Promise<UserRow | und
   return row ? await lockUser(db, row.id) : undefined;
 }
 
-/** The identity has an account. Its data follows the provider; the account keeps its address. */
+/** Signs in to the account of the identity. Its data follows the provider; the account keeps its address. */
 async function signInOwner(attempt: Attempt, user: UserRow): Promise<LinkOutcome> {
   const { db, request, now, order, verified } = attempt;
-  const { provider, profile } = order;
   if (isBanned(user, now) || user.deleted_at) return problems.userBanned(403);
-  await db.query(sql`
-    update auth.identities set identity_data = ${JSON.stringify(profile.claims)}, last_sign_in_at = ${now}, updated_at = ${now}
-    where provider = ${provider} and provider_id = ${profile.subject}`);
-  await mergeClaims(attempt, user);
-  if (user.email === null || user.email_confirmed_at) return user.id;
-  const hasOthers = hasOtherCredentials(user, order);
-  if (verified.includes(user.email)) {
-    // `user` is from before this sign-in, whose own profile must not count as the proof.
-    if (hasOthers && !isProven(user)) {
-      await revokeUnverifiedCredentials(db, user, now);
-      await attachIdentity(attempt, user.id);
+  const provesAddress = user.email !== null && verified.includes(user.email);
+  // Runs before the profile is stored: its own claim must not make the address count as proven.
+  if (provesAddress && !isProven(user)) {
+    const { next } = await proveAddress(db, request, user, providerProof(attempt));
+    if (next === 'guarded') {
+      await touchIdentity(attempt);
+      return linkedUser(user.id, true);
     }
-    await markProven(db, await readUser(db, user.id), now);
-    return user.id;
   }
+  await touchIdentity(attempt, order.profile.claims);
+  await mergeClaims(attempt, await readUser(db, user.id));
+  if (user.email === null || user.email_confirmed_at || provesAddress) return linkedUser(user.id);
   if (!request.settings.verifyEmail) {
     await updateUser(db, user.id, now, { email_confirmed_at: now });
-    return user.id;
+    return linkedUser(user.id);
   }
-  await mailConfirmation(attempt, await readUser(db, user.id), hasOthers);
-  return problems.providerEmailUnverified(provider);
+  const waiting = { user: await readUser(db, user.id), revokes: hasOtherCredentials(user, order) };
+  await tryConfirmation(db, request, waiting);
+  return problems.providerEmailUnverified(order.provider);
 }
 
-/** Whether something besides this identity and the mailbox signs in to the account. */
+function providerProof({ now, order }: Attempt): Proof {
+  const { provider, profile } = order;
+  return { kind: 'provider', now, identity: { provider, subject: profile.subject } };
+}
+
+async function touchIdentity({ db, now, order }: Attempt, claims?: ProviderProfile['claims']): Promise<void> {
+  const { provider, profile } = order;
+  await db.query(sql`
+    update auth.identities set identity_data = coalesce(${claims ? JSON.stringify(claims) : null}::jsonb, identity_data),
+      last_sign_in_at = ${now}, updated_at = ${now}
+    where provider = ${provider} and provider_id = ${profile.subject}`);
+}
+
+/** Returns whether the account has credentials other than this identity and the mailbox. */
 function hasOtherCredentials(user: UserRow, { provider, profile }: LinkOrder): boolean {
-  const isOther = (one: UserRow['identities'][number]): boolean =>
-    one.provider !== 'email' && !(one.provider === provider && one.provider_id === profile.subject);
+  const isOther = (identity: UserRow['identities'][number]): boolean =>
+    identity.provider !== 'email' &&
+    !(identity.provider === provider && identity.provider_id === profile.subject);
   return user.encrypted_password !== null || user.factors.length > 0 || user.identities.some(isOther);
 }
 
-/** The provider vouches for an address that has an account. */
+/** Adds the identity to the account that has the verified address. */
 async function joinByAddress(attempt: Attempt, user: UserRow): Promise<LinkOutcome> {
-  const { db, now, verified } = attempt;
+  const { db, request, now, verified } = attempt;
   if (isBanned(user, now) || user.deleted_at) return problems.userBanned(403);
-  if (!isProven(user)) {
-    // Whoever made this account never proved the mailbox; whoever signs in now has.
-    await revokeUnverifiedCredentials(db, user, now);
-    // Their metadata goes too, except for what an inviter wrote.
-    if (!user.invited_at) await updateUser(db, user.id, now, { raw_user_meta_data: {} });
-  }
-  const linked = await attachIdentity(attempt, user.id);
-  if (user.email !== null && verified.includes(user.email)) await markProven(db, linked, now);
+  const provesCurrentAddress = user.email !== null && verified.includes(user.email);
+  const proof = { ...providerProof(attempt), provesCurrentAddress };
+  const { next } = await proveAddress(db, request, user, proof);
+  if (next === 'refused') return factorNeededToLink();
+  await attachIdentity(attempt, user.id);
   await recordLink(attempt, 'identity_linked', user);
-  return user.id;
+  return linkedUser(user.id);
 }
 
-/** Neither the identity nor a verified address has an account. */
+/** Creates an account for an identity whose verified addresses have none. */
 async function createUser(attempt: Attempt): Promise<LinkOutcome> {
   const { db, request, now, order, primary, isPrimaryVerified } = attempt;
   const { provider, profile } = order;
-  // An unverified address joins no account and takes none.
+  // An unverified address must not join an existing account or replace it.
   if (primary !== undefined && (await findUserByEmail(db, primary))) {
-    // Verified, so the account was made after `matchByVerified` looked: the caller tries again and finds it.
+    // A verified address means that the account was created after `matchByVerified`. The caller retries and
+    // finds it.
     if (isPrimaryVerified) throw problems.emailExists();
     return problems.providerEmailTaken(provider);
   }
@@ -197,16 +221,18 @@ async function createUser(attempt: Attempt): Promise<LinkOutcome> {
   await insertIdentity(attempt, id);
   const user = await readUser(db, id);
   if (primary === undefined || isConfirmed) {
+    if (isConfirmed && !isPrimaryVerified) await confirmAtSignup(db, request, id);
     await recordLink(attempt, 'user_signedup', user);
-    return id;
+    return linkedUser(id);
   }
-  await mailConfirmation(attempt, user, false);
+  await tryConfirmation(db, request, { user, revokes: false });
   return problems.providerEmailUnverified(provider);
 }
 
 /**
- * The account that gets the identity, or why it cannot. The session that began the flow must still live and have shown
- * the factor.
+ * Returns the account that gets the identity, or the problem. The session that began the flow must still
+ * exist and must
+ * have presented the factor.
  */
 export async function findLinkTarget(
   db: Queryable,
@@ -219,7 +245,7 @@ export async function findLinkTarget(
   const { user, lacksFactor } = locked;
   if (isBanned(user, now)) return problems.userBanned(403);
   if (lacksFactor) return factorNeededToLink();
-  const owner = await ownerOfIdentity(db, order);
+  const owner = await findIdentityOwner(db, order);
   if (!owner) return user;
   return owner.id === user.id ? problems.identityAlreadyLinked() : problems.identityOfAnother();
 }
@@ -227,7 +253,7 @@ export async function findLinkTarget(
 export const factorNeededToLink = (): Problem =>
   problems.insufficientAal(403, 'AAL2 session is required to add an identity when MFA is enabled.');
 
-/** A signed-in user adds an identity, and gets its address when the account has none. */
+/** Adds an identity to the signed-in user, with its address if the account has none. */
 async function linkToSignedIn(attempt: Attempt, linking: SignedInIds): Promise<LinkOutcome> {
   const { db, request, now, order, primary, isPrimaryVerified } = attempt;
   const user = await findLinkTarget(db, order, linking, now);
@@ -245,16 +271,16 @@ async function linkToSignedIn(attempt: Attempt, linking: SignedInIds): Promise<L
           email_proven_at: isPrimaryVerified ? now : null,
         };
   await updateUser(db, user.id, now, { is_anonymous: mustConfirm && user.is_anonymous, ...email });
-  const linked = await attachIdentity(attempt, user.id);
+  const linked = await attachIdentity(attempt, user.id, { overwrites: false });
   await recordLink(attempt, 'identity_linked', user);
-  if (!mustConfirm) return user.id;
-  await mailConfirmation(attempt, linked, false);
+  if (!mustConfirm) return linkedUser(user.id);
+  await tryConfirmation(db, request, { user: linked, revokes: false });
   return problems.emailNotConfirmed(422);
 }
 
-/** An invitation is accepted with a provider that vouches for the invited address. */
+/** Accepts an invitation with a provider that reports the invited address as verified. */
 async function acceptInvite(attempt: Attempt, tokenHash: string): Promise<LinkOutcome> {
-  const { db, now, order, verified } = attempt;
+  const { db, request, now, order, verified } = attempt;
   const [row] = await db.query<{ user_id: string }>(sql`
     select user_id from auth.one_time_tokens
     where token_hash = ${tokenHash} and token_type = 'confirmation_token' and expires_at > ${now} for update`);
@@ -264,24 +290,32 @@ async function acceptInvite(attempt: Attempt, tokenHash: string): Promise<LinkOu
   if (!verified.includes(user.email)) {
     return problems.validationFailed('Invited email does not match emails from external provider');
   }
-  if (await ownerOfIdentity(db, order)) return problems.identityOfAnother();
-  if (!isProven(user)) await revokeUnverifiedCredentials(db, user, now);
-  await markProven(db, await attachIdentity(attempt, user.id), now);
+  if (await findIdentityOwner(db, order)) return problems.identityOfAnother();
+  const { next } = await proveAddress(db, request, user, providerProof(attempt));
+  if (next === 'refused') return factorNeededToLink();
+  await attachIdentity(attempt, user.id);
   await voidAllTokens(db, user.id);
   await recordLink(attempt, 'invite_accepted', user);
-  return user.id;
+  return linkedUser(user.id);
 }
 
 async function recordLink(attempt: Attempt, action: AuditAction, user: UserRow): Promise<void> {
   const { db, request, order } = attempt;
-  await recordAudit(db, request, action, user, { provider: order.provider });
+  const { provider } = order;
+  await recordAudit(db, request, action, user, { provider });
+  if (action === 'identity_linked')
+    await queueNotice(db, request, { kind: 'identity_linked', user, values: { Provider: provider } });
 }
 
-/** Adds the identity and its claims to an account; the user as it is then. */
-async function attachIdentity(attempt: Attempt, userId: string): Promise<UserRow> {
+/** Adds the identity and its claims to an account. Returns the updated user. */
+async function attachIdentity(
+  attempt: Attempt,
+  userId: string,
+  merging: { readonly overwrites: boolean } = { overwrites: true },
+): Promise<UserRow> {
   const { db } = attempt;
   await insertIdentity(attempt, userId);
-  await mergeClaims(attempt, await readUser(db, userId));
+  await mergeClaims(attempt, await readUser(db, userId), merging);
   await syncProviders(db, userId);
   return await readUser(db, userId);
 }
@@ -293,23 +327,16 @@ async function insertIdentity({ db, now, order }: Attempt, userId: string): Prom
     values (${provider}, ${profile.subject}, ${userId}, ${JSON.stringify(profile.claims)}, ${now}, ${now}, ${now})`);
 }
 
-/** The provider's claims overwrite keys of the same name in the user's metadata. */
-async function mergeClaims({ db, now, order }: Attempt, user: UserRow): Promise<void> {
-  const merged = mergeMetadata(user.raw_user_meta_data, order.profile.claims);
-  await updateUser(db, user.id, now, { raw_user_meta_data: merged });
-}
-
-async function mailConfirmation(attempt: Attempt, user: UserRow, revokes: boolean): Promise<void> {
-  const { db, request, now } = attempt;
-  const { email: to } = user;
-  if (!request.settings.mail || to === null) return;
-  try {
-    await request.auth.limiter.mailRequest(db, request, 'confirmation', to);
-    await queueConfirmation(db, request, { user, to, revokes });
-  } catch (error) {
-    // Too many mails, or one less than a minute ago: the answer is the same.
-    if (error instanceof Problem && error.status === 429) return;
-    throw error;
-  }
-  await updateUser(db, user.id, now, { confirmation_sent_at: now });
+/** Merges the provider's claims into the user's metadata. A manual link keeps the user's existing values. */
+async function mergeClaims(
+  { db, now, order }: Attempt,
+  user: UserRow,
+  { overwrites } = { overwrites: true },
+): Promise<void> {
+  const own = user.raw_user_meta_data;
+  const { claims } = order.profile;
+  const added = overwrites
+    ? claims
+    : Object.fromEntries(Object.entries(claims).filter(([key]) => !Object.hasOwn(own, key)));
+  await updateUser(db, user.id, now, { raw_user_meta_data: mergeMetadata(own, added) });
 }

@@ -1,10 +1,10 @@
-// Soft deletion: the id stays, so that application rows keep their meaning; everything that names the person is hashed,
-// and everything that signs in is removed.
+// Soft deletion. Keeps the id, so that references in application rows stay valid. Hashes personal data and removes all
+// credentials.
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { updateUser, type UserRow } from '../users/user.ts';
-import { endAccess } from './email-ownership.ts';
+import { endOpenAccess } from './open-access.ts';
 
 export async function softDelete(db: Queryable, user: UserRow, now: Date): Promise<void> {
   const obscured = (value: string | null): string | null =>
@@ -24,5 +24,6 @@ export async function softDelete(db: Queryable, user: UserRow, now: Date): Promi
       update auth.identities set identity_data = '{}', provider_id = ${obscured(identity.provider_id)}, updated_at = ${now}
       where id = ${identity.id}`);
   }
-  await endAccess(db, user.id);
+  await db.query(sql`delete from auth.mfa_factors where user_id = ${user.id}`);
+  await endOpenAccess(db, user.id);
 }

@@ -1,15 +1,17 @@
-// Mails with a one-time secret. The secret, the flow it ends in, the link and the queued mail are made in one
-// transaction. The admin's generate_link makes the same secrets and sends nothing.
+// Mails with a one-time secret. The secret, its flow, the link and the queued mail are created in one transaction. The
+// admin's `generate_link` creates the same secrets and sends nothing.
 import { randomUUID } from 'node:crypto';
 import type { MailKind } from '../../config/schema/names.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
+import { Problem } from '../../problem/problem.ts';
 import { chooseTarget } from '../http/redirect.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { composeMail } from '../mail/compose.ts';
+import { networkHash } from '../rate-limit.ts';
 import { insertFlow, type Challenge } from '../sessions/flow-state.ts';
 import { issueOneTimeToken, type IssuedToken, type TokenKind } from '../sessions/one-time-token.ts';
 import type { SignInMethod } from '../sessions/session.ts';
-import type { UserRow } from '../users/user.ts';
+import { readUser, updateUser, type UserRow } from '../users/user.ts';
 
 export type LinkType = 'signup' | 'invite' | 'magiclink' | 'recovery' | 'email_change';
 
@@ -20,17 +22,18 @@ export type TokenOrder = {
   readonly token: TokenKind;
   readonly to: string;
   readonly challenge?: Challenge | undefined;
-  /** A flow begun earlier: the two mails of an email change share one. */
+  /** A flow that was begun earlier. Both mails of an email change share one flow. */
   readonly flowStateId?: string | undefined;
-  /** Redeeming the secret revokes what an unproven account held before; see `email-ownership.ts`. */
+  /** Redeeming the secret proves the mailbox only; see `first-proof.ts`. */
   readonly revokes: boolean;
+  readonly linkLifetimeMs?: number | undefined;
 };
 
 export type TokenMail = TokenOrder & { readonly mail: MailKind };
 
 export type PreparedToken = IssuedToken & {
   readonly actionLink: string;
-  /** Where the link leads in the end. */
+  /** Final destination of the link. */
   readonly target: string | undefined;
 };
 
@@ -47,25 +50,36 @@ export async function prepareToken(
   request: AuthRequest,
   order: TokenOrder,
 ): Promise<PreparedToken> {
-  const { user, link, to, challenge, revokes } = order;
-  const { body, query, header, settings, authUrl, now } = request;
+  const { user, link, to, challenge, revokes, linkLifetimeMs } = order;
+  const { body, query, header, settings, authUrl, now, presented } = request;
   const candidate = body.filled('redirect_to') ?? query.filled('redirect_to') ?? header('redirect_to');
   const target = chooseTarget(candidate, settings, authUrl);
   const flowStateId =
     order.flowStateId ?? (link && challenge && (await startEmailFlow(db, now, user, challenge, link)));
-  const issue = { userId: user.id, kind: order.token, email: to, flowStateId, revokes, now };
+  // Administrators request secrets for other people, so any network may redeem these.
+  const requester = presented.apikey.kind === 'secret' ? undefined : networkHash(request);
+  const issue = {
+    userId: user.id,
+    kind: order.token,
+    email: to,
+    flowStateId,
+    revokes,
+    requester,
+    now,
+    linkLifetimeMs,
+  };
   const issued = await issueOneTimeToken(request.auth, db, issue);
   const redirect = target === undefined ? '' : `&redirect_to=${readable(target)}`;
   const actionLink = `${authUrl}/verify?token=${issued.token}&type=${link ?? ''}${redirect}`;
   return { ...issued, target, actionLink };
 }
 
-/** Applications look for their plain address in the query; anything else is encoded. */
+/** Leaves a plain address readable, because applications look for it in the query. Encodes any other. */
 function readable(target: string): string {
   return /^[\w:/.~-]+$/.test(target) ? target : encodeURIComponent(target);
 }
 
-/** Begins a flow that ends in an authorization code; its id. */
+/** Begins a flow that ends in an authorization code. Returns its id. */
 export async function startEmailFlow(
   db: Queryable,
   now: Date,
@@ -79,21 +93,53 @@ export async function startEmailFlow(
   return id;
 }
 
-/** The mail that confirms the address of a sign-up. */
+/** Queues the mail that confirms the address of a sign-up. */
 export async function queueConfirmation(
   db: Queryable,
   request: AuthRequest,
   order: Pick<TokenMail, 'user' | 'to' | 'challenge' | 'revokes'>,
 ): Promise<void> {
-  // An invitation stays valid when somebody asks for a confirmation to its address.
+  // An invitation must stay valid when another request asks for a confirmation to its address.
   const token = order.user.invited_at ? 'recovery_token' : 'confirmation_token';
-  await queueTokenMail(db, request, { ...order, mail: 'confirm', link: 'signup', token });
+  // An account that can already sign in may confirm its address later.
+  const linkLifetimeMs = order.user.email_confirmed_at ? request.settings.confirmExpiryMs : undefined;
+  await queueTokenMail(db, request, { ...order, mail: 'confirm', link: 'signup', token, linkLifetimeMs });
+}
+
+/** Queues the confirmation mail, unless a mail limit is reached. The response is the same in both cases. */
+export async function tryConfirmation(
+  db: Queryable,
+  request: AuthRequest,
+  order: Pick<TokenMail, 'user' | 'challenge' | 'revokes'>,
+): Promise<void> {
+  const { auth, settings, now } = request;
+  const { email: to, id } = order.user;
+  if (!settings.mail || to === null) return;
+  try {
+    await auth.limiter.mailRequest(db, request, 'confirmation', to);
+    await queueConfirmation(db, request, { ...order, to });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 429) return;
+    throw error;
+  }
+  await updateUser(db, id, now, { confirmation_sent_at: now });
+}
+
+/** Queues the confirmation mail of a sign-up that does not wait for it. */
+export async function confirmAtSignup(
+  db: Queryable,
+  request: AuthRequest,
+  userId: string,
+  challenge?: Challenge,
+): Promise<void> {
+  if (!request.settings.confirmAtSignup) return;
+  await tryConfirmation(db, request, { user: await readUser(db, userId), challenge, revokes: false });
 }
 
 /** Prepares and queues a mail; the caller wakes the outbox after the commit. */
 export async function queueTokenMail(db: Queryable, request: AuthRequest, order: TokenMail): Promise<void> {
   const { auth } = request;
-  // Invitations are the admin's own; all other mails count towards the limit of the instance.
+  // The limit of the instance counts all mails except invitations, which only administrators send.
   if (order.mail !== 'invite') await auth.limiter.mailSent(db, request);
   const { token, code, actionLink, target } = await prepareToken(db, request, order);
   const { user, to, link, mail: kind } = order;
@@ -109,7 +155,8 @@ export async function queueTokenMail(db: Queryable, request: AuthRequest, order:
   const mail = composeMail(kind, to, values, request.settings.templates, (error) => {
     auth.log.error({ mail: kind, error: error.message }, 'a mail template in svc.yaml cannot be read');
   });
-  await auth.outbox.enqueue(db, mail, user.id, request.now);
+  const secrets = { code, link: link && actionLink };
+  await auth.outbox.enqueue(db, { ...mail, ...secrets }, user.id, request.now);
 }
 
 export function siteUrl(request: AuthRequest): string {

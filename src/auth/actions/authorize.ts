@@ -1,7 +1,7 @@
-// GET /authorize and /user/identities/authorize: begins a flow and sends the browser to the provider.
+// GET /authorize and /user/identities/authorize: begin a flow and send the browser to the provider.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hashSecret, insertFlow, parseChallenge, type NewFlow } from '../sessions/flow-state.ts';
-import { idsOf, type UserRequest } from '../access.ts';
+import { signedInIds, type UserRequest } from '../access.ts';
 import { factorNeededToLink } from '../accounts/identity-link.ts';
 import { findByToken } from '../sessions/one-time-token.ts';
 import { problems } from '../problem.ts';
@@ -16,17 +16,20 @@ export async function authorize(request: AuthRequest): Promise<Answer> {
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
 }
 
-/** For a signed-in user who adds an identity; the client gets the URL and navigates itself. */
+/**
+ * Begins a flow that adds an identity to the signed-in user. The client gets the URL and navigates itself.
+ */
 export async function authorizeLink(request: UserRequest): Promise<Answer> {
   const { user, session } = request.signedIn;
   if (hasVerifiedFactor(user) && session.aal === 'aal1') throw factorNeededToLink();
-  const { url, state } = await begin(request, idsOf(request.signedIn));
+  const { url, state } = await begin(request, signedInIds(request.signedIn));
   const answer = request.query.filled('skip_http_redirect') === 'true' ? json({ url }) : redirectTo(302, url);
-  // Lost when an application on another site calls without cookies: then the confirm page asks.
+  // An application on another site that calls without cookies loses this cookie. The confirm page then asks
+  // the user.
   return { ...answer, headers: { ...answer.headers, 'set-cookie': stateCookie(state, request.authUrl) } };
 }
 
-/** Parameters of this API and of the protocol, which an application cannot pass on. Compared in lower case. */
+/** Parameters of this API and of the protocol. An application cannot pass them on. Compared in lower case. */
 const RESERVED: ReadonlySet<string> = new Set([
   'client_id',
   'client_secret',
@@ -75,7 +78,7 @@ async function begin(
     });
   const id = randomUUID();
   await insertFlow(auth.db, id, now, {
-    providerType: name,
+    providerType: provider.name,
     method: 'oauth',
     challenge,
     referrer: chooseTarget(query.filled('redirect_to'), settings, request.authUrl),

@@ -1,30 +1,30 @@
-// GET and POST /callback/:provider: where a provider sends the browser back. Failures from before the provider has
-// vouched for anybody are logged and shown as one error; later refusals have their own code in the redirect.
+// GET and POST /callback/:provider: the URL to which a provider sends the browser back. Failures before the provider
+// has identified a user are logged and shown as one error. Later refusals have their own code in the redirect.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
 import { findLinkTarget, resolveIdentity, type LinkOrder } from '../accounts/identity-link.ts';
-import { linkingOf, transactionWithRetry } from '../accounts/provider-sign-in.ts';
+import { linkingUser, transactionWithRetry } from '../accounts/provider-sign-in.ts';
 import type { SignedInIds } from '../access.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { isJsonObject } from '../fields.ts';
-import { endWithCode, endWithProblem, endWithTokens, flowEnd } from '../http/flow-end.ts';
+import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from '../http/flow-end.ts';
 import { linkPage, type LinkQuestion } from '../http/identity-link-page.ts';
-import { withFragment } from '../http/redirect.ts';
 import { redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
 import { hasStateCookie, isSameBrowser, linkCookie } from '../http/state-cookie.ts';
 import { problems } from '../problem.ts';
 import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '../provider/provider.ts';
-import { issueCode, OAUTH_FLOW_MS, spendState, type FlowRow } from '../sessions/flow-state.ts';
+import { isPkce, issueCode, OAUTH_FLOW_MS, spendState, type FlowRow } from '../sessions/flow-state.ts';
 import { signIn, type TokenResponse } from '../sessions/session.ts';
 
 export async function callback(request: AuthRequest): Promise<Answer> {
   const { auth } = request;
   const parameters = readParameters(request);
   const { state, error, error_description } = parameters;
-  // A POST must become a GET: 302 would let the browser post the provider's form to the application.
+  // A POST must become a GET. After a 302 the browser could post the provider's form to the application.
   const status = request.method === 'POST' ? 303 : 302;
+  // Without a flow the kind of client is unknown, so the error is put where both kinds of client look.
   const fail = (problem: Problem, flow?: FlowRow): Answer =>
-    endWithProblem(flowEnd(request, flow?.referrer, status), problem);
+    endWithProblem(flowEnd(request, flow?.referrer, status), problem, flow === undefined || isPkce(flow));
 
   if (state === undefined) return fail(problems.badOAuthCallback('OAuth callback with missing state'));
   const spent = await spendState(auth.db, state, request.path['provider']);
@@ -33,20 +33,20 @@ export async function callback(request: AuthRequest): Promise<Answer> {
   if (spent.kind === 'used') return fail(problems.flowStateAlreadyUsed(), flow);
   if (request.now.getTime() - flow.created_at.getTime() > OAUTH_FLOW_MS)
     return fail(problems.flowStateExpired(), flow);
-  if (flow.code_challenge === null && flow.linking_target_id === null && !isSameBrowser(request, state)) {
+  if (!isPkce(flow) && flow.linking_target_id === null && !isSameBrowser(request, state)) {
     const message = 'OAuth callback from another browser than the one that began';
     return fail(problems.badOAuthState(message), flow);
   }
 
   const end = flowEnd(request, flow.referrer, status);
   if (error !== undefined) {
-    // The provider's refusal, in its own words.
+    // Passes on the provider's refusal unchanged.
     const refusal = { error, error_description };
     if (end.target === undefined) return { status: 400, body: refusal };
-    return redirectTo(status, withFragment(end.target, refusal));
+    return redirectTo(status, withMessage(end.target, refusal, isPkce(flow)));
   }
   const provider = auth.findProvider(flow.provider_type);
-  const signedIn = provider && (await askProvider(auth, provider, flow, parameters));
+  const signedIn = provider && (await exchangeCode(auth, provider, flow, parameters));
   if (!signedIn) return fail(problems.unexpectedFailure('Unable to exchange external code'), flow);
   const ended = await finish(request, flow, provider, signedIn, state);
   if (ended instanceof Problem) return fail(ended, flow);
@@ -55,7 +55,7 @@ export async function callback(request: AuthRequest): Promise<Answer> {
   return endWithTokens(end, ended.tokens, signedIn);
 }
 
-/** Apple posts a form; all others use the query. */
+/** Reads the parameters. Apple posts a form; all other providers use the query. */
 function readParameters(request: AuthRequest): CallbackParameters {
   const source = request.method === 'POST' ? request.body : request.query;
   const names = ['state', 'code', 'error', 'error_description', 'iss', 'user'] as const;
@@ -67,7 +67,7 @@ function readParameters(request: AuthRequest): CallbackParameters {
   );
 }
 
-async function askProvider(
+async function exchangeCode(
   auth: AuthContext,
   provider: Provider,
   flow: FlowRow,
@@ -106,7 +106,7 @@ async function finish(
   state: string,
 ): Promise<Ended | Problem> {
   const { auth } = request;
-  const linking = linkingOf(flow);
+  const linking = linkingUser(flow);
   const order = {
     provider: provider.name,
     profile: signedIn.profile,
@@ -114,18 +114,25 @@ async function finish(
     inviteTokenHash: flow.invite_token ?? undefined,
     linking,
   };
-  const mayLinkAtOnce = flow.code_challenge === null && hasStateCookie(request, state);
+  const canLinkImmediately = !isPkce(flow) && hasStateCookie(request, state);
   try {
     return await transactionWithRetry(auth, async (db): Promise<Ended | Problem> => {
-      if (linking && !mayLinkAtOnce)
+      if (linking && !canLinkImmediately)
         return await holdLink(db, request, flow, { ...order, linking }, signedIn);
-      const userId = await resolveIdentity(db, request, order);
-      if (userId instanceof Problem) return userId;
-      if (flow.code_challenge !== null) {
-        const code = await issueCode(auth, db, flow.id, userId, request.now, signedIn);
+      const linked = await resolveIdentity(db, request, order);
+      if (linked instanceof Problem) return linked;
+      const { userId, isRestricted } = linked;
+      if (isPkce(flow)) {
+        const code = await issueCode(auth, db, {
+          flowId: flow.id,
+          userId,
+          now: request.now,
+          tokens: signedIn,
+          isRestricted,
+        });
         return code === undefined ? problems.flowStateNotFound(422) : { code };
       }
-      const tokens = await signIn(db, request, userId, 'oauth');
+      const tokens = await signIn(db, request, userId, { method: 'oauth', isRestricted });
       return tokens instanceof Problem ? tokens : { tokens };
     });
   } catch (error) {
@@ -138,9 +145,12 @@ async function finish(
 }
 
 /**
- * Keeps the profile of a link until its owner agrees. Whoever comes back from the provider need not be the one who began:
- * an attacker may have handed them the link. With PKCE the identity is linked when the code is exchanged, which needs the
- * verifier; without it, the person in this browser is shown whose account it is, and asked.
+ * Keeps the profile of a link until its owner agrees. The browser that returns from the provider may differ
+ * from the one
+ * that started the flow: an attacker may have sent the link to a victim. With PKCE the identity is linked
+ * when the code
+ * is exchanged, which needs the verifier. Without PKCE a page names the account and asks the user of this
+ * browser.
  */
 async function holdLink(
   db: Queryable,
@@ -152,10 +162,16 @@ async function holdLink(
   const { linking, profile, provider } = order;
   const user = await findLinkTarget(db, order, linking, now);
   if (user instanceof Problem) return user;
-  const code = await issueCode(auth, db, flow.id, linking.userId, now, signedIn, profile);
+  const code = await issueCode(auth, db, {
+    flowId: flow.id,
+    userId: linking.userId,
+    now,
+    tokens: signedIn,
+    profile,
+  });
   if (code === undefined) return problems.flowStateNotFound(422);
-  if (flow.code_challenge !== null) return { code };
-  const email = profile.emails.find((one) => one.primary) ?? profile.emails[0];
+  if (isPkce(flow)) return { code };
+  const email = profile.emails.find(({ primary }) => primary) ?? profile.emails[0];
   const identity = email?.email ?? profile.subject;
   const cookie = linkCookie(code, authUrl);
   return { question: { provider, identity, account: user.email ?? undefined, code, cookie } };

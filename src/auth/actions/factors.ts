@@ -1,7 +1,8 @@
-// /factors: enrolling, challenging, verifying and removing a second factor. Only TOTP is offered.
+// /factors: enrolls, challenges, verifies and removes a second factor. Only TOTP is supported.
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
+import { proveAddress } from '../accounts/prove-address.ts';
 import { recordAudit } from '../audit.ts';
 import {
   CHALLENGE_LIFETIME_MS,
@@ -14,12 +15,13 @@ import {
   spendStep,
 } from '../users/factor.ts';
 import { isUuid, parsePathUuid } from '../fields.ts';
-import { idsOf, lockSignedIn, type UserRequest } from '../access.ts';
+import { signedInIds, lockSignedIn, type UserRequest } from '../access.ts';
+import { queueNotice } from '../mail/notice.ts';
 import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { json, type Answer } from '../http/request.ts';
 import { issueTokens, loadSessionAndUser, openSessionKey } from '../sessions/session.ts';
-import type { FactorRow } from '../users/user.ts';
+import { lockUser, type FactorRow } from '../users/user.ts';
 
 export async function enroll(request: UserRequest): Promise<Answer> {
   const { auth, body, now, signedIn } = request;
@@ -33,8 +35,8 @@ export async function enroll(request: UserRequest): Promise<Answer> {
   const id = randomUUID();
   const secret = newTotpSecret();
   await auth.db.transaction(async (db) => {
-    // One enrolment of a user at a time, so that parallel ones cannot exceed the limit.
-    const { lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
+    // The lock serializes enrollments of a user, so that parallel requests cannot exceed the limit.
+    const { lacksFactor } = await lockSignedIn(db, signedInIds(signedIn));
     await purgeStale(db, user.id, now);
     const factors = await db.query<Pick<FactorRow, 'friendly_name' | 'status'>>(
       sql`select friendly_name, status from auth.mfa_factors where user_id = ${user.id}`,
@@ -92,13 +94,19 @@ export async function verifyFactor(request: UserRequest): Promise<Answer> {
   await auth.limiter.byKey(BUCKETS.mfa, user.id, request);
   await auth.limiter.byKey(BUCKETS.mfaFactor, factor.id, request);
   await auth.db.transaction(async (db) => {
+    const locked = current.restricted ? await lockUser(db, user.id) : undefined;
     await checkChallenge(db, challengeId, factor.id, now);
     const secret = await openTotpSecret(auth.boxes.totpSecret, db, factor.id);
     if (!secret) throw problems.unexpectedFailure('The factor cannot be read');
     const step = matchTotp(secret, code, now);
     if (step === undefined || !(await spendStep(db, factor.id, step))) throw problems.totpInvalid();
+    if (locked) await proveAddress(db, request, locked, { kind: 'factor', now });
     await raise(db, request, factor.id, challengeId);
+    const values = { FactorType: factor.factor_type };
+    if (factor.status === 'unverified')
+      await queueNotice(db, request, { kind: 'mfa_factor_enrolled', user, values });
   });
+  auth.outbox.wake();
   await auth.limiter.refund(BUCKETS.mfaFactor, factor.id);
   const raised = await loadSessionAndUser(auth.db, { sessionId: current.id });
   const session = raised?.session;
@@ -115,7 +123,10 @@ async function checkChallenge(db: Queryable, id: string, factorId: string, now: 
   if (now.getTime() - found.created_at.getTime() > CHALLENGE_LIFETIME_MS) throw problems.challengeExpired();
 }
 
-/** The session becomes aal2. The user's aal1 sessions end, and earlier refresh tokens of this one are refused. */
+/**
+ * Raises the session to aal2. Ends the user's aal1 sessions and rejects earlier refresh tokens of this
+ * session.
+ */
 async function raise(
   db: Queryable,
   request: UserRequest,
@@ -125,7 +136,7 @@ async function raise(
   const { now } = request;
   const { user, session } = request.signedIn;
   const [raised] = await db.query(sql`
-    update auth.sessions set aal = 'aal2', factor_id = ${factorId}, updated_at = ${now}, refreshed_at = ${now},
+    update auth.sessions set aal = 'aal2', restricted = false, factor_id = ${factorId}, updated_at = ${now}, refreshed_at = ${now},
       refresh_token_counter = refresh_token_counter + 2, refresh_token_floor = refresh_token_counter + 2
     where id = ${session.id} returning id`);
   if (!raised) throw problems.sessionNotFound();
@@ -149,9 +160,9 @@ export async function unenroll(request: UserRequest): Promise<Answer> {
   const { auth, now, signedIn } = request;
   const factor = findOwnFactor(request);
   await auth.db.transaction(async (db) => {
-    const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
-    // Read again: the factor may have been verified in another tab.
-    const isVerified = user.factors.some((one) => one.id === factor.id && one.status === 'verified');
+    const { user, lacksFactor } = await lockSignedIn(db, signedInIds(signedIn));
+    // Uses the user that was read under the lock, because another tab may have verified the factor.
+    const isVerified = user.factors.some(({ id, status }) => id === factor.id && status === 'verified');
     if (isVerified && lacksFactor)
       throw problems.insufficientAal(422, 'AAL2 required to unenroll verified factor');
     await dropFactor(db, factor.id, now);
@@ -160,19 +171,23 @@ export async function unenroll(request: UserRequest): Promise<Answer> {
       factor_type: factor.factor_type,
       factor_status: factor.status,
     });
+    const values = { FactorType: factor.factor_type };
+    if (isVerified) await queueNotice(db, request, { kind: 'mfa_factor_unenrolled', user, values });
   });
+  auth.outbox.wake();
   return json({ id: factor.id });
 }
 
-function findOwnFactor({ path, signedIn: { user } }: UserRequest): FactorRow {
+function findOwnFactor({ path, signedIn: { user, session } }: UserRequest): FactorRow {
   if (user.is_anonymous) throw problems.anonymousRefused();
   const id = parsePathUuid(path['id'], 'factor_id');
-  const factor = user.factors.find((one) => one.id === id);
-  if (!factor) throw problems.factorNotFound(404);
+  const factor = user.factors.find((candidate) => candidate.id === id);
+  // Only a previously verified factor proves anything in a restricted session.
+  if (!factor || (session.restricted && factor.status !== 'verified')) throw problems.factorNotFound(404);
   return factor;
 }
 
-/** Removes enrolments that were abandoned. */
+/** Deletes abandoned enrollments. */
 async function purgeStale(db: Queryable, userId: string, now: Date): Promise<void> {
   await db.query(sql`
     delete from auth.mfa_factors f

@@ -5,7 +5,8 @@ import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
 import { isEmailTaken } from '../accounts/email-change.ts';
 import { parsePathUuid } from '../fields.ts';
-import { idsOf, lockSignedIn, type UserRequest } from '../access.ts';
+import { queueNotice } from '../mail/notice.ts';
+import { signedInIds, lockSignedIn, type UserRequest } from '../access.ts';
 import { voidAllTokens } from '../sessions/one-time-token.ts';
 import { problems } from '../problem.ts';
 import { EMPTY, type Answer } from '../http/request.ts';
@@ -15,28 +16,34 @@ export async function unlinkIdentity(request: UserRequest): Promise<Answer> {
   const { auth, now, signedIn } = request;
   const id = parsePathUuid(request.path['id'], 'identity_id');
   await auth.db.transaction(async (db) => {
-    const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
+    const { user, lacksFactor } = await lockSignedIn(db, signedInIds(signedIn));
     if (lacksFactor)
       throw problems.insufficientAal(
         403,
         'AAL2 session is required to remove an identity when MFA is enabled.',
       );
     if (user.identities.length <= 1) throw problems.singleIdentity();
-    const identity = user.identities.find((one) => one.id === id);
+    const identity = user.identities.find((candidate) => candidate.id === id);
     if (!identity) throw problems.identityNotFound();
-    const rest = user.identities.filter((one) => one.id !== id);
-    checkWayIn(auth, user, rest);
+    const rest = user.identities.filter((candidate) => candidate.id !== id);
+    checkCanSignIn(auth, user, rest);
     await db.query(sql`delete from auth.identities where id = ${id}`);
     await moveToRemainingEmail(db, user, rest, now);
     await syncProviders(db, user.id);
     const traits = { provider: identity.provider, identity_id: id };
     await recordAudit(db, request, 'identity_unlinked', user, traits);
+    const values = { Provider: identity.provider };
+    await queueNotice(db, request, { kind: 'identity_unlinked', user, values });
   });
+  auth.outbox.wake();
   return EMPTY;
 }
 
-/** The rest must be able to sign in: with a configured provider, or an address with a password or with mail. */
-function checkWayIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow[]): void {
+/**
+ * Throws unless one remaining identity can sign in: a configured provider, or an address with a password
+ * or mail.
+ */
+function checkCanSignIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow[]): void {
   const opens = rest.some((identity) =>
     identity.provider === 'email'
       ? user.encrypted_password !== null || auth.settings().mail !== undefined
@@ -45,7 +52,10 @@ function checkWayIn(auth: AuthContext, user: UserRow, rest: readonly IdentityRow
   if (!opens) throw problems.singleIdentity('The remaining identities could not sign in to this account');
 }
 
-/** The address of an account must be one of an identity: otherwise the best remaining one replaces it. */
+/**
+ * If the account's address belongs to the removed identity, replaces it with the address of a remaining
+ * identity.
+ */
 async function moveToRemainingEmail(
   db: Queryable,
   user: UserRow,

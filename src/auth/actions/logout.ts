@@ -1,4 +1,4 @@
-// POST /logout: ends this session, all sessions, or all others.
+// POST /logout: ends this session, all sessions, or all other sessions.
 import { recordAudit } from '../audit.ts';
 import type { UserRequest } from '../access.ts';
 import { problems } from '../problem.ts';
@@ -7,10 +7,12 @@ import { endSessions, type SessionSelection } from '../sessions/session.ts';
 
 export async function logout(request: UserRequest): Promise<Answer> {
   const { user, session } = request.signedIn;
-  const which = selection(request.query.filled('scope') ?? 'global', session.id);
-  if (!which) throw problems.validationFailed('Unsupported logout scope');
+  // A restricted session cannot end other sessions.
+  const scope = session.restricted ? 'local' : (request.query.filled('scope') ?? 'global');
+  const sessions = selection(scope, session.id);
+  if (!sessions) throw problems.validationFailed('Unsupported logout scope');
   await request.auth.db.transaction(async (db) => {
-    await endSessions(db, user.id, which);
+    await endSessions(db, user.id, sessions);
     await recordAudit(db, request, 'logout', user);
   });
   return NO_CONTENT;

@@ -1,8 +1,8 @@
-// What describes the service: /settings, /health, the key set and the discovery document.
+// Describes the service: /settings, /health, the key set and the discovery document.
 import { OAUTH_PROVIDERS } from '../../config/schema/names.ts';
 import { json, type Answer, type AuthRequest } from '../http/request.ts';
 
-/** Former names of providers, which clients still look for. */
+/** Former names of providers that clients still look for. */
 const FORMER_PROVIDERS = ['linkedin', 'slack', 'snapchat'];
 
 export function settings({ settings: current }: AuthRequest): Answer {

@@ -1,5 +1,5 @@
-// POST /otp and /magiclink: a mail with a link and a code. Enabled by an `auth.email` block; without a mail provider the
-// answer is the same and nothing happens.
+// POST /otp and /magiclink: send a mail with a link and a code. An `auth.email` block enables them. Without a mail
+// provider the response is the same and nothing is sent.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { recordAudit } from '../audit.ts';
 import { parseEmail } from '../users/email-address.ts';
@@ -11,8 +11,8 @@ import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { queueTokenMail } from '../accounts/token-mail.ts';
-import { hasCredentials, isProven, signUpMetadata } from '../accounts/email-ownership.ts';
-import { findUserByEmail, readUser, insertEmailUser, updateUser, type UserRow } from '../users/user.ts';
+import { hasCredentials, isProven } from '../accounts/email-ownership.ts';
+import { findUserByTypedEmail, readUser, insertEmailUser, updateUser, type UserRow } from '../users/user.ts';
 
 export async function otp(request: AuthRequest): Promise<Answer> {
   const { auth, body, settings } = request;
@@ -30,7 +30,7 @@ export async function otp(request: AuthRequest): Promise<Answer> {
   return await sendOtp(request, body.flag('create_user') ?? true);
 }
 
-/** An older alias, which always creates the user. */
+/** Handles `/magiclink`, an older alias that always creates the user. */
 export async function magiclink(request: AuthRequest): Promise<Answer> {
   const { auth, body, settings } = request;
   if (!settings.emailBlock) throw problems.emailSignInDisabled();
@@ -64,13 +64,13 @@ async function sendOtp(request: AuthRequest, creates: boolean): Promise<Answer> 
 async function mailOtp(db: Queryable, request: AuthRequest, order: Order): Promise<void> {
   const { auth, now, settings } = request;
   await auth.limiter.mailRequest(db, request, 'recovery', order.email);
-  const known = await findUserByEmail(db, order.email);
+  const known = await findUserByTypedEmail(db, request.body.text('email') ?? '');
   const user = known ?? (await createForOtp(db, request, order));
   const confirms = !user.email_confirmed_at && settings.verifyEmail;
   const isOpen = known && !isProven(known) && !hasCredentials(known) && !known.invited_at;
   if (isOpen && Object.keys(order.data).length > 0) {
-    // The mailbox has not answered yet: metadata of the latest request replaces that of an earlier one.
-    user.raw_user_meta_data = { ...order.data, ...signUpMetadata(user) };
+    // The mailbox has not confirmed yet, so the metadata of all requests is merged.
+    user.raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, order.data);
     await updateUser(db, user.id, now, { raw_user_meta_data: user.raw_user_meta_data });
   }
   const sentAt = confirms ? { confirmation_sent_at: now } : { recovery_sent_at: now };
@@ -79,7 +79,8 @@ async function mailOtp(db: Queryable, request: AuthRequest, order: Order): Promi
     user,
     mail: confirms ? 'confirm' : 'magic_link',
     link: confirms ? 'signup' : 'magiclink',
-    // The other kind than a waiting sign-up or invitation has, so that neither mail replaces the other.
+    // Uses the token kind that a pending sign-up or invitation does not use, so that neither mail replaces
+    // the other.
     token: confirms && !hasCredentials(user) && !user.invited_at ? 'confirmation_token' : 'recovery_token',
     to: order.email,
     challenge: order.challenge,
@@ -89,7 +90,7 @@ async function mailOtp(db: Queryable, request: AuthRequest, order: Order): Promi
   await recordAudit(db, request, action, user);
 }
 
-/** Unconfirmed and without a password: only the mailed secret signs in. */
+/** Creates an unconfirmed user without a password. Only the mailed secret can sign in. */
 async function createForOtp(
   db: Queryable,
   request: AuthRequest,

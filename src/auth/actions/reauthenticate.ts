@@ -1,4 +1,4 @@
-// GET /reauthenticate: mails a code to the signed-in user, to be sent along with a sensitive change.
+// GET /reauthenticate: mails a code to the signed-in user, which must accompany a sensitive change.
 import type { UserRequest } from '../access.ts';
 import { queueTokenMail } from '../accounts/token-mail.ts';
 import { recordAudit } from '../audit.ts';

@@ -1,13 +1,14 @@
-// POST /recover: a mail that signs in to choose a new password. The answer is the same for every address.
+// POST /recover: mails a link to choose a new password. The response is the same for every address.
 import { queueTokenMail } from '../accounts/token-mail.ts';
 import { recordAudit } from '../audit.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
+import { noMail } from '../http/no-mail.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { parseChallenge } from '../sessions/flow-state.ts';
 import { parseEmail } from '../users/email-address.ts';
-import { findUserByEmail, updateUser } from '../users/user.ts';
+import { findUserByTypedEmail, updateUser } from '../users/user.ts';
 
 export async function recover(request: AuthRequest): Promise<Answer> {
   const { auth, body, settings, now } = request;
@@ -16,11 +17,11 @@ export async function recover(request: AuthRequest): Promise<Answer> {
     throw problems.validationFailed('Password recovery requires an email');
   const to = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
-  if (!settings.mail) return EMPTY;
+  if (!settings.mail) return noMail(request);
   await withMinimumDuration(() =>
     auth.db.transaction(async (db) => {
       await auth.limiter.mailRequest(db, request, 'recovery', to);
-      const user = await findUserByEmail(db, to);
+      const user = await findUserByTypedEmail(db, body.text('email') ?? '');
       if (!user) return;
       await updateUser(db, user.id, now, { recovery_sent_at: now });
       const mail = { mail: 'recovery', link: 'recovery', token: 'recovery_token' } as const;

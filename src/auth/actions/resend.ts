@@ -6,10 +6,11 @@ import { withMinimumDuration } from '../http/minimum-duration.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
 import { problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
+import { noMail } from '../http/no-mail.ts';
 import { EMPTY, type Answer, type AuthRequest } from '../http/request.ts';
 import { queueConfirmation } from '../accounts/token-mail.ts';
-import { hasForeignCredentials } from '../accounts/email-ownership.ts';
-import { findUserByEmail, updateUser, type UserRow } from '../users/user.ts';
+import { isProven } from '../accounts/email-ownership.ts';
+import { findUserByTypedEmail, updateUser, type UserRow } from '../users/user.ts';
 
 export async function resend(request: AuthRequest): Promise<Answer> {
   const { auth, body, settings } = request;
@@ -29,13 +30,13 @@ export async function resend(request: AuthRequest): Promise<Answer> {
   if (!hasEmail) throw problems.validationFailed('Type provided requires an email address');
   const email = parseEmail(body.text('email'));
   const challenge = parseChallenge(body);
-  if (!settings.mail) return EMPTY;
+  if (!settings.mail) return noMail(request);
   const kind = type === 'signup' ? 'confirmation' : 'email_change';
   const send = type === 'signup' ? mailConfirmation : mailChange;
   await withMinimumDuration(() =>
     auth.db.transaction(async (db) => {
       await auth.limiter.mailRequest(db, request, kind, email);
-      const user = await findUserByEmail(db, email);
+      const user = await findUserByTypedEmail(db, body.text('email') ?? '');
       if (user) await send(db, request, user, challenge);
     }),
   );
@@ -51,16 +52,16 @@ type Send = (
 ) => Promise<void>;
 
 const mailConfirmation: Send = async (db, request, user, challenge) => {
-  if (user.email_confirmed_at || user.email === null) return;
+  if (user.email === null || (user.email_confirmed_at && isProven(user))) return;
   await updateUser(db, user.id, request.now, { confirmation_sent_at: request.now });
-  // Anybody may ask for the mail: it confirms the sign-up's password only when the account holds nothing else.
-  const revokes = user.encrypted_password === null || hasForeignCredentials(user);
+  // An account without a password has no sign-up mail that could confirm one.
+  const revokes = user.encrypted_password === null;
   await queueConfirmation(db, request, { user, to: user.email, challenge, revokes });
 };
 
 const mailChange: Send = async (db, request, user, challenge) => {
   if (!user.email_change) return;
-  // Both sides start over: the secrets of the first mails are replaced.
+  // Both sides start over, because the new secrets replace those of the first mails.
   const change = { email_change_sent_at: request.now, email_change_confirm_status: 0 };
   await updateUser(db, user.id, request.now, change);
   await mailEmailChange(db, request, user.id, challenge);

@@ -1,11 +1,11 @@
-// POST /signup: with an email address, anonymously, or for an anonymous user who becomes a full one. Every branch with an
-// address hashes the password, so that the duration does not reveal whether the address is known.
+// POST /signup: with an email address, anonymously, or for an anonymous user who becomes a permanent one. Every branch
+// with an address hashes the password, so that the duration does not reveal whether the address is known.
 import { randomUUID } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { idsOf, lockSignedIn, requireUser, type SignedIn } from '../access.ts';
-import { dropPassword, hasForeignCredentials, isProven } from '../accounts/email-ownership.ts';
+import { signedInIds, lockSignedIn, requireUser, type SignedIn } from '../access.ts';
+import { applyFirstProof } from '../accounts/first-proof.ts';
 import { isTaken } from '../accounts/provider-sign-in.ts';
-import { queueConfirmation, queueTokenMail } from '../accounts/token-mail.ts';
+import { confirmAtSignup, queueConfirmation, queueTokenMail } from '../accounts/token-mail.ts';
 import { recordAudit } from '../audit.ts';
 import type { JsonObject } from '../fields.ts';
 import { withMinimumDuration } from '../http/minimum-duration.ts';
@@ -23,6 +23,7 @@ import {
   insertEmailIdentity,
   insertEmailUser,
   insertUser,
+  lockUser,
   readUser,
   syncProviders,
   toUserJson,
@@ -53,7 +54,7 @@ async function signupAnonymously(request: AuthRequest): Promise<Answer> {
       confirmed: false,
       proven: false,
     });
-    return orThrow(await signIn(db, request, id, 'anonymous'));
+    return orThrow(await signIn(db, request, id, { method: 'anonymous' }));
   });
   return json(tokens);
 }
@@ -71,7 +72,7 @@ async function signupByEmail(request: AuthRequest): Promise<Answer> {
   const promoted = await anonymousCaller(request);
   const waiting = settings.verifyEmail ? await findUserByEmail(auth.db, email) : undefined;
   const waitingHash = waiting?.encrypted_password ?? undefined;
-  // Also for a new address, so that it takes as long as a waiting one.
+  // Runs for a new address too, so that the response takes as long as for a pending one.
   const isSame = settings.verifyEmail && (await auth.hasher.verify(password, waitingHash));
   const passwordHash = await auth.hasher.hash(password);
   const entry: Entry = { email, passwordHash, data, challenge, sameAs: isSame ? waitingHash : undefined };
@@ -80,9 +81,11 @@ async function signupByEmail(request: AuthRequest): Promise<Answer> {
   }
   const enter = promoted
     ? (db: Queryable) => promote(db, request, promoted, entry)
-    : (db: Queryable) => enterAtOnce(db, request, entry);
+    : (db: Queryable) => createAndSignIn(db, request, entry);
   try {
-    return json(await auth.db.transaction(enter));
+    const tokens = await auth.db.transaction(enter);
+    auth.outbox.wake();
+    return json(tokens);
   } catch (error) {
     throw isTaken(error) ? problems.userAlreadyExists() : error;
   }
@@ -93,21 +96,22 @@ type Entry = {
   readonly passwordHash: string;
   readonly data: JsonObject;
   readonly challenge: Challenge | undefined;
-  /** The hash of an earlier, unconfirmed sign-up with this address, when it was made with the same password. */
+  /** Hash of an earlier, unconfirmed sign-up with this address, if it has the same password. */
   readonly sameAs: string | undefined;
 };
 
-/** Without verification: a new user and a session. An existing account is never entered without its password. */
-async function enterAtOnce(db: Queryable, request: AuthRequest, entry: Entry): Promise<TokenResponse> {
+/** Creates a user and a session, without verification. Never signs in to an existing account. */
+async function createAndSignIn(db: Queryable, request: AuthRequest, entry: Entry): Promise<TokenResponse> {
   if (await findUserByEmail(db, entry.email)) throw problems.userAlreadyExists();
   const { email, data } = entry;
   const id = await insertEmailUser(db, request.now, { ...entry, confirmed: true });
   const actor = { id, email, raw_user_meta_data: data };
   await recordAudit(db, request, 'user_signedup', actor, { provider: 'email' });
-  return orThrow(await signIn(db, request, id, 'password'));
+  await confirmAtSignup(db, request, id, entry.challenge);
+  return orThrow(await signIn(db, request, id, { method: 'password' }));
 }
 
-/** With verification: the same answer for a new, a waiting and a known address. */
+/** Signs up with verification. The response is the same for a new, a pending and a known address. */
 async function awaitConfirmation(request: AuthRequest, entry: Entry): Promise<Answer> {
   const { auth } = request;
   const work = (db: Queryable): Promise<Answer> => confirmLater(db, request, entry);
@@ -115,7 +119,7 @@ async function awaitConfirmation(request: AuthRequest, entry: Entry): Promise<An
   try {
     answer = await withMinimumDuration(() => auth.db.transaction(work));
   } catch (error) {
-    // Somebody else signed up with this address at the same moment: the second attempt finds their account.
+    // Another request signed up with this address at the same time. The second attempt finds its account.
     if (!isTaken(error)) throw error;
     answer = await auth.db.transaction(work);
   }
@@ -132,22 +136,22 @@ async function confirmLater(db: Queryable, request: AuthRequest, entry: Entry): 
     return json(fakeUser(entry, now));
   }
   const id = known?.id ?? (await insertEmailUser(db, now, { ...entry, confirmed: false }));
-  // Two people claim an address nobody has proven: its owner must not confirm the password of either.
+  // Two people claim an unproven address. Its owner must not confirm the password of either.
   const isContested =
     known !== undefined && (entry.sameAs === undefined || entry.sameAs !== known.encrypted_password);
-  if (known && isContested && !isProven(known)) await dropPassword(db, known, now);
+  const locked = known && isContested ? await lockUser(db, known.id) : undefined;
+  if (locked) await applyFirstProof(db, locked, { kind: 'claim', now });
   await updateUser(db, id, now, { confirmation_sent_at: now });
   const user = await readUser(db, id);
   const { email: to, challenge } = entry;
-  const revokes = isContested || hasForeignCredentials(user);
-  await queueConfirmation(db, request, { user, to, challenge, revokes });
+  await queueConfirmation(db, request, { user, to, challenge, revokes: isContested });
   await recordAudit(db, request, 'user_confirmation_requested', user);
-  // What an inviter wrote about this person is not shown to whoever typed the address.
+  // Hides the metadata that an inviter wrote about this person from a caller who only typed the address.
   if (user.invited_at) return json({ ...toUserJson(user), user_metadata: {}, identities: [] });
   return json(toUserJson(user));
 }
 
-/** The anonymous user whose token was sent along; undefined when it is invalid. */
+/** Returns the anonymous user of the bearer token, or undefined if the token is invalid. */
 async function anonymousCaller(request: AuthRequest): Promise<SignedIn | undefined> {
   const { bearer } = request.presented;
   if (bearer.kind !== 'token' || !bearer.claims.isAnonymous) return undefined;
@@ -155,12 +159,12 @@ async function anonymousCaller(request: AuthRequest): Promise<SignedIn | undefin
     const signedIn = await requireUser(request);
     return signedIn.user.is_anonymous ? signedIn : undefined;
   } catch {
-    // Expired, signed out or banned: then this is an ordinary sign-up.
+    // The caller is expired, signed out or banned, so this is an ordinary sign-up.
     return undefined;
   }
 }
 
-/** With verification, an anonymous user keeps the session and gets the address once it is confirmed. */
+/** Promotes an anonymous user with verification: the session stays, and the address is set once it is confirmed. */
 async function promoteLater(
   request: AuthRequest,
   signedIn: SignedIn,
@@ -195,12 +199,12 @@ async function promoteLater(
   return answer;
 }
 
-/** Without verification, an anonymous user becomes a full one at once. */
+/** Promotes an anonymous user immediately, without verification. */
 async function promote(
   db: Queryable,
   request: AuthRequest,
   signedIn: SignedIn,
-  { email, passwordHash, data }: Entry,
+  { email, passwordHash, data, challenge }: Entry,
 ): Promise<TokenResponse> {
   const { now } = request;
   const { id, raw_user_meta_data } = await lockAnonymous(db, signedIn);
@@ -215,20 +219,21 @@ async function promote(
   });
   await insertEmailIdentity(db, { id, email }, data, false, now);
   await syncProviders(db, id);
-  // The tokens of the anonymous session still say `anon`; the answer replaces them.
+  // The tokens of the anonymous session still contain `anon`. The response replaces them.
   await endSessions(db, id, 'all');
   await recordAudit(db, request, 'user_signedup', { id, email }, { promoted: true });
-  return orThrow(await signIn(db, request, id, 'password'));
+  await confirmAtSignup(db, request, id, challenge);
+  return orThrow(await signIn(db, request, id, { method: 'password' }));
 }
 
-/** The user as the transaction sees it: another request may have promoted or signed out the user. */
+/** Returns the locked user. Throws if another request has promoted the user or ended the session. */
 async function lockAnonymous(db: Queryable, signedIn: SignedIn): Promise<UserRow> {
-  const { user } = await lockSignedIn(db, idsOf(signedIn));
+  const { user } = await lockSignedIn(db, signedInIds(signedIn));
   if (!user.is_anonymous) throw problems.userAlreadyExists();
   return user;
 }
 
-/** The answer for a taken address: a user object like a new one in every key, with a new id each time. */
+/** Returns the response for a taken address. It has every key of a new user, and a new id each time. */
 function fakeUser(entry: Entry, now: Date): Readonly<Record<string, unknown>> {
   const time = now.toISOString();
   return {

@@ -1,19 +1,22 @@
-// GET and PUT /user: the signed-in user's own record, always from the database.
+// GET and PUT /user: the signed-in user, always read from the database.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { AuthContext } from '../auth-context.ts';
 import { recordAudit } from '../audit.ts';
+import { isProven } from '../accounts/email-ownership.ts';
+import { proveAddress } from '../accounts/prove-address.ts';
 import { applyEmail, isEmailTaken, mailEmailChange } from '../accounts/email-change.ts';
 import { parseEmail } from '../users/email-address.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
-import { idsOf, lockSignedIn, type UserRequest } from '../access.ts';
+import { signedInIds, lockSignedIn, type UserRequest } from '../access.ts';
+import { queueNotice } from '../mail/notice.ts';
 import { mergeMetadata } from '../users/metadata.ts';
-import { voidAllTokens } from '../sessions/one-time-token.ts';
+import { findByCode, voidAllTokens } from '../sessions/one-time-token.ts';
 import { checkPasswordForm, checkPasswordStrength } from '../users/password.ts';
 import { problems } from '../problem.ts';
-import { BUCKETS } from '../rate-limit.ts';
+import { BUCKETS, networkHash } from '../rate-limit.ts';
 import { json, type Answer } from '../http/request.ts';
 import { endSessions } from '../sessions/session.ts';
-import { hasVerifiedFactor, readUser, toUserJson, updateUser } from '../users/user.ts';
+import { hasVerifiedFactor, readUser, toUserJson, updateUser, type UserRow } from '../users/user.ts';
 
 export function getUser({ signedIn }: UserRequest): Answer {
   return json(toUserJson(signedIn.user));
@@ -46,6 +49,7 @@ export async function updateOwnUser(request: UserRequest): Promise<Answer> {
   ) {
     throw factorNeeded();
   }
+  if (session.restricted) throw problems.sessionRestricted();
   if (user.is_anonymous && password !== undefined && !user.email && email === undefined) {
     throw problems.unprocessable(
       'Updating password of an anonymous user without an email or phone is not allowed',
@@ -74,11 +78,29 @@ async function checkedHash(auth: AuthContext, password: string, current: string 
   return await auth.hasher.hash(password);
 }
 
+/**
+ * Redeems a code of `/reauthenticate`, which proves the address of the account. A wrong code is counted
+ * and ignored.
+ */
+async function redeemNonce(db: Queryable, request: UserRequest, user: UserRow): Promise<void> {
+  const { auth, now, body } = request;
+  const code = body.filled('nonce');
+  const { email, id: userId } = user;
+  if (code === undefined || email === null || isProven(user)) return;
+  const kinds = ['reauthentication_token'] as const;
+  // The session belongs to the caller, so the code can be used from any network.
+  const attempt = { network: networkHash(request), onlyRequester: false };
+  if (!(await findByCode(auth, db, { userId, kinds, emails: [email], code, now, ...attempt }))) return;
+  await proveAddress(db, request, user, { kind: 'session', now });
+  user.email_proven_at = now;
+}
+
 async function applyChange(db: Queryable, request: UserRequest, change: Change): Promise<void> {
   const { auth, now, settings, signedIn } = request;
-  // Locked and read again: another tab may have changed the metadata that is merged with.
-  const { user, lacksFactor } = await lockSignedIn(db, idsOf(signedIn));
+  // Uses the user that was read under the lock, because another tab may have changed the metadata.
+  const { user, lacksFactor } = await lockSignedIn(db, signedInIds(signedIn));
   if (lacksFactor && (change.passwordHash !== undefined || change.email !== undefined)) throw factorNeeded();
+  await redeemNonce(db, request, user);
   const data = request.body.object('data');
   if (data) {
     const merged = mergeMetadata(user.raw_user_meta_data, data);
@@ -90,6 +112,7 @@ async function applyChange(db: Queryable, request: UserRequest, change: Change):
     await endSessions(db, user.id, { allBut: signedIn.session.id });
     await voidAllTokens(db, user.id);
     await recordAudit(db, request, 'user_updated_password', user);
+    await queueNotice(db, request, { kind: 'password_changed', user });
   }
   if (change.email !== undefined) {
     const isProvenByMail = settings.mail !== undefined && !(user.is_anonymous && !settings.verifyEmail);

@@ -1,6 +1,7 @@
-// How requests, answers and errors of `/auth/v1` meet Fastify.
+// Converts requests, responses and errors of `/auth/v1` between Fastify and the actions.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { bodyTooSlow, readBody } from '../../http/body.ts';
+import { foreignCharset } from '../../http/charset.ts';
 import type { Presented } from '../../identity/credentials.ts';
 import type { Log } from '../../log/log.ts';
 import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
@@ -41,7 +42,7 @@ export async function readRequest(
   };
 }
 
-/** The `apikey` parameter counts on GET only: a link can carry its key nowhere else. */
+/** Returns the `apikey` parameter of a GET: a link cannot send its key any other way. */
 export function queryKey({ method, query }: FastifyRequest): string | undefined {
   if (method !== 'GET' || typeof query !== 'object' || query === null || !('apikey' in query))
     return undefined;
@@ -50,6 +51,8 @@ export function queryKey({ method, query }: FastifyRequest): string | undefined 
 
 async function readFields(request: FastifyRequest, settings: AuthSettings, isForm: boolean): Promise<Fields> {
   const { maxBodyBytes } = settings;
+  const charset = foreignCharset(request.headers['content-type']);
+  if (charset !== undefined) throw problems.unsupportedCharset(charset);
   const length = request.headers['content-length'];
   const bytes = await readBody(request.body, maxBodyBytes, length).catch((error: unknown) => {
     const isTooLarge = error instanceof Problem && error.code === 'body_too_large';
@@ -64,8 +67,9 @@ function toPath(params: unknown): Record<string, string> {
 }
 
 /**
- * The base URL when none is configured, as on a developer's machine. The Host header counts only when it names this
- * machine: otherwise an attacker could choose the host of the links in mails.
+ * Returns the base URL if none is configured, as in development. Uses the Host header only if it names this
+ * machine:
+ * otherwise an attacker could choose the host of the links in mails.
  */
 export function localBaseUrl(request: FastifyRequest): string {
   const host = request.headers.host ?? '';
@@ -74,7 +78,8 @@ export function localBaseUrl(request: FastifyRequest): string {
 }
 
 export function sendAnswer(reply: FastifyReply, answer: Answer): FastifyReply {
-  // Almost every answer holds tokens, links or personal data; the few public ones override these headers.
+  // Almost every response contains tokens, links or personal data. The few public ones override these
+  // headers.
   reply.headers({
     'cache-control': 'no-store',
     pragma: 'no-cache',
@@ -131,12 +136,12 @@ function toProblem(error: unknown, log: Log, request: FastifyRequest): Problem {
     return error;
   }
   if (error instanceof Abort) return error.reason === 'slow-body' ? bodyTooSlow() : problems.requestTimeout();
-  // A 4xx of Fastify itself: a URL or header it could not read.
+  // A 4xx of Fastify: it could not read a URL or a header.
   const status = error instanceof Error && 'statusCode' in error ? error.statusCode : undefined;
   if (typeof status === 'number' && status < 500) {
     return new Problem('validation_failed', status, error instanceof Error ? error.message : '');
   }
-  // A 503 here, never a 4xx: clients sign their user out on a 4xx.
+  // A 503, never a 4xx: clients sign their user out on a 4xx.
   const failure = databaseFailure(error);
   const isKnown = failure !== undefined && failure.status !== 500;
   log.error(

@@ -1,5 +1,5 @@
-// How a flow that began in a browser ends: with a redirect to the application, or with JSON when there is no target.
-// Tokens and errors go into the fragment, which no server sees; codes go into the query.
+// Ends a flow that began in a browser: with a redirect to the application, or with JSON if there is no target. Tokens
+// and errors go into the fragment, which no server receives. Codes go into the query.
 import type { Problem } from '../../problem/problem.ts';
 import { toRedirectError } from '../problem.ts';
 import type { ProviderTokens } from '../provider/provider.ts';
@@ -9,16 +9,23 @@ import { json, redirectTo, type Answer, type AuthRequest } from './request.ts';
 
 export type FlowEnd = { readonly target: string | undefined; readonly status: 302 | 303 };
 
-/** `wanted` is checked again: the list of allowed targets may have changed since the flow began. */
-export function flowEnd(request: AuthRequest, wanted: string | null | undefined, status: 302 | 303): FlowEnd {
-  return { target: chooseTarget(wanted ?? undefined, request.settings, request.authUrl), status };
+/**
+ * Checks the requested target again, because the list of allowed targets may have changed since the flow
+ * began.
+ */
+export function flowEnd(
+  request: AuthRequest,
+  requested: string | null | undefined,
+  status: 302 | 303,
+): FlowEnd {
+  return { target: chooseTarget(requested ?? undefined, request.settings, request.authUrl), status };
 }
 
 export function endWithCode({ target, status }: FlowEnd, code: string): Answer {
   return target === undefined ? json({ code }) : redirectTo(status, withQuery(target, { code }));
 }
 
-/** `more` is added to the fragment only. */
+/** Sends the tokens of a session. `more` is added only to the fragment. */
 export function endWithTokens(
   { target, status }: FlowEnd,
   tokens: TokenResponse,
@@ -36,13 +43,20 @@ export function shownProviderTokens({ accessToken, refreshToken }: Partial<Provi
   return { provider_token: accessToken, provider_refresh_token: refreshToken };
 }
 
-/** Without a target the problem is thrown, and so answered as on any other route. */
-export function endWithProblem(end: FlowEnd, problem: Problem, isPkce = false): Answer {
+/**
+ * Redirects with the problem. Without a target it throws the problem, which is then answered as on any
+ * other route.
+ */
+export function endWithProblem(end: FlowEnd, problem: Problem, isPkce: boolean): Answer {
   if (end.target === undefined) throw problem;
   return redirectTo(end.status, withMessage(end.target, toRedirectError(problem), isPkce));
 }
 
-/** Clients of the PKCE flow read the query, all others the fragment. */
+/**
+ * Adds a message to the target. Clients of the PKCE flow read the query, often on a server, which never gets
+ * the fragment.
+ * All other clients read the fragment.
+ */
 export function withMessage(target: string, message: Parameters, isPkce: boolean): string {
   return withFragment(isPkce ? withQuery(target, message) : target, message);
 }

@@ -1,6 +1,6 @@
-// The page that asks before an identity is linked, when this browser may not be the one that began the flow. It names both
-// accounts, so that somebody who was sent another person's link sees an account that is not theirs.
-import { answersPage, escapeHtml, languageOf, type Language } from './page.ts';
+// The page that asks before an identity is linked, if this browser may not be the one that began the flow. It names
+// both accounts, so that a person who opens another person's link sees an account that is not theirs.
+import { htmlPage, escapeHtml, chooseLanguage, type Language } from './page.ts';
 import type { Answer, AuthRequest } from './request.ts';
 
 type Words = {
@@ -50,20 +50,20 @@ const WORDS: Readonly<Record<Language, Words>> = {
 export type LinkQuestion = {
   readonly provider: string;
   readonly identity: string;
-  /** The address of the account; undefined when it has none. */
+  /** Address of the account, or undefined if it has none. */
   readonly account: string | undefined;
   readonly code: string;
   readonly cookie: string;
 };
 
 export function linkPage(request: AuthRequest, question: LinkQuestion): Answer {
-  const language = languageOf(request);
+  const language = chooseLanguage(request);
   const { title, sentence, unnamed, warning, button } = WORDS[language];
   const strong = (text: string): string => `<strong>${escapeHtml(text)}</strong>`;
   const { provider, identity, account, code, cookie } = question;
   const named = account === undefined ? unnamed : strong(account);
   const action = `${new URL(request.authUrl).pathname}/user/identities/confirm`;
-  const page = answersPage(language, title, [
+  const page = htmlPage(language, title, [
     `<p>${sentence(strong(provider), strong(identity), named)}</p>`,
     `<p>${warning}</p>`,
     `<form method="post" action="${escapeHtml(action)}"><input type="hidden" name="code" value="${escapeHtml(code)}"><button type="submit">${button}</button></form>`,

@@ -1,5 +1,5 @@
-// Answers that must not reveal whether an account exists take at least this long, which hides the difference between one
-// statement and ten. Hashing happens outside: it takes the same time anyway.
+// Responses that must not reveal whether an account exists take at least this long, which hides the difference between
+// one statement and ten. Hashing takes constant time anyway and runs outside.
 const FLOOR_MS = 75;
 
 /** Runs `work` and settles, with its result or its error, no earlier than the minimum. */

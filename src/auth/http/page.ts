@@ -1,22 +1,22 @@
-// The layout of the two pages auth shows in a browser. They run no script, and cannot be framed or cached.
+// The layout of auth's browser pages. They contain no script, and cannot be framed or cached.
 import type { Answer, AuthRequest } from './request.ts';
 
 const LANGUAGES = ['en', 'de', 'fr', 'es'] as const;
 export type Language = (typeof LANGUAGES)[number];
 
-export function languageOf(request: AuthRequest): Language {
-  const wanted = (request.header('accept-language') ?? '')
+export function chooseLanguage(request: AuthRequest): Language {
+  const requested = (request.header('accept-language') ?? '')
     .split(',')
-    .map((one) => one.trim().slice(0, 2).toLowerCase());
-  for (const one of wanted) {
-    const known = LANGUAGES.find((language) => language === one);
+    .map((tag) => tag.trim().slice(0, 2).toLowerCase());
+  for (const tag of requested) {
+    const known = LANGUAGES.find((language) => language === tag);
     if (known) return known;
   }
   return 'en';
 }
 
-/** `parts` are HTML already. */
-export function answersPage(language: Language, title: string, parts: readonly string[]): Answer {
+/** Returns the page. `parts` must be HTML. */
+export function htmlPage(language: Language, title: string, parts: readonly string[]): Answer {
   return {
     status: 200,
     headers: {
@@ -39,6 +39,8 @@ body{font-family:system-ui,sans-serif;display:grid;place-items:center;min-height
 main{max-width:36rem;padding:0 1rem;overflow-wrap:anywhere}
 button{font:inherit;font-weight:600;padding:12px 28px;border:0;border-radius:8px;background:#1f2937;color:#fff;cursor:pointer}
 button:focus-visible{outline:3px solid #60a5fa;outline-offset:2px}
+button+button{background:transparent;color:inherit;border:1px solid #6b7280;margin:8px 0 0 8px}
+ul{display:inline-block;text-align:left}
 @media (prefers-color-scheme:dark){button{background:#e5e7eb;color:#111827}}
 </style>
 </head>

@@ -1,5 +1,5 @@
-// Pages of the admin lists. The Link header suits supabase-js, which splits it at commas: `page` comes first, no URL has a
-// comma, and `rel="last"` is always there.
+// Pages of the admin lists. supabase-js splits the Link header at commas, so `page` comes first, no URL has a comma,
+// and `rel="last"` is always present.
 import type { Fields } from '../fields.ts';
 
 const DEFAULT_PER_PAGE = 50;

@@ -1,8 +1,8 @@
-// Where a browser may be sent after a flow: to an origin of `auth.redirect_urls`, or to our own. Checked when a flow
-// starts and again when it ends, because the list may have changed in between.
+// Decides where a browser may be sent after a flow: to an origin of `auth.redirect_urls`, or to our own. The check runs
+// when a flow starts and when it ends, because the list may have changed in between.
 import type { AuthSettings } from '../settings.ts';
 
-/** Schemes that run code or read files in the browser are never allowed, whatever the list says. */
+/** Schemes that run code or read files in the browser. They are rejected even if the list contains them. */
 const DANGEROUS: ReadonlySet<string> = new Set([
   'javascript:',
   'data:',
@@ -16,7 +16,7 @@ const DANGEROUS: ReadonlySet<string> = new Set([
 
 const HIERARCHICAL: ReadonlySet<string> = new Set(['http:', 'https:']);
 
-/** The candidate if it is allowed, else the first of the list, else undefined: then the answer is JSON. */
+/** Returns the candidate if it is allowed, else the first of the list. Undefined means a JSON response. */
 export function chooseTarget(
   candidate: string | undefined,
   settings: Pick<AuthSettings, 'redirectUrls'>,
@@ -30,22 +30,25 @@ export function isAllowed(candidate: string, list: readonly string[], authUrl: s
   const target = parseTarget(candidate);
   if (!target) return false;
   const own = parseTarget(authUrl);
-  const isOwn = own !== undefined && addressOf(own) === addressOf(target);
-  // Even when the list names our own origin: anybody may have uploaded what is served there, and it would get tokens.
+  const isOwn = own !== undefined && loopbackOrigin(own) === loopbackOrigin(target);
+  // Applies even if the list contains our own origin: any user may have uploaded the content of these paths.
   if (isOwn && servesOthersContent(target)) return false;
-  if (own && siteOf(own) === siteOf(target)) return true;
+  if (own && urlOrigin(own) === urlOrigin(target)) return true;
   return list.some((entry) => {
     const allowed = parseTarget(entry);
-    return allowed !== undefined && siteOf(allowed) === siteOf(target);
+    return allowed !== undefined && urlOrigin(allowed) === urlOrigin(target);
   });
 }
 
-/** Scheme, host and port, with all names of this machine as one. */
-function addressOf(url: URL): string {
-  return siteOf(url).replace(/\/\/(127(\.\d+){3}|\[::1\]|([^/:]+\.)?localhost)(?=:|$)/, '//localhost');
+/** Returns scheme, host and port, with one name for all loopback names. */
+function loopbackOrigin(url: URL): string {
+  return urlOrigin(url).replace(/\/\/(127(\.\d+){3}|\[::1\]|([^/:]+\.)?localhost)(?=:|$)/, '//localhost');
 }
 
-/** Whether a path leads to stored objects or code functions. Decoded first, because the router decodes too. */
+/**
+ * Returns whether a path leads to stored objects or code functions. Decodes first, because the router
+ * decodes too.
+ */
 function servesOthersContent({ pathname }: URL): boolean {
   let path = pathname;
   for (let again = true; again;) {
@@ -65,10 +68,11 @@ function servesOthersContent({ pathname }: URL): boolean {
   );
 }
 
-/** Undefined for text that two URL parsers could read differently. */
+/** Returns undefined for text that two URL parsers could read differently. */
 function parseTarget(text: string): URL | undefined {
-  // The URL parser drops tabs and newlines and turns backslashes into slashes; a browser, a proxy or an app's own parser
-  // may not. No honest address contains them.
+  // The URL parser drops tabs and newlines and turns backslashes into slashes. A browser, a proxy or an app's
+  // parser may
+  // not. No legitimate URL contains these characters.
   // oxlint-disable-next-line no-control-regex
   if (/[\u0000-\u0020\u007f\\]/.test(text)) return undefined;
   let url: URL;
@@ -78,25 +82,25 @@ function parseTarget(text: string): URL | undefined {
     return undefined;
   }
   if (DANGEROUS.has(url.protocol) || url.username !== '' || url.password !== '') return undefined;
-  // `https:evil` and `https:/evil` parse as if the slashes were there.
+  // The URL parser accepts `https:evil` and `https:/evil` as if the slashes were there.
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return undefined;
   return url;
 }
 
-/** Scheme, host and port, also for custom schemes, which have no origin in the URL standard. */
-function siteOf(url: URL): string {
+/** Returns scheme, host and port, also for custom schemes, which have no origin in the URL standard. */
+function urlOrigin(url: URL): string {
   return HIERARCHICAL.has(url.protocol) ? url.origin : `${url.protocol}//${url.host.toLowerCase()}`;
 }
 
-/** Undefined values are left out. */
+/** Parameters of a redirect. Undefined values are omitted. */
 export type Parameters = Readonly<Record<string, string | number | undefined>>;
 
-/** An existing fragment is replaced. */
+/** Replaces the fragment. Client libraries recognise our fragment by its empty parameter `sb`. */
 export function withFragment(target: string, parameters: Parameters): string {
-  return `${target.split('#')[0]}#${put(new URLSearchParams(), parameters).toString()}`;
+  return `${target.split('#')[0]}#${put(new URLSearchParams(), { ...parameters, sb: '' }).toString()}`;
 }
 
-/** Parameters the application has in its query stay. */
+/** Adds parameters to the query. Keeps the application's own parameters. */
 export function withQuery(target: string, parameters: Parameters): string {
   const url = new URL(target.split('#')[0] ?? target);
   put(url.searchParams, parameters);

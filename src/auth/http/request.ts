@@ -1,4 +1,4 @@
-// A request as the actions see it, and the answers they give.
+// The request that actions receive, and the responses that they return.
 import type { Client } from '../../http/client.ts';
 import type { Presented } from '../../identity/credentials.ts';
 import type { AuthContext } from '../auth-context.ts';
@@ -6,7 +6,6 @@ import type { Fields } from '../fields.ts';
 import type { AuthSettings } from '../settings.ts';
 
 export type AuthRequest = {
-  /** What every action works with. */
   readonly auth: AuthContext;
   readonly settings: AuthSettings;
   readonly now: Date;
@@ -18,9 +17,9 @@ export type AuthRequest = {
   readonly client: Client;
   readonly userAgent: string | undefined;
   readonly header: (name: string) => string | undefined;
-  /** The query in its order, for parameters that are passed on to a provider. */
+  /** The query parameters in their order, for those that are passed on to a provider. */
   readonly queryEntries: ReadonlyArray<readonly [string, string]>;
-  /** `{base_url}/auth/v1`; links are built from it. */
+  /** `{base_url}/auth/v1`, the base of all links. */
   readonly authUrl: string;
   readonly isForm: boolean;
 };

@@ -6,26 +6,30 @@ import type { AuthRequest } from './request.ts';
 const LIFETIME_SECONDS = 600;
 
 export function stateCookie(state: string, authUrl: string): string {
-  // Apple posts back from its own site, and Lax would not send the cookie then.
+  // Apple posts back from another site, and a browser does not send a Lax cookie with such a request.
   const site = authUrl.startsWith('https:') ? 'Secure; SameSite=None' : 'SameSite=Lax';
   return `${cookieName('flow', state)}=1; Path=${new URL(authUrl).pathname}/callback; Max-Age=${LIFETIME_SECONDS}; HttpOnly; ${site}`;
 }
 
 /**
- * Whether this callback may finish the flow. A browser that navigates here without the cookie did not begin it. A request
- * that is not a navigation comes from a program, which cannot be tricked into following a link.
+ * Returns whether this callback may finish the flow. A browser that navigates here without the cookie did not
+ * begin it. A
+ * request that is not a navigation comes from a program, which cannot be tricked into following a link.
  */
 export function isSameBrowser(request: AuthRequest, state: string): boolean {
   if (hasStateCookie(request, state)) return true;
   return request.header('sec-fetch-mode') !== 'navigate';
 }
 
-/** For a linking flow only the cookie counts: an image on another page is no navigation either. */
+/**
+ * Returns whether the request has the flow's cookie. A linking flow needs it: an image on another page is
+ * not a navigation.
+ */
 export function hasStateCookie(request: AuthRequest, state: string): boolean {
   return hasCookie(request, cookieName('flow', state));
 }
 
-/** Set by the confirm page; strict, because only that page's own button may send it. */
+/** Returns the cookie of the confirm page. It is strict, because only the button on that page may send it. */
 export function linkCookie(code: string, authUrl: string): string {
   const secure = authUrl.startsWith('https:') ? 'Secure; ' : '';
   return `${cookieName('link', code)}=1; Path=${new URL(authUrl).pathname}/user/identities/confirm; Max-Age=300; HttpOnly; ${secure}SameSite=Strict`;

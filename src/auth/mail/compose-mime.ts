@@ -1,5 +1,5 @@
-// The MIME text of a mail, for providers that take one. The library encodes addresses and headers, so CR and LF never reach
-// a header.
+// Composes the MIME text of a mail, for providers that accept one. The library encodes addresses and headers, so CR and
+// LF never reach a header.
 import type { Delivery } from './transport.ts';
 
 export async function composeMime({ from, mail, idempotencyKey }: Delivery): Promise<Buffer> {

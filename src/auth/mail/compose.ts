@@ -1,4 +1,4 @@
-// Makes a mail from its kind and values, with the template of svc.yaml or the default one.
+// Composes a mail from its kind and values, with the template of svc.yaml or the default template.
 import type { TemplateOverride } from '../settings.ts';
 import { MAIL_TEMPLATES, type MailKind } from '../../config/schema/names.ts';
 import { defaultTexts } from './kinds.ts';
@@ -18,6 +18,9 @@ export type Mail = {
   /** Undefined for a plain-text template. */
   readonly html?: string | undefined;
   readonly text: string;
+  /** The code and link in the text, for the log of `svc dev`. */
+  readonly code?: string | undefined;
+  readonly link?: string | undefined;
 };
 
 export function composeMail(
@@ -33,7 +36,7 @@ export function composeMail(
     return fill(kind, to, values, override);
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error;
-    // A mistake in a template must not hold up a mail: the default text is sent instead.
+    // A mistake in a template must not delay a mail, so the default text is sent instead.
     onBadTemplate(error);
     return fill(kind, to, values, undefined);
   }
@@ -47,9 +50,13 @@ function fill(
 ): Mail {
   const data = values['Data'];
   const locale = typeof data === 'object' && data !== null && 'locale' in data ? data.locale : undefined;
-  const ours = defaultTexts(kind, locale);
-  const subject = renderTemplate(parseTemplate(override?.subject ?? ours.subject), values, 'header').trim();
-  const source = override?.body ?? ours.body;
+  const defaults = defaultTexts(kind, locale);
+  const subject = renderTemplate(
+    parseTemplate(override?.subject ?? defaults.subject),
+    values,
+    'header',
+  ).trim();
+  const source = override?.body ?? defaults.body;
   if (!looksLikeHtml(source)) {
     return { kind, to, subject, text: renderTemplate(parseTemplate(source), values, 'text') };
   }
@@ -57,7 +64,7 @@ function fill(
   return { kind, to, subject, html, text: toPlainText(html) };
 }
 
-/** svc.yaml may use any alias of a mail's name. */
+/** Finds the template of a mail. svc.yaml may use any alias of its name. */
 export function findOverride(
   kind: MailKind,
   overrides: Readonly<Record<string, TemplateOverride>>,

@@ -1,9 +1,10 @@
 // The default texts of the mails, by language. The language is the user's `locale` in user_metadata, else English.
-import type { MailKind } from '../../config/schema/names.ts';
+import { NOTICE_KINDS, type MailKind, type NoticeKind } from '../../config/schema/names.ts';
+import { NOTICE_WORDS } from './notice-words.ts';
 
-type Language = 'en' | 'de';
+export type Language = 'en' | 'de';
 
-/** `button` is undefined where there is no link. */
+/** `button` is undefined if the mail has no link. */
 type Words = {
   readonly subject: string;
   readonly heading?: string;
@@ -24,7 +25,7 @@ const COMMON: Readonly<Record<Language, { readonly orCode: string; readonly igno
   },
 };
 
-const WORDS: Readonly<Record<Language, Readonly<Record<MailKind, Words>>>> = {
+const WORDS: Readonly<Record<Language, Readonly<Record<Exclude<MailKind, NoticeKind>, Words>>>> = {
   en: {
     confirm: {
       subject: 'Confirm your email address',
@@ -98,11 +99,20 @@ const WORDS: Readonly<Record<Language, Readonly<Record<MailKind, Words>>>> = {
 export type MailTexts = { readonly subject: string; readonly body: string };
 
 export function defaultTexts(kind: MailKind, locale: unknown): MailTexts {
-  const wanted = typeof locale === 'string' ? locale.toLowerCase().split(/[-_]/)[0] : undefined;
-  const language = wanted === 'de' ? 'de' : 'en';
+  const requested = typeof locale === 'string' ? locale.toLowerCase().split(/[-_]/)[0] : undefined;
+  const language = requested === 'de' ? 'de' : 'en';
+  if (isNotice(kind)) {
+    const { subject, sentence } = NOTICE_WORDS[language].texts[kind];
+    return {
+      subject,
+      body: page(language, subject, [`<p>${sentence}</p>`, small(NOTICE_WORDS[language].when)]),
+    };
+  }
   const words = WORDS[language][kind];
   return { subject: words.subject, body: layout(words, language) };
 }
+
+const isNotice = (kind: MailKind): kind is NoticeKind => NOTICE_KINDS.some((notice) => notice === kind);
 
 function layout({ subject, heading = subject, sentence, button }: Words, language: Language): string {
   const { orCode, ignore } = COMMON[language];
@@ -111,15 +121,19 @@ function layout({ subject, heading = subject, sentence, button }: Words, languag
       ? ''
       : `<p style="margin:24px 0"><a href="{{ .ConfirmationURL }}" style="background:#1f2937;color:#ffffff;padding:12px 20px;border-radius:6px;text-decoration:none;display:inline-block">${button}</a></p>
 <p>${orCode}</p>`;
+  const code = `<p style="font-size:28px;letter-spacing:6px;font-weight:600">${CODE}</p>`;
+  return page(language, heading, [`<p>${sentence}</p>`, link, code, small(ignore)]);
+}
+
+const small = (text: string): string => `<p style="color:#6b7280;font-size:13px">${text}</p>`;
+
+function page(language: Language, heading: string, parts: readonly string[]): string {
   return `<!doctype html>
 <html lang="${language}">
 <head><meta charset="utf-8"><title>${heading}</title></head>
 <body style="font-family:system-ui,sans-serif;line-height:1.5;color:#111827;max-width:480px;margin:0 auto;padding:24px">
 <h1 style="font-size:20px">${heading}</h1>
-<p>${sentence}</p>
-${link}
-<p style="font-size:28px;letter-spacing:6px;font-weight:600">${CODE}</p>
-<p style="color:#6b7280;font-size:13px">${ignore}</p>
+${parts.join('\n')}
 </body>
 </html>`;
 }

@@ -1,17 +1,17 @@
-// Mail is queued in a table, in the transaction that makes its link: a failing provider loses nothing, and a rolled-back
-// request sends nothing. Where the provider cannot recognise a repetition, delivery is at most once: a mail that may have
-// been accepted is marked uncertain instead of being sent again.
+// Mail is queued in a table, in the transaction that creates its link. So a failing provider loses nothing, and a
+// rolled-back request sends nothing. If the provider cannot detect duplicates, delivery is at most once: a mail that
+// may have been accepted is marked uncertain and not sent again.
 import type { SecretBox } from '../../lib/secret-box.ts';
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { randomUUID } from 'node:crypto';
 import { isJsonObject } from '../fields.ts';
-import type { MailSettings } from '../settings.ts';
+import { wireAddress } from '../users/email-address.ts';
+import { isCaptured, type MailSettings } from '../settings.ts';
+import { CapturedMails } from './captured-mails.ts';
 import type { Mail } from './compose.ts';
-import { resendTransport } from './resend.ts';
-import { sesTransport } from './ses.ts';
-import { smtpTransport } from './smtp.ts';
+import { makeTransport } from './make-transport.ts';
 import { MailFailure, type MailTransport } from './transport.ts';
 
 export type OutboxState = 'pending' | 'sending' | 'sent' | 'failed' | 'uncertain' | 'caught';
@@ -32,20 +32,21 @@ export type OutboxOptions = {
   readonly settings: () => MailSettings | undefined;
   readonly now: () => Date;
   readonly log: Log;
-  /** For tests: another way to deliver. */
+  /** Replaces the transport in tests. */
   readonly transport?: ((settings: MailSettings) => MailTransport) | undefined;
 };
 
 const LEASE_MS = 60_000;
 const BATCH = 10;
-/** How often to look for retries that are due, and for what other instances left behind. */
+/** Interval of the check for due retries and for mail that other instances left unfinished. */
 const POLL_MS = 5_000;
 const RETRY_AFTER_MS = [5_000, 20_000, 60_000, 180_000, 420_000, 900_000, 1_200_000];
-/** The links in a mail are valid this long; sending it later would only confuse. */
+/** Maximum age of a mail. Its links are valid this long, so a later delivery would only confuse. */
 const MAIL_LIFETIME_MS = 3_600_000;
 
 export class Outbox {
   readonly #options: OutboxOptions;
+  readonly #captured: CapturedMails;
   #transport: { readonly key: string; readonly transport: MailTransport } | undefined;
   #running: Promise<void> | undefined;
   #again = false;
@@ -54,6 +55,7 @@ export class Outbox {
 
   constructor(options: OutboxOptions) {
     this.#options = options;
+    this.#captured = new CapturedMails(options.db, options.log);
   }
 
   start(): void {
@@ -61,10 +63,11 @@ export class Outbox {
     this.#poll.unref();
   }
 
-  /** Queues a mail; call `wake` once the transaction has committed. */
+  /** Queues a mail. Call `wake` after the transaction has committed. */
   async enqueue(db: Queryable, mail: Mail, userId: string | null, now: Date): Promise<void> {
     const settings = this.#options.settings();
     if (!settings) throw new Error('a mail was queued, but no provider is configured');
+    const captured = isCaptured(settings, mail.to);
     const id = randomUUID();
     const content = this.#options.box.seal(
       Buffer.from(JSON.stringify({ html: mail.html, text: mail.text })),
@@ -73,10 +76,11 @@ export class Outbox {
     await db.query(sql`
       insert into auth.mail_outbox (id, kind, user_id, recipient, subject, content, state, next_attempt_at, created_at)
       values (${id}, ${mail.kind}, ${userId}, ${mail.to}, ${mail.subject}, ${content},
-        ${settings.type === 'catch' ? 'caught' : 'pending'}, ${now}, ${now})`);
+        ${captured ? 'caught' : 'pending'}, ${now}, ${now})`);
+    if (captured) this.#captured.add(id, mail);
   }
 
-  /** Starts delivering what is due, in the background. */
+  /** Starts to deliver due mail in the background. */
   wake(): void {
     if (this.#closed) return;
     this.#again = true;
@@ -85,7 +89,7 @@ export class Outbox {
     });
   }
 
-  /** Resolves when nothing is being delivered. */
+  /** Resolves when the current delivery has ended. */
   async settled(): Promise<void> {
     await this.#running;
   }
@@ -101,6 +105,7 @@ export class Outbox {
     while (this.#again && !this.#closed) {
       this.#again = false;
       try {
+        await this.#captured.log();
         while ((await this.deliverDue()) === BATCH && !this.#closed);
       } catch (error) {
         this.#options.log.warn({ err: error, job: 'mail outbox' }, 'cannot read the mail outbox');
@@ -108,7 +113,7 @@ export class Outbox {
     }
   }
 
-  /** Delivers one batch; the number of its mails. */
+  /** Delivers one batch. Returns the number of its mails. */
   async deliverDue(): Promise<number> {
     const settings = this.#options.settings();
     if (!settings || settings.type === 'catch') return 0;
@@ -130,12 +135,19 @@ export class Outbox {
         where (state = 'pending' and next_attempt_at <= ${started}) or (state = 'sending' and lease_until <= ${started})
         order by next_attempt_at limit ${BATCH} for update skip locked)
       returning id, kind, recipient, subject, content, attempts, created_at`);
-    await Promise.all(rows.map((row) => this.#deliver(row, transport, settings.from)));
+    await Promise.all(rows.map((row) => this.#deliver(row, transport, settings)));
     return rows.length;
   }
 
-  async #deliver(row: OutboxRow, transport: MailTransport, from: string): Promise<void> {
+  async #deliver(row: OutboxRow, transport: MailTransport, settings: MailSettings): Promise<void> {
     const { db, now, log } = this.#options;
+    // An instance with other settings queued this mail, such as the instance whose database was copied.
+    if (isCaptured(settings, row.recipient)) {
+      await db.query(
+        sql`update auth.mail_outbox set state = 'caught', lease_until = null where id = ${row.id}`,
+      );
+      return;
+    }
     const content = openContent(this.#options.box, row);
     if (!content)
       return await this.#settle(
@@ -145,9 +157,13 @@ export class Outbox {
       );
     if (now().getTime() - row.created_at.getTime() > MAIL_LIFETIME_MS)
       return await this.#settle(row.id, 'failed', 'Not delivered before its link expired.');
-    const mail = { kind: row.kind as Mail['kind'], to: row.recipient, subject: row.subject, ...content };
+    const mail = {
+      to: wireAddress(row.recipient),
+      subject: row.subject,
+      ...content,
+    };
     try {
-      const messageId = await transport.send({ idempotencyKey: row.id, from, mail });
+      const messageId = await transport.send({ idempotencyKey: row.id, from: settings.from, mail });
       await db.query(sql`
         update auth.mail_outbox set state = 'sent', sent_at = ${now()}, message_id = ${messageId}, content = null,
           lease_until = null, last_error = null
@@ -155,14 +171,14 @@ export class Outbox {
     } catch (error) {
       const failure =
         error instanceof MailFailure ? error : new MailFailure('uncertain', String(error), error);
-      const mayRepeat =
+      const canRetry =
         failure.outcome === 'retry' || (failure.outcome === 'uncertain' && transport.isIdempotent);
       const pause = RETRY_AFTER_MS[row.attempts - 1];
       log.warn(
         { mail: row.id, kind: row.kind, attempt: row.attempts, error: failure.message },
         'a mail was not sent',
       );
-      if (!mayRepeat || pause === undefined) {
+      if (!canRetry || pause === undefined) {
         const state = failure.outcome === 'uncertain' ? 'uncertain' : 'failed';
         return await this.#settle(row.id, state, failure.message);
       }
@@ -189,19 +205,6 @@ export class Outbox {
   }
 }
 
-function makeTransport(settings: MailSettings): MailTransport {
-  switch (settings.type) {
-    case 'resend':
-      return resendTransport(settings.apiKey, settings.baseUrl);
-    case 'ses':
-      return sesTransport(settings);
-    case 'smtp':
-      return smtpTransport(settings.url);
-    case 'catch':
-      throw new Error('caught mail is not delivered');
-  }
-}
-
 function openContent(
   box: SecretBox,
   row: Pick<OutboxRow, 'id' | 'content'>,
@@ -213,7 +216,10 @@ function openContent(
   return { text: content['text'], html: typeof content['html'] === 'string' ? content['html'] : undefined };
 }
 
-/** What the CLI and the dashboard show. Content only for caught mail: otherwise it is for the recipient alone. */
+/**
+ * A mail as the CLI and the dashboard show it. Only captured mail has content; other content is for the
+ * recipient.
+ */
 export type OutboxEntry = {
   id: string;
   kind: string;

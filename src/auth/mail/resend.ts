@@ -1,4 +1,4 @@
-// Resend's HTTP API. Its Idempotency-Key makes a second attempt harmless.
+// Sends mail through Resend's HTTP API. Its Idempotency-Key makes a retry harmless.
 import { isJsonObject } from '../fields.ts';
 import { MailFailure, SEND_TIMEOUT_MS, wasNeverConnected, type MailTransport } from './transport.ts';
 
@@ -29,9 +29,9 @@ export function resendTransport(apiKey: string, baseUrl: string = DEFAULT_BASE_U
         throw new MailFailure(wasNeverConnected(error) ? 'retry' : 'uncertain', `Resend: ${message}`, error);
       }
       const answer: unknown = await response.json().catch(() => undefined);
-      const said = isJsonObject(answer) ? answer : {};
-      if (response.ok) return typeof said['id'] === 'string' ? said['id'] : '';
-      const message = `Resend answered ${response.status}: ${typeof said['message'] === 'string' ? said['message'] : ''}`;
+      const fields = isJsonObject(answer) ? answer : {};
+      if (response.ok) return typeof fields['id'] === 'string' ? fields['id'] : '';
+      const message = `Resend answered ${response.status}: ${typeof fields['message'] === 'string' ? fields['message'] : ''}`;
       // 409: a request with the same key is in progress. 429: a quota. Both are temporary.
       const isTemporary = response.status >= 500 || response.status === 429 || response.status === 409;
       throw new MailFailure(isTemporary ? 'retry' : 'rejected', message);

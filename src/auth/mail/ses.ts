@@ -1,4 +1,5 @@
-// Amazon SES version 2. The SDK is loaded at the first mail, because most installations never need it.
+// Sends mail through Amazon SES version 2. The SDK is loaded with the first mail, because most projects never
+// need it.
 import type { SESv2Client } from '@aws-sdk/client-sesv2';
 import type { MailSettings } from '../settings.ts';
 import { composeMime } from './compose-mime.ts';
@@ -16,7 +17,7 @@ export function sesTransport(options: Extract<MailSettings, { type: 'ses' }>): M
         ...(options.region === undefined ? {} : { region: options.region }),
         ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
         ...(accessKeyId && secretAccessKey ? { credentials: { accessKeyId, secretAccessKey } } : {}),
-        // The outbox retries: it knows when that could send a mail twice.
+        // The outbox retries, because it knows when a retry could send a mail twice.
         maxAttempts: 1,
       });
       const command = new SendEmailCommand({
@@ -42,7 +43,7 @@ function toFailure(error: unknown): MailFailure {
   if (wasNeverConnected(error)) return new MailFailure('retry', message, error);
   const status = httpStatus(error);
   if (status === undefined) return new MailFailure('uncertain', message, error);
-  // With any error status SES has accepted nothing.
+  // An error status means that SES has not accepted the mail.
   const passes = status >= 500 || status === 429;
   return new MailFailure(passes ? 'retry' : 'rejected', message, error);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { MAIL_KINDS, MAIL_TEMPLATES, OAUTH_PROVIDERS } from '../../config/schema/names.ts';
+import { MAIL_KINDS, MAIL_TEMPLATES, NOTICE_KINDS, OAUTH_PROVIDERS } from '../../config/schema/names.ts';
 import { BUILT_IN } from '../provider/builtin.ts';
 import { composeMail } from './compose.ts';
 import { defaultTexts } from './kinds.ts';
@@ -38,7 +38,7 @@ test.each([
   '{{ range .A }}{{ end }}',
   '{{ A }}',
   '{{ }}',
-])('%s is refused', (source) => expect(() => parseTemplate(source)).toThrow(TemplateError));
+])('%s is rejected', (source) => expect(() => parseTemplate(source)).toThrow(TemplateError));
 
 describe('headers', () => {
   test.each(['a\r\nBcc: x', 'a\nb', 'a\u0000b', 'a\u007fb'])('%j stays one line', (value) => {
@@ -55,22 +55,23 @@ test.each(['\n\nYour account is locked', '\r\nx', 'a\u2028b', 'a\u202eb'])(
   },
 );
 
-test('user metadata is shown in small pieces', () => {
+test('user metadata is truncated', () => {
   expect(render('{{ .Data.bio }}', { Data: { bio: 'x'.repeat(5_000) } })).toHaveLength(200);
 });
 
-test('every kind has texts in every language, with code and link', () => {
+test('every kind has texts in every language, and all except notices have a code and a link', () => {
   for (const kind of MAIL_KINDS) {
     for (const locale of ['en', 'de-DE', 'xx', undefined, 7]) {
       const { subject, body } = defaultTexts(kind, locale);
       expect(() => [parseTemplate(subject), parseTemplate(body)]).not.toThrow();
-      expect(body).toContain('{{ .Token }}');
-      if (kind !== 'reauthentication') expect(body).toContain('{{ .ConfirmationURL }}');
+      const isNotice = NOTICE_KINDS.some((notice) => notice === kind);
+      expect(body.includes('{{ .Token }}')).toBe(!isNotice);
+      expect(body.includes('{{ .ConfirmationURL }}')).toBe(!isNotice && kind !== 'reauthentication');
     }
   }
 });
 
-test('aliases name the same mail', () => {
+test('aliases refer to the same mail', () => {
   expect(
     ['confirmation', 'signup', 'magiclink', 'reset_password', 'nope'].map((name) => MAIL_TEMPLATES.get(name)),
   ).toEqual(['confirm', 'confirm', 'magic_link', 'recovery', undefined]);
@@ -87,7 +88,7 @@ test('a body without tags is plain text, unescaped', () => {
   expect(mail).toMatchObject({ text: "Code 1 for o'hara@b.co" });
 });
 
-test('a template that cannot be read is replaced by ours, and named', () => {
+test('an unreadable template is reported and replaced by the default', () => {
   const complaints: string[] = [];
   const mail = composeMail(
     'recovery',
@@ -100,12 +101,12 @@ test('a template that cannot be read is replaced by ours, and named', () => {
   expect(complaints).toEqual(['{{ if }} without {{ end }}']);
 });
 
-test('the names svc.yaml allows are the ones that exist', () => {
+test('svc.yaml allows exactly the existing mails and providers', () => {
   expect(new Set(MAIL_TEMPLATES.values())).toEqual(new Set(MAIL_KINDS));
   expect([...OAUTH_PROVIDERS].toSorted()).toEqual(Object.keys(BUILT_IN).toSorted());
 });
 
-test('the plain part keeps links and words', () => {
+test('the plain-text part keeps links and words', () => {
   expect(
     toPlainText('<head><title>t</title></head><p>Hi</p><p><a href="https://a/?x=1&amp;y=2">go</a></p>'),
   ).toBe('Hi\ngo: https://a/?x=1&y=2');

@@ -1,5 +1,5 @@
-// Mail templates: `{{ .A.b }}`, `{{ if .A }} … {{ else }} … {{ end }}`, and nothing that calls code. Every value is escaped for
-// HTML, because anybody who signs up can write user metadata.
+// Mail templates: `{{ .A.b }}` and `{{ if .A }} … {{ else }} … {{ end }}`, without function calls. Every value is
+// escaped for HTML, because anybody who signs up can write user metadata.
 import { isJsonObject, type JsonObject } from '../fields.ts';
 
 export type TemplateValues = Readonly<Record<string, unknown>>;
@@ -17,12 +17,15 @@ export type TemplateNode =
 
 const TAG = /\{\{-?\s*(.*?)\s*-?\}\}/gs;
 const PATH = /^(?:html\s+)?\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)$/;
-/** Limits on shown values. User metadata is cut shorter: a name fits, a message of its own does not. */
-const LONGEST_VALUE = 2_048;
-const LONGEST_USER_VALUE = 200;
+/**
+ * Maximum length of a value. User metadata has a lower limit, which fits a name but not an attacker's
+ * message.
+ */
+const MAX_VALUE_LENGTH = 2_048;
+const MAX_USER_VALUE_LENGTH = 200;
 
 export class TemplateError extends Error {
-  /** Where the wrong tag begins in the template. */
+  /** Offset of the wrong tag in the template. */
   readonly offset: number;
 
   constructor(message: string, offset: number) {
@@ -79,7 +82,7 @@ export function parseTemplate(source: string): TemplateNode[] {
   return top().nodes;
 }
 
-/** How values are written: escaped for HTML, as they are, or on one line for a header. */
+/** How values are written: escaped for HTML, unchanged, or on one line for a header. */
 export type Escaping = 'html' | 'text' | 'header';
 
 export function renderTemplate(
@@ -106,12 +109,12 @@ export function renderTemplate(
     .join('');
 }
 
-/** A body without HTML tags is plain text. */
+/** Returns whether a body has HTML tags. Otherwise it is plain text. */
 export function looksLikeHtml(source: string): boolean {
   return /<[a-z!/][^>]*>/i.test(source);
 }
 
-/** The text of an HTML mail, for mail programs that show no HTML. */
+/** Returns the text of an HTML mail, for mail programs that do not show HTML. */
 export function toPlainText(html: string): string {
   return html
     .replaceAll(/<(head|style|script)\b.*?<\/\1>/gis, '')
@@ -151,12 +154,13 @@ function shown(value: unknown, path: readonly string[]): string {
       : isJsonObject(value) || Array.isArray(value)
         ? JSON.stringify(value)
         : '';
-  // User metadata on one line: in a plain-text mail, its line breaks could imitate paragraphs of the template.
+  // User metadata stays on one line: in a plain-text mail, its line breaks could imitate paragraphs of the
+  // template.
   if (path[0] === 'Data')
     return text
       .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu, ' ')
-      .slice(0, LONGEST_USER_VALUE);
-  return text.slice(0, LONGEST_VALUE);
+      .slice(0, MAX_USER_VALUE_LENGTH);
+  return text.slice(0, MAX_VALUE_LENGTH);
 }
 
 function isTruthy(value: unknown): boolean {

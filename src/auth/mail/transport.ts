@@ -1,27 +1,27 @@
-// The interface of mail providers, and what their failures mean: whether a mail was certainly not accepted, so that it can
-// be sent again, or may already be on its way.
+// The interface of mail providers and their failures. A failure states whether the mail was certainly not accepted, so
+// that it can be sent again, or may have been accepted.
 import type { Mail } from './compose.ts';
 
 export type Delivery = {
-  /** The same for every attempt of one mail. */
+  /** The same for all attempts to send one mail. */
   readonly idempotencyKey: string;
   readonly from: string;
-  readonly mail: Mail;
+  readonly mail: Pick<Mail, 'to' | 'subject' | 'html' | 'text'>;
 };
 
 export interface MailTransport {
   readonly name: string;
-  /** True when a second attempt with the same key cannot send a second mail. */
+  /** True if a second attempt with the same key cannot send a second mail. */
   readonly isIdempotent: boolean;
-  /** The provider's id of the mail; throws a `MailFailure`. */
+  /** Returns the provider's id of the mail. Throws a `MailFailure`. */
   send(delivery: Delivery): Promise<string>;
   close(): void;
 }
 
 export class MailFailure extends Error {
   /**
-   * `rejected`: the provider will never take this mail. `retry`: not accepted now, try again.
-   * `uncertain`: no answer came; it may have been accepted.
+   * `rejected`: the provider will never accept this mail. `retry`: not accepted now, try again.
+   * `uncertain`: there was no response, so the mail may have been accepted.
    */
   readonly outcome: 'rejected' | 'retry' | 'uncertain';
 
@@ -34,7 +34,7 @@ export class MailFailure extends Error {
 
 export const SEND_TIMEOUT_MS = 10_000;
 
-/** Without a connection nothing was delivered. */
+/** Returns whether the connection failed. Then nothing was delivered. */
 export function wasNeverConnected(error: unknown): boolean {
   const codes = [
     'ECONNREFUSED',
@@ -46,7 +46,7 @@ export function wasNeverConnected(error: unknown): boolean {
   ];
   for (let current = error; current instanceof Error; current = current.cause) {
     if ('code' in current && typeof current.code === 'string' && codes.includes(current.code)) return true;
-    if (current instanceof AggregateError) return current.errors.every((one) => wasNeverConnected(one));
+    if (current instanceof AggregateError) return current.errors.every((cause) => wasNeverConnected(cause));
   }
   return false;
 }

@@ -1,5 +1,5 @@
-// The providers that need only a name. `verified` decides whether a provider vouches for an address, which is where account
-// takeovers come from: it is true only for what the provider itself asserts.
+// The built-in providers. `verified` is true only if the provider itself asserts that it has checked the
+// address: a wrong value would allow account takeovers.
 import { createHmac } from 'node:crypto';
 import {
   asList,
@@ -13,7 +13,7 @@ import {
   listedEmails,
   makeProfile,
   oidcProfile,
-  oneEmail,
+  singleEmail,
   type ProviderDefinition,
 } from './definition.ts';
 
@@ -22,7 +22,7 @@ const MICROSOFT = 'https://login.microsoftonline.com';
 const AZURE_SHARED_TENANTS: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
 const azureTenant = (url = `${MICROSOFT}/common`): string => new URL(url).pathname.split('/')[1] ?? '';
 
-// Facebook, Google and Apple have checked the address. An organisation's own single sign-on may say anything.
+// Facebook, Google and Apple have checked the address. An organisation's single sign-on may send any address.
 const ZOOM_CHECKED_LOGINS: ReadonlySet<unknown> = new Set([0, 1, 24]);
 
 const KEYCLOAK_STANDARD: ReadonlySet<string> = new Set(
@@ -48,8 +48,8 @@ const x: ProviderDefinition = {
     return {
       subject: user['id'],
       issuer: 'https://api.x.com/2',
-      // X sends only addresses it has confirmed.
-      emails: oneEmail(user['confirmed_email'], true),
+      // X sends only confirmed addresses.
+      emails: singleEmail(user['confirmed_email'], true),
       name: user['name'],
       userName: user['username'],
       picture: user['profile_image_url'],
@@ -110,7 +110,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['id'],
         issuer: url,
-        emails: oneEmail(user['email'], asText(user['confirmed_at']) !== undefined),
+        emails: singleEmail(user['email'], asText(user['confirmed_at']) !== undefined),
         name: user['name'],
         userName: user['username'],
         picture: user['avatar_url'],
@@ -141,7 +141,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       if (baseUrl !== undefined) return issuer.startsWith(baseUrl);
       const tenant = azureTenant(url);
       if (!AZURE_SHARED_TENANTS.has(tenant)) return issuer === `${MICROSOFT}/${tenant}/v2.0`;
-      // An application of many tenants sees the issuer of each: it must be that of the token's own tenant.
+      // A multi-tenant application sees one issuer per tenant. It must be the issuer of the token's tenant.
       const tid = asText(claims['tid']) ?? '';
       return /^[0-9a-f-]{36}$/i.test(tid) && issuer === `${MICROSOFT}/${tid}/v2.0`;
     },
@@ -149,7 +149,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
     pkce: true,
     profile: ({ idToken = {}, settings: { url } }) => {
       const edov = idToken['xms_edov'];
-      // A foreign tenant can give anybody any address: it proves nothing without the domain-owner claim.
+      // A foreign tenant can assign any address to any user, so it proves nothing without the domain-owner claim.
       const verified = edov === undefined ? !AZURE_SHARED_TENANTS.has(azureTenant(url)) : isTrueText(edov);
       return oidcProfile(idToken, verified);
     },
@@ -175,7 +175,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['id'],
         issuer: 'https://graph.facebook.com',
-        emails: oneEmail(user['email'], true),
+        emails: singleEmail(user['email'], true),
         name: user['name'],
         picture: asObject(asObject(user['picture'])['data'])['url'],
         more: { given_name: asText(user['first_name']), family_name: asText(user['last_name']) },
@@ -197,7 +197,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
           : `https://cdn.discordapp.com/avatars/${id}/${avatar}.${avatar.startsWith('a_') ? 'gif' : 'png'}`;
       return {
         issuer: 'https://discord.com/api',
-        emails: oneEmail(user['email'], isTrue(user['verified'])),
+        emails: singleEmail(user['email'], isTrue(user['verified'])),
         name: isNumbered ? `${asText(user['username'])}#${discriminator}` : user['username'],
         picture,
         more: { custom_claims: globalName && { global_name: user['global_name'] } },
@@ -215,7 +215,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['id'],
         issuer: 'https://api.twitch.tv',
-        emails: oneEmail(user['email'], true),
+        emails: singleEmail(user['email'], true),
         name: user['display_name'] ?? user['login'],
         userName: user['login'],
         picture: user['profile_image_url'],
@@ -235,7 +235,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return {
         issuer: 'https://api.spotify.com/v1',
         // Spotify documents this address as unverified.
-        emails: oneEmail(user['email'], false),
+        emails: singleEmail(user['email'], false),
         name: user['display_name'],
         picture: largest?.['url'],
       };
@@ -250,7 +250,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['https://slack.com/user_id'] ?? user['sub'],
         issuer: 'https://slack.com',
-        emails: oneEmail(user['email'], isTrue(user['email_verified'])),
+        emails: singleEmail(user['email'], isTrue(user['email_verified'])),
         name: user['name'],
         picture: user['picture'],
         more: { custom_claims: { 'https://slack.com/team_id': user['https://slack.com/team_id'] } },
@@ -276,7 +276,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['id'],
         issuer: 'https://api.notion.com',
-        emails: oneEmail(asObject(user['person'])['email'], true),
+        emails: singleEmail(asObject(user['person'])['email'], true),
         name: user['name'],
         picture: user['avatar_url'],
       });
@@ -293,7 +293,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       const isByAnother = logins.length > 0 && logins.every((login) => ZOOM_CHECKED_LOGINS.has(login));
       const verified = isByAnother || (typeof user['verified'] === 'number' && user['verified'] !== 0);
       return {
-        emails: oneEmail(user['email'], verified),
+        emails: singleEmail(user['email'], verified),
         name: fullName(user['first_name'], user['last_name']),
         picture: user['pic_url'],
       };
@@ -309,7 +309,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
     pkce: true,
     clientAuth: 'basic',
     profile: fromApi('https://api.figma.com/v1/me', (user) => ({
-      emails: oneEmail(user['email'], true),
+      emails: singleEmail(user['email'], true),
       name: user['handle'],
       picture: user['img_url'],
     })),
@@ -320,7 +320,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
     scopes: ['read'],
     profile: fromApi('https://api.fly.io/oauth/token/info', (user) => ({
       subject: user['user_id'],
-      emails: oneEmail(user['email'], true),
+      emails: singleEmail(user['email'], true),
       name: user['user_name'],
       more: { custom_claims: { organizations: user['organizations'] } },
     })),
@@ -333,7 +333,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
     scopeSeparator: ',',
     emailOptional: true,
     profile: async ({ get, idToken }) => {
-      // Kakao's ID token does not say whether its address is verified.
+      // Kakao's ID token does not contain whether its address is verified.
       if (idToken) return oidcProfile(idToken, false);
       const user = asObject(await get('https://kapi.kakao.com/v2/user/me'));
       const account = asObject(user['kakao_account']);
@@ -342,7 +342,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['id'],
         issuer: 'https://kapi.kakao.com',
-        emails: oneEmail(account['email'], verified),
+        emails: singleEmail(account['email'], verified),
         name: nickname,
         userName: nickname,
         picture,
@@ -374,7 +374,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
       return makeProfile({
         subject: user['id'],
         issuer: 'https://api.workos.com',
-        emails: oneEmail(user['email'], true),
+        emails: singleEmail(user['email'], true),
         name: fullName(user['first_name'], user['last_name']),
         more: { custom_claims: { connection_id, organization_id } },
       });
@@ -385,7 +385,7 @@ export const BUILT_IN: Readonly<Record<string, ProviderDefinition>> = {
   twitter: x,
 };
 
-/** Any other provider that speaks OpenID Connect, by its issuer. */
+/** Returns the definition of any other OpenID Connect provider, by its issuer. */
 export function customOidc(issuer: string): ProviderDefinition {
   return {
     issuer,
@@ -399,7 +399,7 @@ function parseJson(text = ''): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    // It came through a browser: unreadable counts as absent.
+    // The text came through a browser, so unreadable text counts as absent.
     return undefined;
   }
 }

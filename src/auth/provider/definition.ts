@@ -1,51 +1,53 @@
-// How providers differ, as data: endpoints, scopes, and how a profile is read. The protocol is in `oauth-provider.ts`.
+// Describes the differences of providers as data: endpoints, scopes and profile. `oauth-provider.ts` has the
+// protocol.
+import { toStorableJson } from '../../http/storable-json.ts';
 import { isJsonObject, type JsonObject } from '../fields.ts';
 import type { OAuthSettings } from '../settings.ts';
 import type { CallbackParameters, ProviderEmail, ProviderProfile } from './provider.ts';
 
 export type Endpoints = { readonly authorize: string; readonly token: string };
 
-/** Both below one address. */
+/** Returns two endpoints with the same base URL. */
 export const endpointsAt = (base: string, authorize: string, token: string): Endpoints => ({
   authorize: base + authorize,
   token: base + token,
 });
 
-/** What a profile can be read from. */
+/** The sources from which a profile can be read. */
 export type ProfileSource = {
   readonly settings: OAuthSettings;
   readonly accessToken: string;
-  /** Verified claims of the ID token, when there is one. */
+  /** Verified claims of the ID token, if there is one. */
   readonly idToken: JsonObject | undefined;
-  /** The whole answer of the token endpoint. */
+  /** The whole response of the token endpoint. */
   readonly tokenAnswer: JsonObject;
   readonly callback: CallbackParameters;
-  /** GET of the provider's API as the user, parsed. */
+  /** Sends a GET to the provider's API as the user. Returns the parsed response. */
   readonly get: (url: string, headers?: Readonly<Record<string, string>>) => Promise<unknown>;
 };
 
-/** A constant, or derived from the settings of a self-hosted provider. */
+/** A constant, or a value derived from the settings of a self-hosted provider. */
 export type PerSettings<T> = T | ((settings: OAuthSettings) => T);
 
 export type ProviderDefinition = {
-  /** For OIDC discovery and for checking ID tokens. */
+  /** Used for OIDC discovery and to check ID tokens. */
   readonly issuer?: PerSettings<string>;
-  /** Replaces the comparison with the discovered issuer, for providers with several. */
+  /** Replaces the comparison with the discovered issuer, for providers with several issuers. */
   readonly acceptsIssuer?: (issuer: string, claims: JsonObject, settings: OAuthSettings) => boolean;
-  /** Set for plain OAuth 2, which signs in without discovery. */
+  /** Set for plain OAuth 2, which does not use discovery. */
   readonly endpoints?: PerSettings<Endpoints>;
   readonly scopes: readonly string[];
   /** A space by default. */
   readonly scopeSeparator?: string;
   /** The provider supports PKCE (RFC 7636). */
   readonly pkce?: true;
-  /** How the client secret is sent; `post` by default. */
+  /** How the client secret is sent. Defaults to `post`. */
   readonly clientAuth?: 'post' | 'basic';
   readonly authorizeParameters?: Readonly<Record<string, string>>;
-  /** The application's own parameters are not passed on. */
+  /** True if the application's own parameters are not passed on. */
   readonly ignoresPassthrough?: boolean;
   readonly emailOptional?: boolean;
-  /** An ID token without a nonce is accepted although one was given. */
+  /** True if an ID token without a nonce is accepted although one was sent. */
   readonly skipsNonce?: boolean;
   readonly profile: (source: ProfileSource) => Promise<ProviderProfile> | ProviderProfile;
 };
@@ -54,14 +56,14 @@ export function perSettings<T extends string | Endpoints>(value: PerSettings<T>,
   return typeof value === 'function' ? value(settings) : value;
 }
 
-// Reading what providers send: any field may be missing or of another type.
+// Reads values from providers. Any field may be missing or have another type.
 export const asObject = (value: unknown): JsonObject => (isJsonObject(value) ? value : {});
 export const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 export const asText = (value: unknown): string | undefined => {
   if (typeof value === 'string') return value === '' ? undefined : value;
   return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
 };
-/** `isTrueText` is for providers known to send booleans as text. */
+/** `isTrueText` is for providers that send booleans as text. */
 export const isTrue = (value: unknown): boolean => value === true;
 export const isTrueText = (value: unknown): boolean =>
   value === true || value === 'true' || value === '1' || value === 1;
@@ -76,7 +78,7 @@ export type ProfileParts = {
   readonly more?: Readonly<Record<string, unknown>>;
 };
 
-/** The claims are the same for every provider; empty ones are left out. */
+/** Builds the profile. The claims have the same names for every provider; empty claims are omitted. */
 export function makeProfile(parts: ProfileParts): ProviderProfile {
   const subject = asText(parts.subject);
   if (subject === undefined) throw new Error('the provider names no subject');
@@ -102,25 +104,25 @@ export function makeProfile(parts: ProfileParts): ProviderProfile {
     phone_verified: false,
   };
   for (const [key, value] of Object.entries(optional)) {
-    if (value !== undefined && value !== null && value !== '') claims[key] = value;
+    if (value !== undefined && value !== null && value !== '') claims[key] = toStorableJson(value);
   }
   return { subject, emails: parts.emails, claims };
 }
 
-export function oneEmail(email: unknown, verified: boolean): readonly ProviderEmail[] {
+export function singleEmail(email: unknown, verified: boolean): readonly ProviderEmail[] {
   const text = asText(email);
   return text === undefined ? [] : [{ email: text, verified, primary: true }];
 }
 
-/** All addresses of an API that lists them; `verified` and `primary` name its flags. */
+/** Reads all addresses of an API that lists them. `verified` and `primary` are the names of its flags. */
 export function listedEmails(list: unknown, verified: string, primary: string): readonly ProviderEmail[] {
   return asList(list)
     .map(asObject)
-    .flatMap((one) => {
-      const email = asText(one['email']);
+    .flatMap((entry) => {
+      const email = asText(entry['email']);
       return email === undefined
         ? []
-        : [{ email, verified: isTrue(one[verified]), primary: isTrue(one[primary]) }];
+        : [{ email, verified: isTrue(entry[verified]), primary: isTrue(entry[primary]) }];
     });
 }
 
@@ -132,10 +134,10 @@ export function fullName(...parts: readonly unknown[]): string {
 }
 
 type ReadParts = (user: JsonObject, source: ProfileSource) => Promise<ApiParts> | ApiParts;
-/** Unless given, the subject is `id` and the issuer the API's origin. */
+/** The subject defaults to `id`, and the issuer to the API's origin. */
 type ApiParts = Omit<ProfileParts, 'subject' | 'issuer'> & Partial<ProfileParts>;
 
-/** A profile from one GET of the provider's API. */
+/** Reads a profile with one GET of the provider's API. */
 export function fromApi(url: string, read: ReadParts): ProviderDefinition['profile'] {
   return async (source) => {
     const user = asObject(await source.get(url));
@@ -143,7 +145,7 @@ export function fromApi(url: string, read: ReadParts): ProviderDefinition['profi
   };
 }
 
-/** A profile from standard OIDC claims. */
+/** Reads a profile from standard OIDC claims. */
 export function oidcProfile(
   claims: JsonObject,
   verified: boolean,
@@ -153,7 +155,7 @@ export function oidcProfile(
   return makeProfile({
     subject: claims['sub'],
     issuer: asText(claims['iss']) ?? '',
-    emails: oneEmail(claims['email'], verified),
+    emails: singleEmail(claims['email'], verified),
     name: claims['name'],
     userName: claims['preferred_username'],
     picture: claims['picture'],

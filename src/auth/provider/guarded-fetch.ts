@@ -1,6 +1,6 @@
-// The only way auth calls a provider. Addresses from a provider's documents must be public, so that a discovery document
-// cannot make this server call its own network (SSRF). Hosts the operator configured may be private. No redirects, 10
-// seconds, 1 MB.
+// The only way in which auth calls a provider. Addresses from a provider's documents must be public, so that a
+// discovery document cannot make this server call its own network (SSRF). Hosts that the operator configured may be
+// private. No redirects, at most 10 seconds and 1 MB.
 import { lookup as systemLookup, type LookupAddress } from 'node:dns';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -17,7 +17,7 @@ export type GuardedInit = {
   readonly body?: unknown;
 };
 
-/** `trusted` are addresses from svc.yaml or the environment: they may be private and need no TLS. */
+/** `trusted`: URLs from svc.yaml or the environment. They may be private and need no TLS. */
 export function guardedFetch(trusted: readonly string[]): GuardedFetch {
   const origins = new Set(trusted.map((url) => new URL(url).origin));
   return async (url, init = {}) => {
@@ -121,13 +121,16 @@ export function isPrivateAddress(address: string): boolean {
   return PRIVATE.check(address, family === 4 ? 'ipv4' : 'ipv6');
 }
 
-/** An IP address in the URL is never looked up. */
+/**
+ * Returns whether the host is a private IP address. Literal addresses are never looked up, so they are
+ * checked here.
+ */
 function isPrivateHost(hostname: string): boolean {
   const literal = hostname.replace(/^\[|\]$/g, '');
   return isIP(literal) !== 0 && isPrivateAddress(literal);
 }
 
-/** Checks the addresses the connection really uses: a name cannot change between check and call (DNS rebinding). */
+/** Checks the addresses that the connection uses, so that a name cannot change in between (DNS rebinding). */
 const publicLookup: LookupFunction = (hostname, options, callback) => {
   systemLookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
     if (error) {

@@ -1,5 +1,5 @@
-// The protocol with a provider: authorization URL, code exchange, ID token checks. The library does state, nonce, PKCE and
-// token validation; the definition says how a provider differs.
+// The protocol with a provider: authorization URL, code exchange and ID token checks. The library does state, nonce,
+// PKCE and token validation. The definition describes the differences of a provider.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import {
   createRemoteJWKSet,
@@ -33,29 +33,35 @@ import {
   type ProviderSignIn,
 } from './provider.ts';
 
-// Loaded at the first sign-in by a provider: most servers have none.
+// Loaded with the first provider sign-in, because most servers have no provider.
 const library = () => import('openid-client');
 
-/** How long a provider's metadata and keys are kept. */
+/** How long a provider's metadata and keys are cached. */
 const DISCOVERY_MS = 3_600_000;
 const ID_TOKEN_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'];
 
-/** The configured providers, made at first use and again when their settings change. */
+/** Finds configured providers. Each is created on first use, and again after its settings have changed. */
 export function providerFinder(
   settings: () => Readonly<Record<string, OAuthSettings>>,
   now: () => Date,
 ): FindProvider {
   const made = new Map<string, { readonly settings: OAuthSettings; readonly provider: Provider }>();
-  return (name) => {
+  return (typed) => {
     const all = settings();
-    const own = Object.hasOwn(all, name) ? all[name] : undefined;
-    if (!own) return undefined;
+    const names = Object.keys(all);
+    const name = names.find((known) => known === typed) ?? names.find((known) => isSameName(known, typed));
+    const own = name === undefined ? undefined : all[name];
+    if (name === undefined || !own) return undefined;
     const known = made.get(name);
     if (known?.settings === own) return known.provider;
     const provider = makeProvider(name, own, now);
     if (provider) made.set(name, { settings: own, provider });
     return provider;
   };
+}
+
+function isSameName(a: string, b: string): boolean {
+  return a.toLowerCase() === b.toLowerCase();
 }
 
 function makeProvider(name: string, settings: OAuthSettings, now: () => Date): Provider | undefined {
@@ -82,7 +88,7 @@ class OAuthProvider implements Provider {
     this.#settings = settings;
     this.#now = now;
     const { url, issuer, baseUrl } = settings;
-    this.#fetch = guardedFetch([url, issuer, baseUrl].filter((one) => one !== undefined));
+    this.#fetch = guardedFetch([url, issuer, baseUrl].filter((trusted) => trusted !== undefined));
     this.verifyIdToken = definition.issuer ? (order) => this.#verifyIdToken(order) : undefined;
   }
 
@@ -98,13 +104,13 @@ class OAuthProvider implements Provider {
       redirect_uri: this.#settings.redirectUrl,
       state,
     };
-    const wanted = [...new Set([...definition.scopes, ...(this.#settings.scopes ?? []), ...scopes])];
-    if (wanted.length > 0) parameters['scope'] = wanted.join(definition.scopeSeparator ?? ' ');
+    const requested = [...new Set([...definition.scopes, ...(this.#settings.scopes ?? []), ...scopes])];
+    if (requested.length > 0) parameters['scope'] = requested.join(definition.scopeSeparator ?? ' ');
     if (verifier !== undefined) {
       parameters['code_challenge'] = await oidc.calculatePKCECodeChallenge(verifier);
       parameters['code_challenge_method'] = 'S256';
     }
-    // An application may send its own nonce, to check the ID token itself.
+    // An application may send its own nonce and check the ID token itself.
     const nonce = isOidc ? (parameters['nonce'] ?? randomBytes(16).toString('base64url')) : undefined;
     if (nonce !== undefined) parameters['nonce'] = nonce;
     const url = oidc.buildAuthorizationUrl(config, parameters);
@@ -140,7 +146,7 @@ class OAuthProvider implements Provider {
     return { profile, accessToken: answer.access_token, refreshToken: answer.refresh_token };
   }
 
-  /** Some providers send the address only in userinfo, not in the ID token. */
+  /** Completes the claims with userinfo, because some providers do not send the address in the ID token. */
   async #completeClaims(
     config: Configuration,
     answer: TokenEndpointResponse & TokenEndpointResponseHelpers,
@@ -150,7 +156,7 @@ class OAuthProvider implements Provider {
       return claims;
     const { fetchUserInfo } = await library();
     const info = await fetchUserInfo(config, answer.access_token, String(claims['sub']));
-    // Address and flag must come from the same place: a flag alone says nothing about an address.
+    // Address and flag must come from the same source: a flag alone does not refer to an address.
     return { ...info, ...claims, email: info.email, email_verified: info.email_verified };
   }
 
@@ -184,11 +190,13 @@ class OAuthProvider implements Provider {
       this.#clientAuth(oidc),
     );
     if (this.#settings.baseUrl ?? this.#settings.url) oidc.allowInsecureRequests(config);
-    config[oidc.customFetch] = async (url, init) => normalised(await this.#fetch(url, init));
+    config[oidc.customFetch] = async (url, init) => normalizeTokenResponse(await this.#fetch(url, init));
     return config;
   }
 
-  /** Fetched once; a failed attempt is forgotten, so that the next sign-in tries again. */
+  /**
+   * Fetches the discovery document once. A failed attempt is not cached, so that the next sign-in retries.
+   */
   async #discover(): Promise<Configuration> {
     const now = this.#now().getTime();
     if (!this.#discovered || now - this.#discovered.at > DISCOVERY_MS) {
@@ -216,7 +224,7 @@ class OAuthProvider implements Provider {
         ...((baseUrl ?? url ?? this.#settings.issuer) ? { execute: [oidc.allowInsecureRequests] } : {}),
       },
     );
-    // Checks the signature although the token came over TLS, which a proxy may have terminated.
+    // Checks the signature although the token came over TLS, because a proxy may have terminated TLS.
     oidc.enableNonRepudiationChecks(config);
     return config;
   }
@@ -266,7 +274,7 @@ class OAuthProvider implements Provider {
       idToken: claims,
       tokenAnswer: {},
       callback: {},
-      // Only the token's own claims count: an access token from a client is not used for calls.
+      // Only the claims of the token count: an access token from a client is not used for calls.
       get: () => Promise.resolve({}),
     });
   }
@@ -283,7 +291,7 @@ class OAuthProvider implements Provider {
     return await response.json();
   }
 
-  /** The URL, at the address the environment sets instead of the provider's own. */
+  /** Returns the URL, with the base URL of the environment if one is set. */
   #at(url: string): string {
     const { baseUrl } = this.#settings;
     if (baseUrl === undefined) return url;
@@ -291,12 +299,15 @@ class OAuthProvider implements Provider {
     return `${baseUrl.replace(/\/+$/, '')}${pathname}${search}`;
   }
 
-  /** Several ids may be given, separated by commas: native apps have their own. Redirects use the first. */
+  /**
+   * Returns the client ids, which are separated by commas because native apps have their own. Redirects
+   * use the first.
+   */
   #clientIds(): string[] {
     return this.#settings.clientId
       .split(',')
-      .map((one) => one.trim())
-      .filter((one) => one !== '');
+      .map((id) => id.trim())
+      .filter((id) => id !== '');
   }
 
   #clientId(): string {
@@ -312,10 +323,11 @@ class OAuthProvider implements Provider {
 }
 
 /**
- * Token answers of plain OAuth 2 providers deviate from the standard in small ways: scopes as a list, numbers as text, no
- * token type. An ID token in one is dropped, because nothing checks it.
+ * Normalizes token responses of plain OAuth 2 providers, which deviate from the standard in small ways:
+ * scopes as a list,
+ * numbers as text, no token type. Drops an ID token, because nothing checks it.
  */
-async function normalised(response: Response): Promise<Response> {
+async function normalizeTokenResponse(response: Response): Promise<Response> {
   if (!response.ok) return response;
   const answer: unknown = await response
     .clone()

@@ -1,13 +1,14 @@
-// A sign-in provider as the rest of auth sees it: a URL to send the browser to, and a profile when it comes back.
+// A sign-in provider as the rest of auth sees it: it creates a URL for the browser, and reads the profile
+// afterwards.
 import type { JsonObject } from '../fields.ts';
 
 export type ProviderEmail = { readonly email: string; readonly verified: boolean; readonly primary: boolean };
 
 export type ProviderProfile = {
-  /** The provider's own id of the person, never an address. */
+  /** The provider's id of the person, never an address. */
   readonly subject: string;
   readonly emails: readonly ProviderEmail[];
-  /** What becomes `identity_data` and is merged into `user_metadata`. */
+  /** Claims that become `identity_data` and are merged into `user_metadata`. */
   readonly claims: JsonObject;
 };
 
@@ -18,13 +19,13 @@ export type ProviderTokens = {
 
 export type ProviderSignIn = ProviderTokens & { readonly profile: ProviderProfile };
 
-/** Kept, sealed in the flow's row, while the browser is at the provider. */
+/** Secrets that are sealed in the flow's row while the browser is at the provider. */
 export type FlowSecrets = { readonly verifier?: string | undefined; readonly nonce?: string | undefined };
 
 export type AuthorizeOrder = {
   readonly state: string;
   readonly scopes: readonly string[];
-  /** The application's parameters for the provider, without reserved ones. */
+  /** The application's parameters for the provider, without the reserved ones. */
   readonly passthrough: ReadonlyArray<readonly [string, string]>;
 };
 
@@ -36,9 +37,9 @@ export interface Provider {
   readonly name: string;
   readonly emailOptional: boolean;
   authorizationUrl(order: AuthorizeOrder): Promise<Authorization>;
-  /** Exchanges the code and reads the profile. Throws on any failure, which is logged and never shown. */
+  /** Exchanges the code and reads the profile. Throws on any failure; the error is logged and never shown. */
   signIn(parameters: CallbackParameters, secrets: FlowSecrets): Promise<ProviderSignIn>;
-  /** Checks an ID token that a client got itself; undefined when this provider issues none. */
+  /** Checks an ID token that a client got itself. Undefined if this provider does not issue ID tokens. */
   readonly verifyIdToken: ((order: IdTokenOrder) => Promise<ProviderProfile>) | undefined;
 }
 
@@ -48,10 +49,10 @@ export type IdTokenOrder = {
   readonly nonce: string | undefined;
 };
 
-/** The configured provider of that name, undefined when there is none. */
+/** Returns the configured provider with that name, or undefined. */
 export type FindProvider = (name: string) => Provider | undefined;
 
-/** An ID token from a client that is not valid; the message may be shown. */
+/** An ID token from a client is not valid. The message may be shown. */
 export class IdTokenRefused extends Error {
   readonly oauthError: string;
 

@@ -1,5 +1,5 @@
 // The row that connects the start of a flow with its end: an OAuth redirect, or a mailed link that ends in an
-// authorization code. State and code are random, kept only as hashes, and work once.
+// authorization code. State and code are random, stored only as hashes, and work once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
@@ -27,23 +27,30 @@ export type FlowRow = {
   referrer: string | null;
   invite_token: string | null;
   linking_target_id: string | null;
-  /** The session that began the linking; the flow ends with it. */
+  /** The session that began the linking. The flow ends with it. */
   linking_session_id: string | null;
   email_optional: boolean;
+  /** The code opens a restricted session, unless the address has been proven by then. */
+  opens_restricted: boolean;
   created_at: Date;
 };
 
+/** Returns whether the client exchanges a code, and so reads the query of the final redirect. */
+export function isPkce(flow: FlowRow): boolean {
+  return flow.code_challenge !== null;
+}
+
 const COLUMNS = sql`id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
   auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer, invite_token,
-  linking_target_id, linking_session_id, email_optional, created_at`;
+  linking_target_id, linking_session_id, email_optional, opens_restricted, created_at`;
 
-/** From the redirect to the provider until it sends the browser back. */
+/** Time between the redirect to the provider and the callback. */
 export const OAUTH_FLOW_MS = 600_000;
-/** From the code in the redirect until it is exchanged. */
+/** Time between the redirect with the code and its exchange. */
 const CODE_LIFETIME_MS = 300_000;
 const MAX_FAILURES = 5;
 
-/** Both parts or none; `null` is none. */
+/** Reads the PKCE challenge. Both fields must be present, or neither. `null` counts as absent. */
 export function parseChallenge(fields: Fields): Challenge | undefined {
   const challenge = fields.filled('code_challenge');
   const method = fields.filled('code_challenge_method');
@@ -91,9 +98,11 @@ export type SpentState =
   | { readonly kind: 'unknown' };
 
 /**
- * Uses up the state of a flow: the first callback gets the row, later ones learn that it was used. This happens before
- * the provider is called, so that two callbacks in parallel cannot both go on. On another provider's path the state is
- * unknown and stays unused.
+ * Uses up the state of a flow. The first callback gets the row; later ones get `used`. This happens before
+ * the provider
+ * is called, so that two parallel callbacks cannot both continue. On another provider's path the state is
+ * unknown and
+ * stays unused.
  */
 export async function spendState(
   db: Queryable,
@@ -110,15 +119,24 @@ export async function spendState(
   return used ? { kind: 'used', flow: used } : { kind: 'unknown' };
 }
 
-/** Issues the flow's authorization code and stores its hash. Undefined when the flow is gone. */
+export type CodeOrder = {
+  readonly flowId: string;
+  readonly userId: string;
+  readonly now: Date;
+  readonly tokens?: ProviderTokens | undefined;
+  /** The profile of an identity that is linked when the code is exchanged. */
+  readonly profile?: ProviderProfile | undefined;
+  readonly isRestricted?: boolean | undefined;
+};
+
+/**
+ * Issues the flow's authorization code and stores its hash. Returns undefined if the flow no longer
+ * exists.
+ */
 export async function issueCode(
   auth: AuthContext,
   db: Queryable,
-  flowId: string,
-  userId: string,
-  now: Date,
-  tokens?: ProviderTokens,
-  profile?: ProviderProfile,
+  { flowId, userId, now, tokens, profile, isRestricted = false }: CodeOrder,
 ): Promise<string | undefined> {
   const code = randomBytes(32).toString('base64url');
   const seal = (token: string | undefined, part: string): Buffer | null =>
@@ -127,20 +145,28 @@ export async function issueCode(
     update auth.flow_state set auth_code = ${hashSecret(code)}, auth_code_issued_at = ${now}, user_id = ${userId},
       provider_access_token = ${seal(tokens?.accessToken, 'access')},
       provider_refresh_token = ${seal(tokens?.refreshToken, 'refresh')}, provider_secrets = ${seal(profile && JSON.stringify(profile), 'profile')},
-      updated_at = ${now}
+      opens_restricted = ${isRestricted}, updated_at = ${now}
     where id = ${flowId} returning 1`);
   return issued ? code : undefined;
 }
 
-/** The provider's profile, kept until whoever began the flow exchanges the code. */
+/**
+ * Returns the provider's profile, which is stored until the client that began the flow exchanges the code.
+ */
 export function openProfile(auth: AuthContext, flow: FlowRow): ProviderProfile | undefined {
   const opened =
     flow.provider_secrets && auth.boxes.providerToken.open(flow.provider_secrets, `${flow.id} profile`);
   return opened ? (JSON.parse(opened.toString('utf8')) as ProviderProfile) : undefined;
 }
 
-/** Takes the linking flow that waits for the answer to its confirm page; that works once. */
-export async function takePendingLink(db: Queryable, code: string, now: Date): Promise<FlowRow | undefined> {
+/**
+ * Deletes and returns the linking flow that waits for the answer to its confirm page. Works once per code.
+ */
+export async function consumePendingLink(
+  db: Queryable,
+  code: string,
+  now: Date,
+): Promise<FlowRow | undefined> {
   const oldest = new Date(now.getTime() - CODE_LIFETIME_MS);
   const [flow] = await db.query<FlowRow>(sql`
     delete from auth.flow_state
@@ -162,8 +188,9 @@ export function openProviderTokens(auth: AuthContext, flow: FlowRow): ProviderTo
 export type ExchangedFlow = FlowRow & { user_id: string };
 
 /**
- * Exchanges a code: locks its row, checks it, and deletes it when it is good. A wrong verifier is counted, which the
- * caller must commit: that is why refusals are returned, not thrown.
+ * Exchanges a code: locks its row, checks it, and deletes it if it is valid. A wrong verifier is counted,
+ * which the caller
+ * must commit. Therefore problems are returned, not thrown.
  */
 export async function redeemCode(
   db: Queryable,

@@ -22,12 +22,12 @@ test.each([0, 1, 127, 128, 16_383, 16_384, 2 ** 31, 2 ** 40])(
   },
 );
 
-test('every changed character is noticed', () => {
+test('a token with one changed character is malformed', () => {
   const text = makeRefreshToken(session, 5, key);
   expect(text.length).toBeGreaterThanOrEqual(51);
   for (let at = 0; at < text.length; at++) {
-    const other = text[at] === 'A' ? 'B' : 'A';
-    expect(parseRefreshToken(text.slice(0, at) + other + text.slice(at + 1)).kind).toBe('malformed');
+    const changed = text[at] === 'A' ? 'B' : 'A';
+    expect(parseRefreshToken(text.slice(0, at) + changed + text.slice(at + 1)).kind).toBe('malformed');
   }
 });
 
@@ -41,7 +41,8 @@ test.each([
   [`${'a'.repeat(50)}=`, 'malformed'],
 ])('%j is %s', (text, kind) => expect(parseRefreshToken(text).kind).toBe(kind));
 
-// The table of docs/auth-states.md, "Refresh token": every token against every recency, above and below the floor.
+// The table of docs/auth-states.md, "Refresh token": every token with every recency, above and below the
+// floor.
 describe('the decision table', () => {
   const STORED = { counter: 10, floor: 6 };
   const RECENT = 10_000;
@@ -64,7 +65,7 @@ describe('the decision table', () => {
     expect(judgeRefresh(counter, STORED, since, { reuseIntervalMs: RECENT })).toBe(verdict);
   });
 
-  test('a trailing token just below the floor is no exception', () => {
+  test('a trailing token just below the floor is below the floor', () => {
     expect(judgeRefresh(9, { counter: 10, floor: 10 }, 0, { reuseIntervalMs: RECENT })).toBe('below-floor');
   });
 });

@@ -1,26 +1,26 @@
-// The format of refresh tokens: version, session id, counter, a truncated HMAC over these, and a checksum that tells a damaged
-// token from a foreign one. Only the session's key and last counter are stored. The current token can be computed from them,
-// so two tabs that refresh at once get the same one.
+// The format of refresh tokens: version, session id, counter, a truncated HMAC over these, and a checksum that
+// distinguishes a damaged token from a foreign one. Only the session's key and last counter are stored. The current
+// token is computed from them, so two tabs that refresh at the same time get the same token.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 
 export type RefreshToken = {
   readonly sessionId: string;
   readonly counter: number;
-  /** The bytes the HMAC covers. */
+  /** The bytes that the HMAC covers. */
   readonly covered: Buffer;
   readonly mac: Buffer;
 };
 
 export type RefreshTokenText =
   | { readonly kind: 'token'; readonly token: RefreshToken }
-  /** The older form of the hosted original: never issued here, but perhaps imported. */
+  /** The older format of the hosted service. svc never issues it, but it may be imported. */
   | { readonly kind: 'opaque'; readonly text: string }
   | { readonly kind: 'malformed' };
 
 const VERSION = 0;
 const MAC_BYTES = 16;
 const CHECKSUM_BYTES = 4;
-const SHORTEST_BYTES = 1 + 16 + 1 + MAC_BYTES + CHECKSUM_BYTES;
+const MIN_BYTES = 1 + 16 + 1 + MAC_BYTES + CHECKSUM_BYTES;
 /** A larger counter would take centuries of refreshes. */
 const MAX_COUNTER_BYTES = 7;
 
@@ -30,8 +30,8 @@ export function makeRefreshToken(sessionId: string, counter: number, key: Buffer
     Buffer.from(sessionId.replaceAll('-', ''), 'hex'),
     toUvarint(counter),
   ]);
-  const signed = Buffer.concat([covered, macOf(covered, key)]);
-  return Buffer.concat([signed, checksumOf(signed)]).toString('base64url');
+  const signed = Buffer.concat([covered, computeMac(covered, key)]);
+  return Buffer.concat([signed, computeChecksum(signed)]).toString('base64url');
 }
 
 export function parseRefreshToken(text: string): RefreshTokenText {
@@ -40,10 +40,10 @@ export function parseRefreshToken(text: string): RefreshTokenText {
     return /^[a-z0-9]{12}$/.test(text) ? { kind: 'opaque', text } : { kind: 'malformed' };
   if (text.length > 128 || !/^[\w-]+$/.test(text)) return { kind: 'malformed' };
   const bytes = Buffer.from(text, 'base64url');
-  // A token has one spelling: unused trailing bits are refused.
-  if (bytes.length < SHORTEST_BYTES || bytes.toString('base64url') !== text) return { kind: 'malformed' };
+  // A token has exactly one spelling, so set trailing bits are rejected.
+  if (bytes.length < MIN_BYTES || bytes.toString('base64url') !== text) return { kind: 'malformed' };
   const signed = bytes.subarray(0, -CHECKSUM_BYTES);
-  if (!checksumOf(signed).equals(bytes.subarray(-CHECKSUM_BYTES))) return { kind: 'malformed' };
+  if (!computeChecksum(signed).equals(bytes.subarray(-CHECKSUM_BYTES))) return { kind: 'malformed' };
   const covered = signed.subarray(0, -MAC_BYTES);
   const counter = readUvarint(covered.subarray(17));
   if (covered[0] !== VERSION || counter === undefined) return { kind: 'malformed' };
@@ -53,27 +53,27 @@ export function parseRefreshToken(text: string): RefreshTokenText {
 }
 
 export function isSignedBy(token: RefreshToken, key: Buffer): boolean {
-  return timingSafeEqual(macOf(token.covered, key), token.mac);
+  return timingSafeEqual(computeMac(token.covered, key), token.mac);
 }
 
 export type RefreshPolicy = {
-  /** How long after a refresh an older token still gets the current one. */
+  /** How long after a refresh an older token is still answered with the current token. */
   readonly reuseIntervalMs: number;
 };
 
 export type RefreshVerdict =
   /** The current token: issue a new one. */
   | 'rotate'
-  /** The client lost the last answer, or is a second tab: send the current token again. */
+  /** The client lost the last response, or is a second tab: send the current token again. */
   | 'repeat'
-  /** From just before a second factor: refused, but the session stays. */
+  /** A token from just before a second factor was verified: reject it, but keep the session. */
   | 'below-floor'
-  /** A token used long ago came back, so it may be stolen: the session ends. */
+  /** A token that was used long ago, so it may be stolen: end the session. */
   | 'reuse'
-  /** Its counter was never issued. */
+  /** The counter was never issued. */
   | 'foreign';
 
-/** The decision table is in docs/auth-states.md, section "Refresh token". */
+/** Returns the verdict on a token. docs/auth-states.md has the decision table, section "Refresh token". */
 export function judgeRefresh(
   tokenCounter: number,
   stored: { readonly counter: number; readonly floor: number },
@@ -88,11 +88,11 @@ export function judgeRefresh(
   return behind === 1 || isRecent ? 'repeat' : 'reuse';
 }
 
-function macOf(covered: Buffer, key: Buffer): Buffer {
+function computeMac(covered: Buffer, key: Buffer): Buffer {
   return createHmac('sha256', key).update(covered).digest().subarray(0, MAC_BYTES);
 }
 
-function checksumOf(signed: Buffer): Buffer {
+function computeChecksum(signed: Buffer): Buffer {
   return createHash('sha256').update(signed).digest().subarray(0, CHECKSUM_BYTES);
 }
 
@@ -107,7 +107,7 @@ function toUvarint(value: number): Buffer {
   return Buffer.from(bytes);
 }
 
-/** The number when the bytes are exactly one uvarint in its shortest form. */
+/** Returns the number if the bytes are exactly one uvarint in its shortest form. */
 function readUvarint(bytes: Buffer): number | undefined {
   if (bytes.length === 0 || bytes.length > MAX_COUNTER_BYTES) return undefined;
   let value = 0;

@@ -1,4 +1,4 @@
-// Sessions: one row per sign-in, with its authentication methods; and the token response made from it.
+// Sessions: one row per sign-in with its authentication methods, and the token response for it.
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Problem } from '../../problem/problem.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
@@ -11,7 +11,7 @@ import { problems } from '../problem.ts';
 import { makeRefreshToken } from './refresh-token.ts';
 import { readUser, toUserJson, USER_COLUMNS, type UserRow } from '../users/user.ts';
 
-/** How a session came to be; what `amr` in the token shows. */
+/** How a session was opened. The `amr` claim of the token shows it. */
 export type SignInMethod =
   | 'password'
   | 'otp'
@@ -33,28 +33,35 @@ export type SessionRow = {
   refresh_token_hmac_key: Buffer | null;
   refresh_token_counter: number;
   refresh_token_floor: number;
+  /**
+   * True if a proof of the address opened the session and the account has a verified factor, which must be
+   * verified.
+   */
+  restricted: boolean;
+  /** Lifetime of the longest access token that the session has ever had. */
+  token_seconds: number;
   amr: Array<{ method: string; timestamp: number }>;
 };
 
-/** The request that signs in. `authUrl`, the address it came to, is the issuer of its tokens. */
+/** The request that signs in. `authUrl`, the URL that it was sent to, is the issuer of its tokens. */
 export type Device = Origin & {
   readonly auth: AuthContext;
   readonly userAgent: string | undefined;
   readonly authUrl: string;
 };
 
-/** Beyond this many sessions of a user, the oldest ends. */
+/** Maximum number of sessions per user. Beyond it the oldest session ends. */
 const MAX_SESSIONS = 100;
 const KEY_BYTES = 32;
 
 type SessionAsColumns = { readonly [K in keyof SessionRow as `s_${K}`]: SessionRow[K] };
 
-/** The session and its user in one read: the hot path of every refresh and every user route. */
+/** Reads the session and its user with one statement: the hot path of every refresh and every user route. */
 export async function loadSessionAndUser(
   db: Queryable,
   ids: { readonly sessionId: string; readonly userId?: string | undefined },
 ): Promise<{ user: UserRow; session: SessionRow | undefined } | undefined> {
-  // With a user id, a missing session can be told apart from a missing user.
+  // A user id lets the caller distinguish a missing session from a missing user.
   const source =
     ids.userId === undefined
       ? sql`auth.sessions s join auth.users u on u.id = s.user_id where s.id = ${ids.sessionId}`
@@ -65,6 +72,7 @@ export async function loadSessionAndUser(
       s.aal as s_aal, s.not_after as s_not_after, s.refreshed_at as s_refreshed_at,
       s.refresh_token_hmac_key as s_refresh_token_hmac_key,
       s.refresh_token_counter::float8 as s_refresh_token_counter, s.refresh_token_floor::float8 as s_refresh_token_floor,
+      s.restricted as s_restricted, s.token_seconds as s_token_seconds,
       coalesce((
         select json_agg(json_build_object('method', a.authentication_method, 'timestamp', floor(extract(epoch from a.updated_at))::int)
           order by a.updated_at desc, a.authentication_method)
@@ -84,6 +92,8 @@ export async function loadSessionAndUser(
           refresh_token_hmac_key: row.s_refresh_token_hmac_key,
           refresh_token_counter: row.s_refresh_token_counter,
           refresh_token_floor: row.s_refresh_token_floor,
+          restricted: row.s_restricted,
+          token_seconds: row.s_token_seconds,
           amr: row.s_amr,
         };
   return { user: row, session };
@@ -92,8 +102,9 @@ export async function loadSessionAndUser(
 export type SessionOpening = {
   readonly user: UserRow;
   readonly method: SignInMethod;
-  /** The hash the password was checked against: if it changed meanwhile, no session is opened. */
+  /** The hash that the password was checked against. If it has changed, no session is opened. */
   readonly verifiedHash?: string | undefined;
+  readonly isRestricted?: boolean | undefined;
 };
 
 export type TokenResponse = {
@@ -106,17 +117,19 @@ export type TokenResponse = {
 };
 
 /**
- * Opens a session; undefined when the user has been banned, deleted or given another password since it was read. Guard
- * and insert are one statement, which waits for such a change when it is in progress.
+ * Opens a session. Returns undefined if the user has been banned, deleted or given another password since it
+ * was read.
+ * Guard and insert are one statement, which waits for a concurrent change of the user.
  */
 export async function openSession(
   db: Queryable,
   request: Device,
-  { user, method, verifiedHash }: SessionOpening,
+  { user, method, verifiedHash, isRestricted = false }: SessionOpening,
 ): Promise<TokenResponse | undefined> {
   const { auth, now } = request;
   const id = randomUUID();
   const key = randomBytes(KEY_BYTES);
+  const tokenSeconds = auth.settings().jwtExpirySeconds;
   const guard =
     verifiedHash === undefined ? raw('true') : sql`u.encrypted_password is not distinct from ${verifiedHash}`;
   const provider = method === 'password' || method === 'otp' ? 'email' : method;
@@ -128,14 +141,15 @@ export async function openSession(
         and (u.banned_until is null or u.banned_until <= ${now}) and ${guard}
       returning u.id
     ), session as (
-      insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, refresh_token_hmac_key)
+      insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, restricted,
+        refresh_token_hmac_key, token_seconds)
       select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipUserAgent(request)}, ${request.client.address}::inet,
-        ${auth.boxes.sessionKey.seal(key, id)}::bytea
+        ${isRestricted}::boolean, ${auth.boxes.sessionKey.seal(key, id)}::bytea, ${tokenSeconds}::integer
       from signed_in returning id
     ), amr as (
       insert into auth.mfa_amr_claims (session_id, authentication_method, created_at, updated_at)
       select session.id, ${method}, ${now}::timestamptz, ${now}::timestamptz from session
-    ), crowded as (
+    ), exceeding as (
       delete from auth.sessions where id in (
         select s.id from auth.sessions s where s.user_id = ${user.id}
         order by s.created_at desc offset ${MAX_SESSIONS - 1})
@@ -155,6 +169,8 @@ export async function openSession(
     refresh_token_hmac_key: null,
     refresh_token_counter: 0,
     refresh_token_floor: 0,
+    restricted: isRestricted,
+    token_seconds: tokenSeconds,
     amr: [{ method, timestamp: Math.floor(now.getTime() / 1000) }],
   };
   const signedIn: UserRow = { ...user, last_sign_in_at: now, updated_at: now };
@@ -168,7 +184,8 @@ export type AccessClaims = {
   >;
   readonly aal: SessionRow['aal'];
   readonly amr: SessionRow['amr'];
-  /** Undefined for a token without a session, which the user routes of `/auth/v1` refuse. */
+  readonly isRestricted?: boolean | undefined;
+  /** Undefined for a token without a session, which the user routes of `/auth/v1` reject. */
   readonly sessionId: string | undefined;
   readonly issuer: string;
   /** Unix seconds. */
@@ -176,39 +193,42 @@ export type AccessClaims = {
   readonly lifetimeSeconds: number;
 };
 
-/** The payload of an access token. */
-export function accessClaims(of: AccessClaims): Readonly<Record<string, unknown>> {
-  const { user, issuedAt } = of;
+/** Returns the payload of an access token. */
+export function accessClaims(input: AccessClaims): Readonly<Record<string, unknown>> {
+  const { user, issuedAt } = input;
   return {
-    iss: of.issuer,
+    iss: input.issuer,
     sub: user.id,
     aud: 'authenticated',
-    exp: issuedAt + of.lifetimeSeconds,
+    exp: issuedAt + input.lifetimeSeconds,
     iat: issuedAt,
     email: user.email ?? '',
     phone: user.phone ?? '',
     app_metadata: user.raw_app_meta_data,
     user_metadata: user.raw_user_meta_data,
     role: user.is_anonymous ? 'anon' : 'authenticated',
-    aal: of.aal,
-    amr: of.amr,
-    session_id: of.sessionId,
+    aal: input.aal,
+    amr: input.amr,
+    session_id: input.sessionId,
+    ...(input.isRestricted && { restricted: true }),
     is_anonymous: user.is_anonymous,
   };
 }
 
-/** The token response for a session in its current state. */
+/** Returns the token response for the current state of a session. */
 export async function issueTokens(
   { auth, now, authUrl }: Device,
   { user, session, key }: { readonly user: UserRow; readonly session: SessionRow; readonly key: Buffer },
 ): Promise<TokenResponse> {
   const lifetime = auth.settings().jwtExpirySeconds;
+  if (lifetime > session.token_seconds) await recordLifetime(auth.db, session.id, lifetime);
   const issuedAt = Math.floor(now.getTime() / 1000);
   const claims = accessClaims({
     user,
     aal: session.aal,
     amr: session.amr,
     sessionId: session.id,
+    isRestricted: session.restricted,
     issuer: authUrl,
     issuedAt,
     lifetimeSeconds: lifetime,
@@ -223,33 +243,57 @@ export async function issueTokens(
   };
 }
 
-/** The key of the session's refresh tokens; undefined when it was sealed with a keyring that is gone. */
+/**
+ * Records a longer lifetime of access tokens, so that the end of the session refuses them for as long. A lifetime never
+ * shrinks: an earlier token may still exist.
+ */
+async function recordLifetime(db: Queryable, sessionId: string, seconds: number): Promise<void> {
+  const [session] = await db.query(sql`
+    update auth.sessions set token_seconds = greatest(token_seconds, ${seconds}) where id = ${sessionId} returning id`);
+  if (!session) throw problems.sessionNotFound();
+}
+
+/** Returns the key of the session's refresh tokens, or undefined if its keyring no longer exists. */
 export function openSessionKey(auth: AuthContext, session: SessionRow): Buffer | undefined {
   const sealed = session.refresh_token_hmac_key;
   return sealed ? auth.boxes.sessionKey.open(sealed, session.id) : undefined;
 }
 
-/** Reads the user again and opens a session: the end of most sign-ins. */
+/** Reads the user again and opens a session. Most sign-ins end here. */
 export async function signIn(
   db: Queryable,
   request: Device,
   userId: string,
-  method: SignInMethod,
+  opening: Pick<SessionOpening, 'method' | 'isRestricted'>,
 ): Promise<TokenResponse | Problem> {
   const user = await readUser(db, userId);
-  return (await openSession(db, request, { user, method })) ?? problems.userBanned(403);
+  return (await openSession(db, request, { ...opening, user })) ?? problems.userBanned(403);
 }
 
 export type SessionSelection = 'all' | { readonly allBut: string } | { readonly only: string };
 
-export async function endSessions(db: Queryable, userId: string, which: SessionSelection): Promise<void> {
+export async function endSessions(db: Queryable, userId: string, selection: SessionSelection): Promise<void> {
   const condition =
-    which === 'all' ? raw('true') : 'only' in which ? sql`id = ${which.only}` : sql`id <> ${which.allBut}`;
+    selection === 'all'
+      ? raw('true')
+      : 'only' in selection
+        ? sql`id = ${selection.only}`
+        : sql`id <> ${selection.allBut}`;
   await db.query(sql`delete from auth.sessions where user_id = ${userId} and ${condition}`);
   await announceSessionEnds(db);
 }
 
-/** Whether a session can no longer be refreshed: it reached its end, or was not refreshed for too long. */
+export async function endRestrictedSessions(db: Queryable, userId: string): Promise<void> {
+  const ended = await db.query(
+    sql`delete from auth.sessions where user_id = ${userId} and restricted returning 1`,
+  );
+  if (ended.length > 0) await announceSessionEnds(db);
+}
+
+/**
+ * Returns whether a session can no longer be refreshed: it reached its end, or was not refreshed for too
+ * long.
+ */
 export function isExpired(session: SessionRow, now: Date, refreshExpirySeconds: number): boolean {
   if (session.not_after && session.not_after <= now) return true;
   const last = session.refreshed_at ?? session.created_at;

@@ -1,4 +1,4 @@
-// Both makers of argon2 read what the other one wrote.
+// Tests that both implementations of argon2 read the hashes of the other one.
 import * as nodeCrypto from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { argon2, hasArgon2, NODE } from './argon2.ts';
@@ -18,8 +18,8 @@ describe.skipIf(nodeCrypto.argon2 === undefined)("Node's own", () => {
     expect(await (reader ?? library).verify(hash, 'wrong horse')).toBe(false);
   });
 
-  test('reads argon2i, and nothing else', async () => {
-    // Of the reference implementation: echo -n password | argon2 somesalt -i -t 2 -m 16 -p 4 -l 24
+  test('reads argon2i, and rejects other kinds', async () => {
+    // Output of the reference implementation: echo -n password | argon2 somesalt -i -t 2 -m 16 -p 4 -l 24
     const known = '$argon2i$v=19$m=65536,t=2,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b/daWJJTUPNLvvO';
     const found = await NODE.verify(known, 'password').catch(String);
     const byLibrary = await (await argon2()).verify(known, 'password').catch(String);
@@ -30,7 +30,7 @@ describe.skipIf(nodeCrypto.argon2 === undefined)("Node's own", () => {
   });
 });
 
-test('it is there with either of them', () => {
+test('argon2 is available with either implementation', () => {
   const absent = (name: string): string => {
     throw new Error(`Cannot find module ${name}`);
   };

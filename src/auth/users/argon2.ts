@@ -1,17 +1,17 @@
-// argon2 from the library where its native half was installed, else from Node itself, which has it from 24.7 on. Both write
-// and read the same text.
+// argon2 from the library if its native part is installed, else from Node, which has it since 24.7. Both write and read
+// the same text.
 import * as nodeCrypto from 'node:crypto';
-import { resolvePackage } from '../../lib/own-files.ts';
+import { resolvePackage } from '../../lib/package-files.ts';
 
 export type Argon2Options = {
-  /** In KiB. */
+  /** Memory in KiB. */
   readonly memoryCost: number;
   readonly timeCost: number;
   readonly parallelism: number;
 };
 
 type Argon2 = {
-  /** argon2id, version 19, as `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
+  /** Returns argon2id, version 19, as `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
   hash(password: string, options: Argon2Options): Promise<string>;
   verify(hash: string, password: string): Promise<boolean>;
 };
@@ -21,8 +21,8 @@ const NATIVE_SUFFIXES = ['', '-gnu', '-musl', '-msvc', '-gnueabihf'];
 
 export type Resolve = (name: string) => string;
 
-/** npm installs the native part of such a library as an optional package. Only looked for, not loaded. */
-export function hasNativeHalf(library: string, resolve: Resolve = resolvePackage): boolean {
+/** Returns whether npm has installed the native part of a library, an optional package. Does not load it. */
+export function hasNativePart(library: string, resolve: Resolve = resolvePackage): boolean {
   const platform = `${process.platform}-${process.arch}`;
   return NATIVE_SUFFIXES.some((suffix) => {
     try {
@@ -33,17 +33,17 @@ export function hasNativeHalf(library: string, resolve: Resolve = resolvePackage
   });
 }
 
-// Typed as always there.
-const ofNode: typeof nodeCrypto.argon2 | undefined = nodeCrypto.argon2;
+// Older versions of Node do not have it, although the types do.
+const nodeArgon2: typeof nodeCrypto.argon2 | undefined = nodeCrypto.argon2;
 
-export const hasArgon2 = (resolve?: Resolve, own = ofNode !== undefined): boolean =>
-  own || hasNativeHalf('@node-rs/argon2', resolve);
+export const hasArgon2 = (resolve?: Resolve, isInNode = nodeArgon2 !== undefined): boolean =>
+  isInNode || hasNativePart('@node-rs/argon2', resolve);
 
 let loading: Promise<Argon2> | undefined;
 
-/** Loaded at the first password: the library costs 10 MB that a server without passwords need not hold. */
+/** Returns the implementation, loaded with the first password: the library costs 10 MB. */
 export function argon2(): Promise<Argon2> {
-  loading ??= hasNativeHalf('@node-rs/argon2') ? library() : Promise.resolve(NODE);
+  loading ??= hasNativePart('@node-rs/argon2') ? library() : Promise.resolve(NODE);
   return loading;
 }
 

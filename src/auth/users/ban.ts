@@ -14,10 +14,10 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 };
 
 const PART = /(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)/gy;
-/** Later dates do not fit into both JavaScript and PostgreSQL. */
+/** Later dates are out of range in JavaScript or PostgreSQL. */
 const FOREVER = Date.UTC(9999, 0, 1);
 
-/** The end of the ban; null lifts it. */
+/** Returns the end of the ban. Null lifts the ban. */
 export function parseBan(text: string, now: Date): Date | null {
   if (text === 'none') return null;
   const sign = text.startsWith('-') ? -1 : 1;

@@ -1,4 +1,4 @@
-// What the token of a caller would say who has not signed in: for tools that look at the APIs as somebody.
+// Builds the token claims of a user who has not signed in, for tools that call the APIs as that user.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { accessClaims } from '../sessions/session.ts';
 import { findUserById } from './user.ts';
@@ -10,7 +10,7 @@ export type ClaimsOptions = {
   readonly baseUrl: string;
 };
 
-/** Those of a sign-in with a password, without a session. Undefined when there is no such user. */
+/** Returns the claims of a password sign-in without a session, or undefined if the user does not exist. */
 export async function userClaims(
   db: Queryable,
   id: string,

@@ -1,5 +1,5 @@
-// TOTP factors (RFC 6238): making the secret, showing it once, and checking codes. A code works once: the newest accepted
-// time step is remembered, and no code of that step or an earlier one is accepted again.
+// TOTP factors (RFC 6238): creates the secret, shows it once, and checks codes. A code works once: the newest accepted
+// time step is stored, and no code of that step or an earlier one is accepted again.
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { renderSVG } from 'uqr';
@@ -9,7 +9,7 @@ import type { SecretBox } from '../../lib/secret-box.ts';
 
 const SECRET_BYTES = 20;
 const PERIOD_SECONDS = 30;
-/** Steps before and after the current one, for clocks that differ. */
+/** Accepted steps before and after the current one, for clocks that differ. */
 const WINDOW = 1;
 
 export const CHALLENGE_LIFETIME_MS = 300_000;
@@ -29,7 +29,8 @@ export function displayTotp(secret: Buffer, issuer: string, account: string): To
 }
 
 /**
- * Raw SVG: the client puts it behind `data:image/svg+xml;utf-8,` without encoding, where `#` would end the URL and
+ * Returns raw SVG. The client puts it after `data:image/svg+xml;utf-8,` without encoding, where `#` would end
+ * the URL and
  * `%` would begin an escape.
  */
 function qrCode(text: string): string {
@@ -39,13 +40,13 @@ function qrCode(text: string): string {
   );
 }
 
-/** The time step a code belongs to, undefined when it is wrong. */
+/** Returns the time step of a code, or undefined if the code is wrong. */
 export function matchTotp(secret: Buffer, code: string, now: Date): number | undefined {
   if (!/^\d{6}$/.test(code)) return undefined;
   const totp = new TOTP({ secret: new Secret({ buffer: toArrayBuffer(secret) }), period: PERIOD_SECONDS });
   const current = Math.floor(now.getTime() / 1000 / PERIOD_SECONDS);
   let matched: number | undefined;
-  // Always compares every step, so that the duration does not reveal which one matched.
+  // Always compares every step, so that the duration does not reveal which step matched.
   for (let step = current - WINDOW; step <= current + WINDOW; step++) {
     const expected = totp.generate({ timestamp: step * PERIOD_SECONDS * 1000 });
     if (timingSafeEqual(Buffer.from(expected), Buffer.from(code))) matched = step;
@@ -53,14 +54,14 @@ export function matchTotp(secret: Buffer, code: string, now: Date): number | und
   return matched;
 }
 
-/** False when this step or a later one was accepted before; of parallel calls only one gets true. */
+/** Returns false if this step or a later one was accepted before. Of parallel calls only one gets true. */
 export async function spendStep(db: Queryable, factorId: string, step: number): Promise<boolean> {
   const [spent] = await db.query(sql`
     update auth.mfa_factors set last_used_step = ${step} where id = ${factorId} and last_used_step < ${step} returning id`);
   return spent !== undefined;
 }
 
-/** Undefined when the secret was sealed with a keyring that is gone. */
+/** Returns undefined if the keyring that sealed the secret no longer exists. */
 export async function openTotpSecret(
   box: SecretBox,
   db: Queryable,
@@ -72,7 +73,7 @@ export async function openTotpSecret(
   return row?.secret ? box.open(row.secret, factorId) : undefined;
 }
 
-/** Sessions that reached aal2 with this factor fall back to aal1. */
+/** Removes the factor. Sessions that reached aal2 with it return to aal1. */
 export async function dropFactor(db: Queryable, factorId: string, now: Date): Promise<void> {
   await db.query(sql`
     with lowered as (

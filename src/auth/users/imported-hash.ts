@@ -1,13 +1,13 @@
-// Verifying stored password hashes, and which ones may be imported from elsewhere.
+// Verifies stored password hashes, and decides which hashes may be imported.
 import { createCipheriv, scrypt, timingSafeEqual } from 'node:crypto';
 import { Problem } from '../../problem/problem.ts';
 import { problems } from '../problem.ts';
-import { argon2, hasNativeHalf, type Resolve } from './argon2.ts';
+import { argon2, hasNativePart, type Resolve } from './argon2.ts';
 
 const bcrypt = () => import('@node-rs/bcrypt');
 
-/** Only hashes from elsewhere are of bcrypt, so a server starts without it. */
-export const hasBcrypt = (resolve?: Resolve): boolean => hasNativeHalf('@node-rs/bcrypt', resolve);
+/** Returns whether bcrypt is installed. Only imported hashes use it, so a server starts without it. */
+export const hasBcrypt = (resolve?: Resolve): boolean => hasNativePart('@node-rs/bcrypt', resolve);
 
 export async function verifyHash(password: string, hash: string, canBcrypt = hasBcrypt): Promise<boolean> {
   const isBcrypt = /^\$2[aby]\$/.test(hash);
@@ -22,12 +22,15 @@ export async function verifyHash(password: string, hash: string, canBcrypt = has
   return false;
 }
 
-/** Not a wrong password: nobody who came with such a hash could sign in, and nobody would know why. */
+/**
+ * Differs from a wrong password: otherwise users with such a hash could not sign in, and the reason would
+ * be hidden.
+ */
 const bcryptMissing = (): Problem =>
   new Problem(
     'native_module_missing',
     500,
-    `This password cannot be verified: @node-rs/bcrypt lacks its native half for ${process.platform}-${process.arch}`,
+    `This password cannot be verified: @node-rs/bcrypt lacks its native module for ${process.platform}-${process.arch}`,
     { hint: 'Run npm install again, on this machine and without --omit=optional.' },
   );
 
@@ -35,7 +38,7 @@ const bcryptMissing = (): Problem =>
 const MAX_BCRYPT_COST = 14;
 const MAX_MEMORY_KIB = 256 * 1024;
 
-/** Throws unless it is a hash that can be verified at an acceptable cost. */
+/** Throws unless the hash can be verified at an acceptable cost. */
 export function checkImportedHash(hash: string): void {
   const bcrypt = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/.exec(hash);
   if (bcrypt) {
@@ -92,6 +95,6 @@ async function verifyFirebaseScrypt(password: string, hash: string): Promise<boo
   return actual.length === expected.length && timingSafeEqual(actual, expected);
 }
 
-function within(value: number | undefined, least: number, most: number): boolean {
-  return value !== undefined && value >= least && value <= most;
+function within(value: number | undefined, min: number, max: number): boolean {
+  return value !== undefined && value >= min && value <= max;
 }

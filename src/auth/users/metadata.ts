@@ -1,14 +1,17 @@
-// user_metadata and app_metadata: shallow merges where null removes a key. They are part of every token, so their size is
-// limited; keys that reach an object's prototype are dropped.
+// user_metadata and app_metadata: shallow merges in which null removes a key. Every token contains them, so their size
+// is limited. Keys that reach an object's prototype are dropped.
 import type { JsonObject } from '../fields.ts';
+import { isStorableJson } from '../../http/storable-json.ts';
 import { problems } from '../problem.ts';
 
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
-/** Of the merged object as JSON text. */
+/** Maximum size of the merged object as JSON text. */
 const MAX_BYTES = 64 * 1024;
 
 export function mergeMetadata(base: JsonObject, change: JsonObject | undefined): JsonObject {
   if (!change) return base;
+  if (!isStorableJson(change))
+    throw problems.validationFailed('Metadata must not contain NUL characters or lone surrogates');
   const merged: JsonObject = { ...base };
   for (const [key, value] of Object.entries(change)) {
     if (FORBIDDEN_KEYS.has(key)) continue;
@@ -23,16 +26,10 @@ export function mergeMetadata(base: JsonObject, change: JsonObject | undefined):
 
 function clean(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(clean);
-  if (typeof value === 'string') return storable(value);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
       .filter(([key]) => !FORBIDDEN_KEYS.has(key))
-      .map(([key, inner]) => [storable(key), clean(inner)]),
+      .map(([key, inner]) => [key, clean(inner)]),
   );
-}
-
-/** Without NUL and lone surrogates, which jsonb refuses. */
-function storable(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed();
 }

@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { verifyHash } from './imported-hash.ts';
 import { checkPasswordHashing, PasswordHasher } from './password.ts';
 
-test('an installation that can hash passwords is no reason to refuse a start', () => {
+test('an installation that can hash passwords starts', () => {
   expect(() => checkPasswordHashing()).not.toThrow();
 });
 
-test('a start where nothing can hash passwords is refused', () => {
+test('an installation that cannot hash passwords does not start', () => {
   expect(() => checkPasswordHashing(false)).toThrow(
     expect.objectContaining({
       code: 'native_module_missing',
@@ -15,7 +15,7 @@ test('a start where nothing can hash passwords is refused', () => {
   );
 });
 
-test('a hash of bcrypt that cannot be read here is no wrong password', async () => {
+test('a bcrypt hash without its native module is a fault, not a wrong password', async () => {
   const hash = '$2b$10$0123456789012345678901uKh5v8nJ0m0a1l1QnJ8sJYzL1n1nq9K';
   expect(await verifyHash('correct horse', hash)).toBe(false);
   await expect(verifyHash('correct horse', hash, () => false)).rejects.toMatchObject({

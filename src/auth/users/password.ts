@@ -1,24 +1,24 @@
-// Passwords: the rules, and hashing off the main thread. Verifying takes the same time for an unknown user as for a known
-// one.
+// Password rules, and hashing off the main thread. Verifying takes the same time for an unknown user as for a
+// known one.
 import { availableParallelism } from 'node:os';
 import { Problem } from '../../problem/problem.ts';
 import { problems } from '../problem.ts';
 import { argon2, hasArgon2 } from './argon2.ts';
 import { verifyHash } from './imported-hash.ts';
 
-/** What bcrypt reads; kept for every scheme, so that a password means the same everywhere. */
+/** The limit of bcrypt, applied to every scheme so that a password means the same everywhere. */
 const MAX_BYTES = 72;
 const MIN_CHARACTERS = 6;
 
 export type Weakness = 'length' | 'characters' | 'pwned';
 
-/** Refuses what no password may be, whatever its strength. */
+/** Rejects passwords that are invalid whatever their strength. */
 export function checkPasswordForm(password: string): void {
   if (password === '') throw problems.validationFailed('Signup requires a valid password');
   if (Buffer.byteLength(password) > MAX_BYTES) {
     throw problems.validationFailed(`Password cannot be longer than ${MAX_BYTES} characters`);
   }
-  // A C library would stop reading here, and ignore what follows.
+  // A C library would stop reading here and ignore the rest.
   if (password.includes('\0')) throw problems.validationFailed('Password must not contain a NUL character');
 }
 
@@ -29,7 +29,7 @@ export function weaknesses(password: string): Weakness[] {
 
 export const WEAK_MESSAGE = `Password should be at least ${MIN_CHARACTERS} characters.`;
 
-/** Form and strength of a new password. */
+/** Checks form and strength of a new password. */
 export function checkPassword(password: string): void {
   checkPasswordForm(password);
   checkPasswordStrength(password);
@@ -40,23 +40,23 @@ export function checkPasswordStrength(password: string): void {
   if (reasons.length > 0) throw problems.weakPassword(WEAK_MESSAGE, reasons);
 }
 
-/** Refuses to start where no password could be hashed. */
+/** Throws if this installation cannot hash passwords. */
 export function checkPasswordHashing(isThere: boolean = hasArgon2()): void {
   if (isThere) return;
   throw new Problem(
     'native_module_missing',
     500,
-    `Passwords cannot be hashed: @node-rs/argon2 lacks its native half for ${process.platform}-${process.arch}`,
+    `Passwords cannot be hashed: @node-rs/argon2 lacks its native module for ${process.platform}-${process.arch}`,
     {
       hint: 'Run npm install again, on this machine and without --omit=optional, or use Node 24.7 or newer.',
     },
   );
 }
 
-/** Memory in KiB, and passes over it. */
+/** Memory in KiB, and number of passes over it. */
 export type HashingCost = { readonly memoryCost: number; readonly timeCost: number };
 const COST: HashingCost = { memoryCost: 19_456, timeCost: 2 };
-/** Beyond this many waiting requests, the next one gets a 503. */
+/** Maximum number of queued requests. The next request gets a 503. */
 const MAX_WAITING = 200;
 
 export class PasswordHasher {
@@ -66,7 +66,7 @@ export class PasswordHasher {
   #running = 0;
   #dummy: Promise<string> | undefined;
 
-  /** Hashing uses the thread pool that DNS and files use too: one at a time per core, at most 3. */
+  /** `width`: parallel hashes, one per core and at most 3, because DNS and files use the same thread pool. */
   constructor(cost: HashingCost = COST, width: number = Math.max(1, Math.min(3, availableParallelism()))) {
     this.#cost = cost;
     this.#width = width;
@@ -77,9 +77,9 @@ export class PasswordHasher {
     return await this.#run(async () => (await argon2()).hash(password, options));
   }
 
-  /** False for a wrong password and for no hash at all, after the same amount of work. */
+  /** Returns false for a wrong password and for a missing hash, after the same amount of work. */
   async verify(password: string, hash: string | null | undefined): Promise<boolean> {
-    // Longer than any stored password: surely wrong, but it must take the same time.
+    // Longer than any stored password, so certainly wrong, but the check must take the same time.
     const tooLong = Buffer.byteLength(password) > MAX_BYTES || password.includes('\0');
     if (!hash || tooLong) {
       this.#dummy ??= this.hash('no user has this password');
@@ -90,7 +90,7 @@ export class PasswordHasher {
     return await this.#run(() => verifyHash(password, hash));
   }
 
-  /** False for a hash of another kind or cost, which is replaced at the next sign-in. */
+  /** Returns false for a hash of another kind or cost, which is replaced at the next sign-in. */
   isCurrent(hash: string): boolean {
     const { memoryCost, timeCost } = this.#cost;
     return hash.startsWith(`$argon2id$v=19$m=${memoryCost},t=${timeCost},p=1$`);
@@ -104,7 +104,7 @@ export class PasswordHasher {
     try {
       return await work();
     } finally {
-      // The slot goes straight to the next in line, so that no newcomer takes it.
+      // The slot passes directly to the next in the queue, so that no newcomer takes it.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#running -= 1;

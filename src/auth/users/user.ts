@@ -1,4 +1,4 @@
-// The user record: reading it with its identities and factors, writing it, and the object clients see.
+// The user record: reads it with its identities and factors, writes it, and builds the object for clients.
 import { randomUUID } from 'node:crypto';
 import { must } from '../../lib/assert.ts';
 import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
@@ -6,6 +6,7 @@ import type { Queryable } from '../../postgres/owner-database.ts';
 import { join, raw, sql, type Sql } from '../../postgres/sql.ts';
 import type { JsonObject } from '../fields.ts';
 import { problems } from '../problem.ts';
+import { storedForms } from './email-address.ts';
 
 export type UserRow = {
   id: string;
@@ -64,7 +65,7 @@ export type FactorRow = {
   updated_at: string;
 };
 
-/** Every column of a user `u`, with identities and factors; for the select list of a larger statement. */
+/** Every column of a user `u`, with identities and factors, for the select list of a larger statement. */
 export const USER_COLUMNS: Sql = raw(`
   u.id, u.aud, u.email, u.encrypted_password, u.email_confirmed_at, u.invited_at, u.confirmation_sent_at,
   u.recovery_sent_at, u.email_change, u.email_change_sent_at, u.email_change_confirm_status, u.last_sign_in_at,
@@ -86,7 +87,7 @@ export async function findUserById(db: Queryable, id: string): Promise<UserRow |
   return user;
 }
 
-/** A user who must exist, as the transaction sees it now. */
+/** Reads a user who must exist, as the transaction sees it. */
 export async function readUser(db: Queryable, id: string): Promise<UserRow> {
   return must(await findUserById(db, id), 'the user');
 }
@@ -94,14 +95,24 @@ export async function readUser(db: Queryable, id: string): Promise<UserRow> {
 /** Locks the user until the transaction ends. */
 export async function lockUser(db: Queryable, id: string): Promise<UserRow | undefined> {
   await db.query(sql`select 1 from auth.users where id = ${id} for update`);
-  // A second statement: one that waited for the lock would still read the identities from its old snapshot.
+  // A second statement: a statement that waited for the lock would read the identities from its old snapshot.
   return await findUserById(db, id);
 }
 
-/** Single sign-on users are never found by address. */
+/** Finds a user by address. Single sign-on users are never found. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserRow | undefined> {
+  return await findByForms(db, [email]);
+}
+
+/** Finds the user whose stored address matches the typed one. */
+export async function findUserByTypedEmail(db: Queryable, typed: string): Promise<UserRow | undefined> {
+  return await findByForms(db, storedForms(typed));
+}
+
+async function findByForms(db: Queryable, forms: readonly string[]): Promise<UserRow | undefined> {
   const [user] = await db.query<UserRow>(
-    sql`select ${USER_COLUMNS} from auth.users u where u.email = ${email} and not u.is_sso_user`,
+    sql`select ${USER_COLUMNS} from auth.users u where u.email = any(${forms}::text[]) and not u.is_sso_user
+      order by array_position(${forms}::text[], u.email::text) limit 1`,
     'auth_user_by_email',
   );
   return user;
@@ -117,13 +128,16 @@ export type NewUser = {
   readonly isAnonymous: boolean;
   readonly confirmed: boolean;
   readonly phoneConfirmed?: boolean;
-  /** Whether an admin or a mailbox vouches for the address. */
+  /** Whether an administrator or a mailbox has confirmed the address. */
   readonly proven: boolean;
   readonly bannedUntil?: Date | null;
   readonly invited?: boolean;
 };
 
-/** One insert with the final values: an application's AFTER INSERT trigger must see the complete user. */
+/**
+ * Inserts the final values with one statement: an application's AFTER INSERT trigger must see the complete
+ * user.
+ */
 export async function insertUser(db: Queryable, now: Date, user: NewUser): Promise<string> {
   const id = user.id ?? randomUUID();
   try {
@@ -135,20 +149,23 @@ export async function insertUser(db: Queryable, now: Date, user: NewUser): Promi
         ${user.phoneConfirmed ? now : null}, ${user.proven ? now : null}, ${user.passwordHash === null ? null : now},
         ${user.bannedUntil ?? null}, ${user.invited ? now : null}, ${now}, ${now})`);
   } catch (error) {
-    throw takenOr(error);
+    throw describeUserFailure(error);
   }
   return id;
 }
 
-/** Losing a race for an address gives the same answer as finding it taken. A trigger may fail at another table. */
-function takenOr(error: unknown): unknown {
+/**
+ * Returns the error that finding the address taken gives, for a lost race. A trigger may fail at another
+ * table.
+ */
+function describeUserFailure(error: unknown): unknown {
   if (!isDatabaseError(error, 'unique_violation') || error.schema !== 'auth' || error.table !== 'users')
-    return isOfTrigger(error) ? problems.userRefused(error) : error;
+    return isTriggerError(error) ? problems.userRefused(error) : error;
   return error.constraint === 'users_phone_key' ? problems.phoneExists() : problems.emailExists();
 }
 
-/** A function that a trigger called says no, by an error that trying again would not change. */
-function isOfTrigger(error: unknown): boolean {
+/** Returns whether a trigger raised the error, and a retry would raise it again. */
+function isTriggerError(error: unknown): boolean {
   return (
     isDatabaseError(error) &&
     error.where !== undefined &&
@@ -157,7 +174,7 @@ function isOfTrigger(error: unknown): boolean {
   );
 }
 
-/** What metadata says about the address of an account. */
+/** Returns the metadata about the address of an account. */
 export function addressClaims(id: string, email: string, verified: boolean): JsonObject {
   return { sub: id, email, email_verified: verified, phone_verified: false };
 }
@@ -182,12 +199,12 @@ export type NewEmailUser = {
   readonly passwordHash: string | null;
   readonly data: JsonObject;
   readonly confirmed: boolean;
-  /** The metadata is exactly `data`; nothing is added, and nothing goes into the identity. */
+  /** The metadata is exactly `data`. Nothing is added, and the identity gets no metadata. */
   readonly byAdmin?: boolean;
   readonly invited?: boolean;
 };
 
-/** A user with an email identity; the address is not proven yet. */
+/** Inserts a user with an email identity. The address is not proven yet. */
 export async function insertEmailUser(db: Queryable, now: Date, user: NewEmailUser): Promise<string> {
   const { email, passwordHash, data, confirmed, byAdmin = false, invited = false } = user;
   const id = randomUUID();
@@ -211,20 +228,20 @@ export type UserChange = Readonly<Partial<Omit<UserRow, 'id' | 'identities' | 'f
 export async function updateUser(db: Queryable, id: string, now: Date, change: UserChange): Promise<void> {
   const assignments = Object.entries({ ...change, updated_at: now }).map(([column, value]) => {
     const stored = isMetadata(value) ? JSON.stringify(value) : value;
-    // The column names are the keys of `UserChange`: never a caller's.
+    // The column names are keys of `UserChange`, never text from a caller.
     return sql`${raw(column)} = ${stored}`;
   });
   try {
     await db.query(sql`update auth.users set ${join(assignments)} where id = ${id}`);
   } catch (error) {
-    throw takenOr(error);
+    throw describeUserFailure(error);
   }
 }
 
 const isMetadata = (value: UserChange[keyof UserChange]): value is JsonObject =>
   typeof value === 'object' && value !== null && !(value instanceof Date);
 
-/** `app_metadata.provider` and `providers` follow the identities. */
+/** Updates `app_metadata.provider` and `providers` from the identities. */
 export async function syncProviders(db: Queryable, userId: string): Promise<void> {
   await db.query(sql`
     update auth.users u set raw_app_meta_data = case
@@ -250,7 +267,7 @@ export function hasVerifiedFactor(user: UserRow): boolean {
 
 export type UserJson = Readonly<Record<string, unknown>>;
 
-/** The user object clients see. Times that are not set are left out; email and phone are never null. */
+/** Returns the user object for clients. Omits unset times; email and phone are never null. */
 export function toUserJson(user: UserRow): UserJson {
   const json: Record<string, unknown> = {
     id: user.id,
@@ -317,7 +334,7 @@ export function toFactorJson(factor: FactorRow): Readonly<Record<string, unknown
   };
 }
 
-/** JSON from PostgreSQL writes the offset as `+00:00`. */
+/** Returns the time in UTC with `Z`. PostgreSQL's JSON writes the offset as `+00:00`. */
 function toUtc(text: string): string {
   return text.replace(/\+00:00$/, 'Z');
 }

@@ -1,6 +1,6 @@
 // A database for development out of a real one: its tables, users and the rows that were chosen. What opens something
-// (sessions, tokens, keys, factors, waiting mail) stays where it is, and what is masked is masked by the source: neither is
-// ever written here.
+// (sessions, tokens, keys, factors, waiting mail) stays where it is, and what is masked is masked by the source:
+// neither is ever written here.
 import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
@@ -16,10 +16,12 @@ import { loadRows } from '../rows/load-rows.ts';
 import { type Choice, saveRows } from '../rows/save-rows.ts';
 import { openLocal } from '../seal.ts';
 import { folderWriter } from '../write-file.ts';
-import { hintOf, type Mask, maskedValues, refused } from './masks.ts';
+import { suggestionHint, type Mask, maskedValues, refused } from './masks.ts';
 import { userValues } from './users.ts';
 
-/** Of svc's own tables those that are carried; a table that a later version adds is not, until it is named here. */
+/**
+ * svc's own tables that a clone copies. A table added by a later version is left out until it is listed here.
+ */
 const CARRIED = new Set([
   'auth.users',
   'auth.identities',
@@ -32,17 +34,17 @@ const OWN = /^(?:auth|storage|realtime|svc_meta)\./;
 
 export type CloneChoice = {
   readonly masks: readonly Mask[];
-  /** Pattern of addresses: who stays as he is. Everybody else is masked. */
+  /** Pattern of email addresses. Other users are masked. */
   readonly keepUsers?: string | undefined;
-  /** By `schema.table`: `all`, `none`, or a condition. */
+  /** Rows to copy, keyed by `schema.table`: `all`, `none`, or a condition. */
   readonly tables: ReadonlyMap<string, string>;
-  /** Whose rows come; the bytes are brought apart. */
+  /** Which rows of `storage.objects` to copy. The bytes are copied separately. */
   readonly files: 'all' | 'public' | 'none';
 };
 
 export type Saved = { readonly rows: Readonly<Record<string, number>>; readonly users: number };
 
-/** Reads the source in one snapshot and writes what was chosen into `folder`. Nothing is changed at the source. */
+/** Reads the source in one snapshot and writes the chosen rows to `folder`. Does not change the source. */
 export async function saveForClone(
   source: DatabaseAddress,
   folder: string,
@@ -51,7 +53,7 @@ export async function saveForClone(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const transaction = { address: source, access: 'read only', applicationName: 'svc-clone' } as const;
   return await oneTransaction(transaction, async (session) => {
-    // A role that policies hide rows from would clone less than there is, and nobody would notice.
+    // Fail instead of silently cloning fewer rows when a policy hides rows from this role.
     await session.query(raw('set local row_security = off'));
     await assertKnown(session, source);
     const run = await readRun(session);
@@ -90,7 +92,7 @@ async function assertKnown(session: Connected, source: DatabaseAddress): Promise
   );
   if (found?.there !== true)
     throw new Problem('clone_no_svc', 500, `${source.describe()} is not a database of svc`, {
-      hint: 'svc import takes over a Supabase project; docs/adoption.md says how a database of your own moves in.',
+      hint: 'Use svc import for a Supabase project. docs/adoption.md describes how to adopt an existing database.',
     });
   const steps = await session.query<{ id: string }>(raw('select id from svc_meta.provision_step'));
   const known = new Set(PROVISION_STEPS.map(({ id }) => id));
@@ -107,7 +109,7 @@ async function chooser(
 ): Promise<(table: string) => Choice | undefined> {
   const known = new Set([...declared, ...CARRIED]);
   for (const table of [...tables.keys(), ...masks.map((mask) => mask.table)])
-    if (!known.has(table)) throw refused(`there is no table ${table}`, hintOf(table, [...known]));
+    if (!known.has(table)) throw refused(`there is no table ${table}`, suggestionHint(table, [...known]));
   const salt = randomBytes(16).toString('hex');
   const values = new Map(await maskedValues(session, masks, salt));
   const { users, identities } = userValues(masks, values.get('auth.users') ?? new Map(), keepUsers, salt);
@@ -119,13 +121,13 @@ async function chooser(
     const said = tables.get(table) ?? 'all';
     if (said === 'none') return undefined;
     const conditions: Sql[] = [
-      // Written by whoever may read all of it anyhow.
+      // The condition comes from an operator who may read all rows anyway.
       ...(said === 'all' ? [] : [raw(`(${said})`)]),
       ...(table === 'storage.objects' && files === 'public'
         ? [raw('bucket_id in (select id from storage.buckets where public)')]
         : []),
     ];
-    const where = conditions.length === 0 ? undefined : raw(conditions.map(textOf).join(' and '));
+    const where = conditions.length === 0 ? undefined : raw(conditions.map(sqlText).join(' and '));
     const replaced = values.get(table);
     return {
       ...(replaced === undefined || replaced.size === 0 ? {} : { values: replaced }),
@@ -134,7 +136,7 @@ async function chooser(
   };
 }
 
-function textOf(fragment: Sql): string {
+function sqlText(fragment: Sql): string {
   return fragment.compile().text;
 }
 

@@ -4,6 +4,7 @@ import { raw } from '../../postgres/sql.ts';
 import type { Backend } from '../../storage/backend/backend.ts';
 import { blobPath } from '../manifest.ts';
 import type { OpenFile } from '../seal.ts';
+import { reportProgress } from '../../lib/progress.ts';
 
 const AT_ONCE = 8;
 
@@ -15,7 +16,7 @@ export async function storedFiles(database: Queryable): Promise<StoredFile[]> {
   );
 }
 
-/** Of one backup: the store in its target, and how files are read. */
+/** Location of a backup's files: the store in its target, and how to open files. */
 export type FilesOfBackup = { readonly store: string; readonly open: OpenFile };
 
 /** Answers how many. */
@@ -27,12 +28,14 @@ export async function copyFiles(
   await backend.check();
   const waiting = [...files];
   const work = async (): Promise<void> => {
-    for (let next = waiting.pop(); next; next = waiting.pop())
+    for (let next = waiting.pop(); next; next = waiting.pop()) {
+      reportProgress('copying files', files.length - waiting.length, files.length);
       await backend.write(
         next.version,
         (await open(blobPath(store, next.version))) as AsyncIterable<Buffer>,
         next.size,
       );
+    }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
   return files.length;

@@ -1,5 +1,5 @@
-// What stands in a clone instead of a value: `--mask orders.note=text`. Masked values never leave the source.
-import { closest } from '../../lib/closest-word.ts';
+// Replacement values of masked columns in a clone: `--mask orders.note=text`. Masked values never leave the source.
+import { closest } from '../../lib/text/closest-word.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { ident, literal, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
@@ -13,10 +13,10 @@ export type Mask = { readonly table: string; readonly column: string; readonly w
 /** `orders.note=text`, `billing.orders.note=null`. */
 export function parseMask(text: string): Mask {
   const [, table = '', column = '', way = ''] = /^(.+)\.([^.=]+)=(\w+)$/.exec(text) ?? [];
-  const known = MASK_WAYS.find((one) => one === way);
+  const known = MASK_WAYS.find((candidate) => candidate === way);
   if (known === undefined)
     throw new Problem('bad_clone_choice', 400, `--mask ${text} is not understood`, {
-      hint: `Say <table>.<column>=<how>, where <how> is ${MASK_WAYS.join(', ')}.`,
+      hint: `Use <table>.<column>=<how>, where <how> is ${MASK_WAYS.join(', ')}.`,
     });
   return { table: withSchema(table), column, way: known };
 }
@@ -26,7 +26,9 @@ export function withSchema(table: string): string {
   return table.includes('.') ? table : `public.${table}`;
 }
 
-/** Where hashing begins: the same value becomes the same text throughout a clone, and another one in the next. */
+/**
+ * Salt of the hashes: equal values become equal texts within a clone, and different texts in another clone.
+ */
 export type Salt = string;
 
 type Column = {
@@ -37,7 +39,10 @@ type Column = {
   readonly generated: boolean;
 };
 
-/** By table and column; throws where a column is not there, or cannot be masked like this. */
+/**
+ * Returns the replacement expressions, keyed by table and column. Throws for an unknown column, or one that the mask
+ * does not fit.
+ */
 export async function maskedValues(
   source: Queryable,
   masks: readonly Mask[],
@@ -46,17 +51,17 @@ export async function maskedValues(
   const values = new Map<string, Map<string, Sql>>();
   for (const { table, column: name, way } of masks) {
     const columns = await readColumns(source, table);
-    const column = columns.find((one) => one.name === name);
+    const column = columns.find((candidate) => candidate.name === name);
     if (!column)
       throw refused(
         `there is no column ${table}.${name} to mask`,
-        hintOf(
+        suggestionHint(
           name,
-          columns.map((one) => one.name),
+          columns.map((column) => column.name),
         ),
       );
     const of = values.get(table) ?? new Map<string, Sql>();
-    values.set(table, of.set(name, valueOf(table, column, way, salt)));
+    values.set(table, of.set(name, maskedValue(table, column, way, salt)));
   }
   return values;
 }
@@ -72,7 +77,7 @@ async function readColumns(source: Queryable, table: string): Promise<Column[]> 
       and a.attnum > 0 and not a.attisdropped`);
 }
 
-function valueOf(table: string, column: Column, way: MaskWay, salt: Salt): Sql {
+function maskedValue(table: string, column: Column, way: MaskWay, salt: Salt): Sql {
   const { name, type, category, required, generated } = column;
   const at = `${table}.${name}`;
   if (generated) throw refused(`${at} is generated`, 'Mask the columns that it is made of.');
@@ -92,7 +97,7 @@ function valueOf(table: string, column: Column, way: MaskWay, salt: Salt): Sql {
   return sql`(${maskText(value, way, salt)})${cast}`;
 }
 
-/** `value`: of a text. What is null stays null. */
+/** Masks a text expression. Null stays null. */
 export function maskText(value: Sql, way: MaskWay, salt: Salt): Sql {
   if (way === 'null') return raw('null::text');
   if (way === 'text') return sql`regexp_replace(${value}::text, '\\S', 'x', 'g')`;
@@ -103,11 +108,11 @@ export function maskText(value: Sql, way: MaskWay, salt: Salt): Sql {
     : sql`case when ${value}::text = '' then '' else 'user-' || left(${hashed}, 16) || '@example.invalid' end`;
 }
 
-export function refused(what: string, hint: string): Problem {
-  return new Problem('bad_clone_choice', 400, `The clone was not begun: ${what}`, { hint });
+export function refused(reason: string, hint: string): Problem {
+  return new Problem('bad_clone_choice', 400, `The clone was not begun: ${reason}`, { hint });
 }
 
-export function hintOf(word: string, known: readonly string[]): string {
+export function suggestionHint(word: string, known: readonly string[]): string {
   const near = closest(word, known);
   if (near !== undefined) return `Did you mean ${near}?`;
   return known.length === 0

@@ -1,10 +1,10 @@
-// Users in a clone: never anything that signs in as them elsewhere, and on demand nothing that says who they are.
+// Users in a clone. Credentials are never copied. On request, personal data is masked, too.
 import { literal, raw, sql, type Sql } from '../../postgres/sql.ts';
 import { maskText, type Mask, type MaskWay, type Salt } from './masks.ts';
 
 const USERS = 'auth.users';
 
-/** Digests of what was mailed. */
+/** Columns with digests of mailed tokens. */
 const TOKENS = [
   'confirmation_token',
   'recovery_token',
@@ -22,8 +22,8 @@ export type UserValues = {
 };
 
 /**
- * With a mask of the address, or `keep`, everything goes that tells who somebody is: address, phone, password, metadata,
- * and what providers said. `keep`: a pattern with `*` and `?` of addresses that stay as they are.
+ * Masks personal data if the address is masked or `keep` is set: address, phone, password, metadata, and provider
+ * data. `keep`: pattern of the addresses to leave as they are, with `*` and `?`.
  */
 export function userValues(
   masks: readonly Mask[],
@@ -68,7 +68,7 @@ export function userValues(
 function isKept(email: Sql, pattern: string): Sql {
   const like = pattern
     .toLowerCase()
-    .replaceAll(/[\\%_]/g, (one) => `\\${one}`)
+    .replaceAll(/[\\%_]/g, (character) => `\\${character}`)
     .replaceAll('*', '%')
     .replaceAll('?', '_');
   return sql`coalesce(lower(${email}) like ${literal(like)}, false)`;

@@ -1,4 +1,4 @@
-// The rows of a backup into tables that a migration has made.
+// Loads the rows of a backup into the tables that a migration has created.
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Config } from '../../config/config.ts';
@@ -9,15 +9,16 @@ import { refreshAll } from '../../migrate/commands/refresh.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import { copyIn } from '../../postgres/bulk/copy.ts';
 import { type Connected, oneTransaction } from '../../postgres/bulk/one-transaction.ts';
-import { withoutForeignKeys, withoutTriggers } from '../../postgres/bulk/quiet-tables.ts';
-import { moveSequences, readSequences, standingElsewhere } from '../../postgres/bulk/sequences.ts';
+import { withoutForeignKeys, withoutTriggers } from '../../postgres/bulk/disable-triggers.ts';
+import { moveSequences, readSequences, differingSequences } from '../../postgres/bulk/sequences.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { ident, join as list, raw, sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { OpenFile } from '../seal.ts';
 import { OWN_SEQUENCES_APART, readSaved, type SavedTable } from './saved-database.ts';
+import { reportProgress } from '../../lib/progress.ts';
 
-/** Written before the migration: it must not run again what was run once. */
+/** Loaded before the migration, which must not repeat completed steps. */
 const DONE_STEPS = 'svc_meta.data_step';
 
 /** May be repeated after it was interrupted. Foreign keys are checked at the end, over all rows. */
@@ -34,6 +35,7 @@ export async function loadRows(
   const isDoneSteps = ({ schema, name }: SavedTable): boolean => `${schema}.${name}` === DONE_STEPS;
 
   await write((database) => fill(database, tables.filter(isDoneSteps), folder, open));
+  reportProgress('creating tables');
   const outcome = await migrateModel(model, () => null, {
     owner,
     config,
@@ -47,18 +49,20 @@ export async function loadRows(
     });
   if (outcome.kind === 'applied') await outcome.background;
   await write(async (database) => {
-    const others = tables.filter((table) => !isDoneSteps(table));
-    await makePartitions(database, others);
-    await withoutTriggers(database, others, () =>
-      withoutForeignKeys(database, others, () => fill(database, others, folder, open)),
+    const remaining = tables.filter((table) => !isDoneSteps(table));
+    await makePartitions(database, remaining);
+    await withoutTriggers(database, remaining, () =>
+      withoutForeignKeys(database, remaining, () => fill(database, remaining, folder, open)),
     );
     const here = await readSequences(database, OWN_SEQUENCES_APART);
-    await moveSequences(database, standingElsewhere(sequences, here));
+    await moveSequences(database, differingSequences(sequences, here));
   });
   await owner.session(refreshAll);
 }
 
-/** Those that the migration has not made: by time, of months that are over, or made by others. */
+/**
+ * Creates the partitions that the migration did not create: past periods, and partitions that svc does not manage.
+ */
 async function makePartitions(database: Connected, tables: readonly SavedTable[]): Promise<void> {
   await database.query(raw(`set local timezone = 'UTC'; set local datestyle = 'ISO'`));
   for (const { schema, name, of, bound, by } of tables.flatMap(({ partitions = [] }) => partitions)) {
@@ -77,7 +81,8 @@ async function fill(
 ): Promise<void> {
   if (tables.length === 0) return;
   await database.query(sql`truncate ${list(tables.map(({ schema, name }) => ident(schema, name)))}`);
-  for (const { schema, name, columns, file, rows } of tables) {
+  for (const [index, { schema, name, columns, file, rows }] of tables.entries()) {
+    reportProgress(`restoring ${schema}.${name}`, index + 1, tables.length);
     const { text } =
       sql`copy ${ident(schema, name)} (${list(columns.map((column) => ident(column)))}) from stdin`.compile();
     const plain = createGunzip();

@@ -1,4 +1,4 @@
-// The rows of a snapshot, table by table: a backup that needs no program beside svc.
+// Saves the rows of a snapshot, table by table. This backup needs no external program.
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import { type SchemaModel } from '../../migrate/schema/model.ts';
@@ -14,8 +14,9 @@ import {
   type SavedTable,
   SCHEMA,
 } from './saved-database.ts';
+import { reportProgress } from '../../lib/progress.ts';
 
-/** Of svc's own tables those whose rows mean nothing elsewhere, or are made anew there. */
+/** svc's own tables whose rows have no meaning in another database, or are recreated there. */
 const NOT_SAVED = [
   'storage.pending_blobs',
   'storage.blob_gc',
@@ -33,11 +34,11 @@ const NOT_SAVED = [
   'svc_meta.restore',
 ];
 
-/** What of a table is saved. */
+/** Part of a table to save. */
 export type Choice = {
   /** Written instead of the column. */
   readonly values?: ReadonlyMap<string, Sql>;
-  /** Of these rows only. */
+  /** Restricts the rows to save. */
   readonly where?: Sql;
 };
 
@@ -49,7 +50,10 @@ type Found = {
   readonly partitions: readonly SavedPartition[] | null;
 };
 
-/** Writes the parts, and answers how many rows each table has. `choose`, of `schema.table`: undefined leaves the table out. */
+/**
+ * Writes the parts, and answers how many rows each table has. `choose`, of `schema.table`: undefined leaves the table
+ * out.
+ */
 export async function saveRows(
   snapshot: Connected,
   model: SchemaModel,
@@ -57,8 +61,10 @@ export async function saveRows(
   choose: (table: string) => Choice | undefined = () => ({}),
 ): Promise<Readonly<Record<string, number>>> {
   const tables: SavedTable[] = [];
-  for (const [index, found] of (await readFound(snapshot, model)).entries()) {
+  const tablesFound = await readFound(snapshot, model);
+  for (const [index, found] of tablesFound.entries()) {
     const { schema, name, columns, partitions } = found;
+    reportProgress(`saving ${schema}.${name}`, index + 1, tablesFound.length);
     const choice = choose(`${schema}.${name}`);
     if (choice === undefined) continue;
     const file = `data/${String(index + 1).padStart(4, '0')}.copy.gz`;
@@ -74,7 +80,7 @@ export async function saveRows(
   return Object.fromEntries(tables.map(({ schema, name, rows }) => [`${schema}.${name}`, rows]));
 }
 
-/** Tables of the model and of svc, with the columns that take values. */
+/** Returns the tables of the model and of svc, with their writable columns. */
 async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found[]> {
   const declared = new Map(
     model.tables.map(({ schema, name, columns }) => [
@@ -99,7 +105,7 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
   }));
 }
 
-/** Of `c`, as `SavedPartition`s. */
+/** The partitions of `c`, in the form of `SavedPartition`. */
 const PARTITIONS =
   raw(`(select coalesce(json_agg(json_build_object('schema', pn.nspname, 'name', p.relname, 'of', json_build_array(un.nspname, u.relname),
       'bound', pg_get_expr(p.relpartbound, p.oid), 'by', pg_get_partkeydef(p.oid)) order by t.level, pn.nspname, p.relname), '[]')

@@ -1,11 +1,11 @@
-// What a backup of rows knows of its tables.
+// Description of the tables in a backup of rows.
 import { text } from 'node:stream/consumers';
 import type { SchemaModel } from '../../migrate/schema/model.ts';
 import type { OpenFile } from '../seal.ts';
 
 export const SCHEMA = 'schema.json';
 
-/** Their numbers mean nothing elsewhere. */
+/** Schemas whose sequences are not saved, because their numbers have no meaning in another database. */
 export const OWN_SEQUENCES_APART = ['svc_meta', 'realtime'];
 
 export type SavedTable = {
@@ -15,14 +15,17 @@ export type SavedTable = {
   /** Relative to the folder of the backup: gzip of COPY's text. */
   readonly file: string;
   readonly rows: number;
-  /** Of a partitioned table, parents before their parts: those by time are not in the model. Absent: there are none. */
+  /**
+   * Partitions, parents before their children. The model does not contain partitions by time. Absent without
+   * partitions.
+   */
   readonly partitions?: readonly SavedPartition[];
 };
 
 export type SavedPartition = {
   readonly schema: string;
   readonly name: string;
-  /** What it is a part of. */
+  /** The parent table. */
   readonly of: readonly [schema: string, name: string];
   /** `FOR VALUES FROM (…) TO (…)`, or `DEFAULT`. */
   readonly bound: string;
@@ -36,7 +39,7 @@ export type SavedDatabase = {
   readonly sequences: ReadonlyArray<{ readonly key: string; readonly last: string | null }>;
 };
 
-/** Its hash has been compared. */
+/** Reads the description. The caller has already compared its hash. */
 export async function readSaved(folder: string, open: OpenFile): Promise<SavedDatabase> {
   return JSON.parse(await text(await open(`${folder}/${SCHEMA}`))) as SavedDatabase;
 }

@@ -1,5 +1,5 @@
-// The schema of a backup that svc makes of the rows: what the last migration was asked for. Whatever else the database has
-// would be missing after a restore, so it is named.
+// The schema in a backup of rows: the model of the last migration. A restore would lack all other objects of the
+// database, so the backup lists them.
 import type { Config } from '../../config/config.ts';
 import { silentLog } from '../../log/log.ts';
 import { planModel } from '../../migrate/commands/plan.ts';
@@ -13,10 +13,10 @@ import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts'
 import { Problem } from '../../problem/problem.ts';
 
 export type SavedSchema = {
-  /** Of the run that made it. */
+  /** Id of the migration run that produced the schema. */
   readonly run: string;
   readonly model: SchemaModel;
-  /** What is in the database and not in the model, in words. */
+  /** Descriptions of database objects that the model does not contain. */
   readonly beside: readonly string[];
 };
 
@@ -71,10 +71,12 @@ export function assertNothingBeside({ beside }: SavedSchema): void {
   throw new Problem(
     'backup_incomplete',
     500,
-    `The database is not only what its svc.yaml says: ${beside.length} things differ`,
+    `The database differs from its svc.yaml in ${beside.length} places`,
     {
       details: beside.slice(0, 10).join('\n  '),
-      hint: 'Without pg_dump only what svc.yaml declares is saved. svc migrate drift lists what differs: declare it, install the client programs of PostgreSQL, or leave it out with --allow-missing.',
+      hint:
+        'Without pg_dump only what svc.yaml declares is saved. svc migrate drift lists what differs: ' +
+        'declare it, install the client programs of PostgreSQL, or leave it out with --allow-missing.',
     },
   );
 }

@@ -6,8 +6,11 @@ import { type ListedObject, ObjectMissing, S3Objects } from '../../storage/backe
 import { isStorageFull } from '../../storage/problem.ts';
 import { FileMissing, type KeptFile, type Target, targetFull } from './target.ts';
 
-/** Of a dump nobody knows the size beforehand; the more is allowed, the larger are the parts that memory holds. */
-const LARGEST_BYTES = 256 * 1024 ** 3;
+/**
+ * Assumed size of a dump, whose size is unknown beforehand. A larger limit increases the parts that are kept in
+ * memory.
+ */
+const MAX_FILE_BYTES = 256 * 1024 ** 3;
 
 export class BucketTarget implements Target {
   readonly name: string;
@@ -17,7 +20,7 @@ export class BucketTarget implements Target {
 
   constructor(bucket: string, prefix: string, env: Readonly<Record<string, string | undefined>>) {
     const { AWS_REGION: region, AWS_DEFAULT_REGION: otherRegion } = env;
-    // Keys of a session go with a token, which only the client's own search for them knows.
+    // Session keys require a token, which only the client's default credential lookup reads.
     const isSession = Boolean(env['AWS_SESSION_TOKEN']);
     const endpoint = env['AWS_ENDPOINT_URL_S3'] ?? env['AWS_ENDPOINT_URL'];
     this.#prefix = prefix === '' ? '' : `${prefix}/`;
@@ -37,7 +40,7 @@ export class BucketTarget implements Target {
     });
   }
 
-  async write(path: string, source: AsyncIterable<Uint8Array>, atMostBytes = LARGEST_BYTES): Promise<void> {
+  async write(path: string, source: AsyncIterable<Uint8Array>, atMostBytes = MAX_FILE_BYTES): Promise<void> {
     await this.#told(
       async () => await this.#objects.put(this.#prefix + path, inBuffers(source), atMostBytes),
     );
@@ -51,8 +54,8 @@ export class BucketTarget implements Target {
     );
   }
 
-  async sizeOf(path: string): Promise<number | undefined> {
-    return await this.#told(async () => await this.#objects.sizeOf(this.#prefix + path));
+  async readSize(path: string): Promise<number | undefined> {
+    return await this.#told(async () => await this.#objects.readSize(this.#prefix + path));
   }
 
   async remove(path: string): Promise<void> {
@@ -81,7 +84,7 @@ export class BucketTarget implements Target {
     this.#objects.close();
   }
 
-  /** What the store says, and about which place. */
+  /** Adds the name of the target to errors of the store. */
   async #told<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -93,7 +96,9 @@ export class BucketTarget implements Target {
         500,
         `${this.name} cannot be used: ${error.name}: ${error.message}`,
         {
-          hint: 'The bucket must exist, and the key of AWS_ACCESS_KEY_ID must be allowed to read, write, list and delete in it; AWS_ENDPOINT_URL_S3 names another store than that of AWS.',
+          hint:
+            'The bucket must exist, and the key of AWS_ACCESS_KEY_ID must be allowed to read, write, ' +
+            'list and delete in it; AWS_ENDPOINT_URL_S3 selects another store than AWS.',
           cause: error,
         },
       );

@@ -40,7 +40,7 @@ export class FolderTarget implements Target {
     return stream;
   }
 
-  async sizeOf(path: string): Promise<number | undefined> {
+  async readSize(path: string): Promise<number | undefined> {
     return (await ifExists(stat(join(this.name, path))))?.size;
   }
 

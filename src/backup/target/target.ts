@@ -1,4 +1,4 @@
-// Where backups are kept: a folder, or a prefix of a bucket. Paths are relative to it, with slashes.
+// Storage of backups: a folder, or a prefix of a bucket. Paths are relative to it and use slashes.
 import type { Readable } from 'node:stream';
 import { Problem } from '../../problem/problem.ts';
 import type { S3Place } from '../../storage/backend/backend.ts';
@@ -6,22 +6,22 @@ import type { S3Place } from '../../storage/backend/backend.ts';
 export type KeptFile = { readonly path: string; readonly bytes: number; readonly modifiedAt: Date };
 
 export interface Target {
-  /** As messages and metrics name it. */
+  /** Name for messages and metrics. */
   readonly name: string;
-  /** Of a bucket. */
+  /** The bucket and its prefix. Undefined for a folder. */
   readonly place?: S3Place | undefined;
   /** The whole file or none of it; durable when it returns. `atMostBytes` is a hint for choosing part sizes. */
   write(path: string, source: AsyncIterable<Uint8Array>, atMostBytes?: number): Promise<void>;
   /** Throws FileMissing. */
   read(path: string): Promise<Readable>;
-  /** Undefined where there is no such file. */
-  sizeOf(path: string): Promise<number | undefined>;
+  /** Returns undefined for a missing file. */
+  readSize(path: string): Promise<number | undefined>;
   /** A missing file counts as removed. */
   remove(path: string): Promise<void>;
   removeFolder(folder: string): Promise<void>;
   /** Names of those at the top. */
   folders(): Promise<string[]>;
-  /** All below a folder, however deep; nothing where there is no such folder. */
+  /** Lists all files below a folder, recursively. Empty for a missing folder. */
   list(folder: string): AsyncIterable<KeptFile>;
   close(): void;
 }
@@ -40,7 +40,10 @@ export function targetFull(name: string, cause: unknown): Problem {
   });
 }
 
-/** A folder is made absolute by who asks. `env` has the keys of a bucket, in the variables that are usual for them. */
+/**
+ * Opens a target. The caller resolves a folder to an absolute path. `env` contains the credentials of a bucket in the
+ * standard variables.
+ */
 export async function openTarget(
   text: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -52,7 +55,7 @@ export async function openTarget(
   const { bucket, prefix = '' } =
     /^s3:\/\/(?<bucket>[^/?#@]+)(?:\/(?<prefix>[^?#]*?))?\/*$/i.exec(text)?.groups ?? {};
   if (bucket === undefined)
-    throw new Problem('bad_backup_target', 400, `${text} is no place for backups`, {
+    throw new Problem('bad_backup_target', 400, `${text} is not a valid backup target`, {
       hint: 'It is a folder, or a bucket with a prefix: s3://bucket/prefix.',
     });
   const { BucketTarget } = await import('./bucket-target.ts');

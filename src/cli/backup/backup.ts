@@ -1,9 +1,9 @@
-// `svc backup`: the database and the stored files at one moment, into a folder or a bucket.
+// `svc backup`: saves the database and the stored files of one moment to a folder or a bucket.
 import { basename } from 'node:path';
 import { Command, Option } from 'commander';
 import { z } from 'zod';
 import { makeBackup } from '../../backup/backup.ts';
-import { folderOf, listBackups, readManifest } from '../../backup/manifest.ts';
+import { backupFolder, listBackups, readManifest } from '../../backup/manifest.ts';
 import { parseKeep } from '../../backup/keep.ts';
 import { sealFor } from '../../backup/seal.ts';
 import { recordBackup, recordVerified } from '../../backup/ledger.ts';
@@ -20,30 +20,30 @@ import { requireKeys } from '../environment.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { type Findings, reporting } from '../report/reporting.ts';
-import { loadServed } from '../served-project.ts';
+import { loadServed } from '../project/served-project.ts';
 import type { Terminal } from '../terminal.ts';
-import { targetOf } from './place.ts';
-import { rehearse } from './rehearse.ts';
-import { describe, SUMMARY, summaryOf } from './summary.ts';
+import { openBackupTarget } from './choose-target.ts';
+import { runRestoreDrill } from './restore-drill.ts';
+import { describe, SUMMARY, summarize } from './summary.ts';
 
 const PRUNED = z.strictObject({
   removed: z.array(z.string()),
   kept: z.array(z.string()),
-  files: z.int().describe('stored files that no backup names any more'),
-  bytes: z.int().describe('of those'),
-  busy: z.boolean().describe('a backup was being made: stored files stay until the next time'),
+  files: z.int().describe('stored files that no backup contains any more'),
+  bytes: z.int().describe('total size of these files'),
+  busy: z.boolean().describe('a backup was running, so stored files are kept until the next prune'),
 });
-const MADE = z.strictObject({
+const CREATED = z.strictObject({
   target: z.string(),
   backup: SUMMARY,
-  copied: z.int().describe('stored files that the target did not have yet'),
+  copied: z.int().describe('stored files that were new to the target'),
   pruned: PRUNED.nullable().describe('null without --keep'),
 });
 const LISTED = z.strictObject({ target: z.string(), backups: z.array(SUMMARY).describe('oldest first') });
 const VERIFIED = z.strictObject({
   target: z.string(),
   backup: SUMMARY,
-  restored: z.boolean().describe('also into a database, with --restore'),
+  restored: z.boolean().describe('whether the backup was also restored, with --restore'),
 });
 
 type Options = {
@@ -65,44 +65,50 @@ type Engine = 'auto' | 'pg_dump' | 'copy';
 
 export function backupCommand(terminal: Terminal): Command {
   const command = new Command('backup')
-    .description('save the database and the stored files of one moment; everything goes on meanwhile')
+    .description('save the database and the stored files of one moment, while the service keeps running')
     .option('-c, --config <file>', 'the configuration file')
-    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
-    .option('--same-bucket', 'into the bucket of the stored files, under a prefix')
+    .option(
+      '--to <place>',
+      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
+    )
+    .option('--same-bucket', 'allow the bucket of the stored files, with a prefix')
     .addOption(
-      new Option('--engine <name>', 'who saves the database: pg_dump, or svc itself where there is none')
+      new Option('--engine <name>', 'engine that saves the database: pg_dump, or svc itself (copy)')
         .choices(['auto', 'pg_dump', 'copy'])
         .default('auto'),
     )
-    .option('--allow-missing', 'go on without things that only pg_dump saves, and name them')
-    .option('--skip-missing', 'go on without files whose bytes are gone, and name them')
+    .option('--allow-missing', 'skip objects that only pg_dump can save, and list them')
+    .option('--skip-missing', 'skip files whose bytes are missing, and list them')
     .option(
       '--encrypt-to <recipient>',
-      'a public key of age; may be repeated',
-      (one, all) => [...all, one],
+      'public key of age; repeatable',
+      (recipient, all) => [...all, recipient],
       [] as readonly string[],
     )
-    .option('--verify', 'then read it, and compare every byte with what was written')
-    .option('--keep <periods>', 'then remove older ones, as prune does: 7d,4w,12m')
+    .option('--verify', 'read the backup afterwards and compare every byte')
+    .option('--keep <periods>', 'remove older backups afterwards, as prune does: 7d,4w,12m')
     .addHelpText(
       'after',
-      '\nExample:\n  svc backup --to /var/backups/svc\n\nIt runs pg_dump where that is of the version of the server or newer; without it svc saves what svc.yaml declares. Secrets of the environment are not in it: keep SVC_SECRET_KEY elsewhere.',
+      '\nExample:\n  svc backup --to /var/backups/svc\n\nIt runs pg_dump if its version is that of the server or newer. Otherwise svc saves what svc.yaml declares.\nA backup does not contain secrets of the environment: store SVC_SECRET_KEY elsewhere.',
     );
-  reporting(command, terminal, MADE, async (out, options: Options) => await backup(options, out));
+  reporting(command, terminal, CREATED, async (out, options: Options) => await backup(options, out));
   const list = command
     .command('list')
-    .description('name the backups that are kept, oldest first')
-    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET');
+    .description('list the backups, oldest first')
+    .option(
+      '--to <place>',
+      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
+    );
   reporting(list, terminal, LISTED, async (out, own: Options, { parent }: Command) => {
-    const target = await targetOf({ ...parent?.opts<Options>(), ...own }, process.env);
+    const target = await openBackupTarget({ ...parent?.opts<Options>(), ...own }, process.env);
     try {
       const backups: Array<z.infer<typeof SUMMARY>> = [];
       for (const id of await listBackups(target)) {
-        const manifest = await readManifest(target, folderOf(id));
-        backups.push(summaryOf(id, manifest));
+        const manifest = await readManifest(target, backupFolder(id));
+        backups.push(summarize(id, manifest));
         out.print(`${id}  ${describe(manifest)}`);
       }
-      if (backups.length === 0) out.print(`no whole backup in ${target.name}`);
+      if (backups.length === 0) out.print(`no complete backup in ${target.name}`);
       return { data: { target: target.name, backups } };
     } finally {
       target.close();
@@ -110,29 +116,37 @@ export function backupCommand(terminal: Terminal): Command {
   });
   const prune = command
     .command('prune')
-    .description('remove old backups, and the stored files that no other one names')
-    .option('--keep <periods>', 'the newest of the last days, weeks, months: 7d,4w,12m')
-    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
-    .option('--dry-run', 'say what would go, and remove nothing');
+    .description('remove old backups, and stored files that no other backup contains')
+    .option(
+      '--keep <periods>',
+      'keep the newest backup of each of the last days, weeks and months: 7d,4w,12m',
+    )
+    .option(
+      '--to <place>',
+      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
+    )
+    .option('--dry-run', 'list what would be removed, without removing it');
   reporting(prune, terminal, PRUNED, async (out, own: Options, { parent }: Command) => {
     const options = { ...parent?.opts<Options>(), ...own };
     const { keep } = options;
-    if (keep === undefined)
-      throw failure(EXIT.misuse, 'it is not said which backups stay', 'Say for example --keep 7d,4w,12m.');
-    const target = await targetOf(options, process.env);
+    if (keep === undefined) throw failure(EXIT.misuse, '--keep is missing', 'For example: --keep 7d,4w,12m.');
+    const target = await openBackupTarget(options, process.env);
     const pruned = await pruneBackups(target, parseKeep(keep), options).finally(() => target.close());
     out.print(describePruned(pruned, options.dryRun));
-    return { data: forPrograms(pruned) };
+    return { data: toData(pruned) };
   });
   const verify = command
     .command('verify')
-    .description('read every byte of a backup and compare it with what was written')
-    .argument('[id]', 'which one; the newest when absent')
-    .option('--to <place>', 'where backups are kept: a folder, or s3://bucket/prefix; SVC_BACKUP_TARGET')
-    .option('--restore', 'and restore it, into a database that is made for it and removed again')
+    .description('read a backup and compare every byte with its hashes')
+    .argument('[id]', 'id of the backup (default: the newest)')
+    .option(
+      '--to <place>',
+      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
+    )
+    .option('--restore', 'also restore it into a temporary database')
     .option(
       '--identity <file>',
-      'with --restore, private keys of age for a backup that is encrypted; SVC_BACKUP_IDENTITY_FILE',
+      'with --restore: file with private keys of age, for an encrypted backup (default: SVC_BACKUP_IDENTITY_FILE)',
     );
   reporting(
     verify,
@@ -141,14 +155,14 @@ export function backupCommand(terminal: Terminal): Command {
     async (out, named: string | undefined, own: VerifyOptions, { parent }: Command) => {
       const options = { ...parent?.opts<Options>(), ...own };
       const project = options.restore === true ? await loadServed(options, out) : undefined;
-      const target = await targetOf(options, project?.env ?? process.env);
+      const target = await openBackupTarget(options, project?.env ?? process.env);
       try {
         const folder = await chooseBackup(target, named);
         const manifest = await verifyBackup(target, folder);
-        if (project) await rehearse({ target, folder, identity: options.identity, project });
-        const found = project ? 'is whole, and was restored' : 'is whole';
+        if (project) await runRestoreDrill({ target, folder, identity: options.identity, project });
+        const found = project ? 'is complete, and was restored' : 'is complete';
         out.print(`${target.name}/${folder} ${found}: ${describe(manifest)}`);
-        const backup = summaryOf(basename(folder), manifest);
+        const backup = summarize(basename(folder), manifest);
         return { data: { target: target.name, backup, restored: project !== undefined } };
       } finally {
         target.close();
@@ -158,7 +172,7 @@ export function backupCommand(terminal: Terminal): Command {
   return command;
 }
 
-function forPrograms({ removed, kept, files, bytes, busy }: Pruned): z.input<typeof PRUNED> {
+function toData({ removed, kept, files, bytes, busy }: Pruned): z.input<typeof PRUNED> {
   return { removed: [...removed], kept: [...kept], files, bytes, busy };
 }
 
@@ -168,19 +182,19 @@ function describePruned({ removed, kept, files, bytes, busy }: Pruned, dryRun = 
     ...removed.map((id) => `${would}removed  ${id}`),
     ...kept.map((id) => `kept  ${id}`),
     ...(files > 0
-      ? [`${files} stored files that none of them names ${would}removed: ${approximateBytes(bytes)}`]
+      ? [`${files} stored files that no backup contains ${would}removed: ${approximateBytes(bytes)}`]
       : []),
-    ...(busy ? ['A backup is being made: stored files stay until the next time.'] : []),
+    ...(busy ? ['A backup is running, so stored files are kept until the next prune.'] : []),
   ].join('\n');
 }
 
-async function backup(options: Options, terminal: Terminal): Promise<Findings<z.input<typeof MADE>>> {
+async function backup(options: Options, terminal: Terminal): Promise<Findings<z.input<typeof CREATED>>> {
   const keep = options.keep === undefined ? undefined : parseKeep(options.keep);
   const { config, env, directory } = await loadServed(options, terminal);
   const seal = await sealFor(
-    options.encryptTo.length > 0 ? options.encryptTo : recipientsOf(env['SVC_BACKUP_RECIPIENTS']),
+    options.encryptTo.length > 0 ? options.encryptTo : parseRecipients(env['SVC_BACKUP_RECIPIENTS']),
   );
-  const target = await targetOf(options, env);
+  const target = await openBackupTarget(options, env);
   assertApart(target, config, options);
   const { current: secret } = environmentSecrets(requireKeys(env).secret, env);
   const backend = createBackend(config);
@@ -191,7 +205,7 @@ async function backup(options: Options, terminal: Terminal): Promise<Findings<z.
     async (owner, admin, roles) => {
       const own = roles.owner.direct;
       await verifyLocation(owner, backend);
-      // A superuser reads everything; any other administrator less than the owner.
+      // A superuser can read everything. Any other administrator may read less than the owner.
       const [row] = await owner.query<{ superuser: boolean }>(
         raw(
           `select rolsuper as superuser from pg_roles where rolname = '${admin.user.replaceAll("'", "''")}'`,
@@ -223,19 +237,19 @@ async function backup(options: Options, terminal: Terminal): Promise<Findings<z.
   const { id, manifest, copied } = result;
   const pruned = keep === undefined ? undefined : await pruneBackups(target, keep);
   target.close();
-  terminal.print(`${id}  ${describe(manifest)}, ${copied} of the files new here`);
-  for (const one of manifest.beside) terminal.print(`not saved without pg_dump: ${one}`);
-  for (const path of manifest.blobs.missing) terminal.print(`without its bytes: ${path}`);
+  terminal.print(`${id}  ${describe(manifest)}, ${copied} files new to the target`);
+  for (const object of manifest.beside) terminal.print(`not saved without pg_dump: ${object}`);
+  for (const path of manifest.blobs.missing) terminal.print(`bytes missing: ${path}`);
   if (pruned !== undefined) terminal.print(describePruned(pruned));
-  const data = { target: target.name, backup: summaryOf(id, manifest), copied };
-  return { data: { ...data, pruned: pruned === undefined ? null : forPrograms(pruned) } };
+  const data = { target: target.name, backup: summarize(id, manifest), copied };
+  return { data: { ...data, pruned: pruned === undefined ? null : toData(pruned) } };
 }
 
-function recipientsOf(text = ''): readonly string[] {
-  return text.split(/[\s,]+/).filter((one) => one !== '');
+function parseRecipients(text = ''): readonly string[] {
+  return text.split(/[\s,]+/).filter((recipient) => recipient !== '');
 }
 
-/** A bucket that is emptied, or lost, must not take the backups of its files with it. */
+/** Throws unless backups and stored files are apart: the loss of one bucket must not destroy both. */
 function assertApart({ name, place }: Target, { providers }: Config, { sameBucket }: Options): void {
   const { storage } = providers;
   if (place === undefined || storage.type !== 's3' || storage.bucket !== place.bucket) return;
@@ -243,6 +257,6 @@ function assertApart({ name, place }: Target, { providers }: Config, { sameBucke
   throw failure(
     EXIT.misuse,
     `${name} is in the bucket of the stored files`,
-    'Name another bucket, or say --same-bucket with a prefix of its own.',
+    'Use another bucket, or --same-bucket with a separate prefix.',
   );
 }

@@ -1,4 +1,4 @@
-// What `svc dev` says of a database that is a clone: where its rows come from, and what of them is masked.
+// The note that `svc dev` shows for a cloned database: the source of its rows, and what is masked.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -10,7 +10,7 @@ export async function writeCloneNote(state: string, note: CloneNote): Promise<vo
   await writeFile(fileIn(state), `${JSON.stringify(note, null, 2)}\n`);
 }
 
-/** Undefined where the database is no clone. */
+/** Returns the note, or undefined if the database is not a clone. */
 export async function readCloneNote(state: string): Promise<string | undefined> {
   const text = await readFile(fileIn(state), 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;

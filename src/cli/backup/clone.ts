@@ -1,4 +1,5 @@
-// `svc clone`: a database for development out of a backup, or of another database of svc, without what opens something.
+// `svc clone`: creates a development database from a backup or from another svc database, without its
+// secrets.
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
@@ -8,7 +9,7 @@ import { copyFiles, type FilesOfBackup, type StoredFile, storedFiles } from '../
 import { type CloneChoice, loadClone, saveForClone } from '../../backup/clone/clone.ts';
 import { parseMask, withSchema } from '../../backup/clone/masks.ts';
 import { readWholeManifest } from '../../backup/manifest.ts';
-import { chooseBackup, openerOf, verifyBackup } from '../../backup/restore.ts';
+import { chooseBackup, createOpener, verifyBackup } from '../../backup/restore.ts';
 import { assertEmpty, markRestored, markRestoring } from '../../backup/restoring.ts';
 import { removeState, runningUrl, startEmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
 import { silentLog } from '../../log/log.ts';
@@ -25,11 +26,11 @@ import { createBackend } from '../../storage/storage.ts';
 import { confirm } from '../database/confirm.ts';
 import { EXIT, failure } from '../exit.ts';
 import { asOwner } from '../migrate/database.ts';
-import { loadProject, type Project } from '../project.ts';
+import { loadProject, type Project } from '../project/project.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { writeCloneNote } from './clone-note.ts';
-import { targetOf } from './place.ts';
+import { openBackupTarget } from './choose-target.ts';
 import { restoreInto } from './restore-into.ts';
 
 type Options = {
@@ -47,42 +48,42 @@ type Options = {
 
 const CLONED = z.strictObject({
   source: z.string(),
-  masked: z.array(z.string()).describe('what it was asked to hide'),
+  masked: z.array(z.string()).describe('requested masks'),
   rows: z.int(),
   users: z.int(),
   files: z.int(),
-  kept: z.string().nullable().describe('where the former development database is; null when there was none'),
+  kept: z.string().nullable().describe('path of the previous development database; null if there was none'),
 });
 
-/** It is read, and gone afterwards. */
-const AS_IT_WAS = { keepMail: true, sweepAfterMs: 0 };
+/** The restored source is only read and then deleted, so nothing of it needs to settle. */
+const NO_SETTLING = { keepMail: true, sweepAfterMs: 0 };
 const IS_URL = /^postgres(?:ql)?:\/\//;
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
 export function cloneCommand(terminal: Terminal): Command {
   const command = new Command('clone')
-    .description('make a database for development out of a backup or another database, without its secrets')
+    .description('create a development database from a backup or another database, without its secrets')
     .option('-c, --config <file>', 'the configuration file')
-    .option('--from <source>', 'where backups are, <place>#<id>, or postgres://…; SVC_CLONE_FROM')
+    .option('--from <source>', 'target for backups, <target>#<id>, or postgres://… (default: SVC_CLONE_FROM)')
     .option(
       '--identity <file>',
-      'private keys of age, for a backup that is encrypted; SVC_BACKUP_IDENTITY_FILE',
+      'file with private keys of age, for an encrypted backup (default: SVC_BACKUP_IDENTITY_FILE)',
     )
-    .option('--to <target>', 'dev, the database of svc dev, or an empty one: postgres://…', 'dev')
-    .option('--mask <table.column=how>', 'null, hash, email or text; may be repeated', collect, [])
-    .option('--keep-users <pattern>', 'users whose address matches stay as they are, all others are masked')
-    .option('--table <name=rows>', 'all, none or a condition in SQL; may be repeated', collect, [])
-    .option('--no-blobs', 'without stored files')
-    .option('--public-blobs', 'only stored files of public buckets')
-    .option('--unmasked', 'nothing needs to be masked')
+    .option('--to <target>', 'dev (the database of svc dev), or the URL of an empty database', 'dev')
+    .option('--mask <table.column=how>', 'mask a column: null, hash, email or text; repeatable', collect, [])
+    .option('--keep-users <pattern>', 'keep users whose address matches, and mask all others')
+    .option('--table <name=rows>', 'rows to copy: all, none or an SQL condition; repeatable', collect, [])
+    .option('--no-blobs', 'do not copy stored files')
+    .option('--public-blobs', 'copy only stored files of public buckets')
+    .option('--unmasked', 'copy everything unmasked')
     .addHelpText(
       'after',
-      "\nExample:\n  svc clone --from /var/backups/svc --mask auth.users.email=email --mask orders.note=text --keep-users '*@example.com'\n\nSessions, tokens, signing keys, second factors and waiting mail are never cloned. The database of svc dev that was there is kept once, as .svc/postgres.before-clone.",
+      "\nExample:\n  svc clone --from /var/backups/svc --mask auth.users.email=email --mask orders.note=text --keep-users '*@example.com'\n\nSessions, tokens, signing keys, second factors and queued mail are never cloned.\nThe previous database of svc dev is kept in .svc/postgres.before-clone until the next clone.",
     );
   return reporting(command, terminal, CLONED, async (out, options: Options) => {
     const data = await clone(options, out);
     out.print(`cloned ${data.source}: ${data.rows} rows, ${data.users} users, ${data.files} files`);
-    if (data.kept !== null) out.print(`The former database is ${data.kept}, until the next clone.`);
+    if (data.kept !== null) out.print(`The previous database is kept in ${data.kept} until the next clone.`);
     return { data };
   });
 }
@@ -93,28 +94,28 @@ async function clone(options: Options, terminal: Terminal): Promise<z.input<type
   if (from === '')
     throw failure(
       EXIT.misuse,
-      'it is not said what to clone',
-      'Say --from <backup> or --from postgres://…, or set SVC_CLONE_FROM.',
+      '--from is missing',
+      'Use --from <backup> or --from postgres://…, or set SVC_CLONE_FROM.',
     );
   if (options.to !== 'dev' && !IS_URL.test(options.to))
-    throw failure(EXIT.misuse, `${options.to} is no database`, 'Say --to dev or --to postgres://….');
-  const choice = choiceOf(options, { from });
+    throw failure(EXIT.misuse, `${options.to} is not a database`, 'Use --to dev or --to postgres://….');
+  const choice = parseChoice(options, { from });
   await assertMasked(options);
   const state = join(project.directory, '.svc');
   const work = join(state, 'clone');
   if (options.to === 'dev') await assertDevelopment(project, state);
-  // What is left of a run that was killed goes first: it has rows that were not chosen.
+  // Removes the rest of a killed run first: it may contain rows that were not chosen.
   await removeState(join(work, 'source'));
   await removeState(work);
   await mkdir(work, { recursive: true });
   try {
     const chosen = join(work, 'chosen');
-    const { source, rows, users, blobs } = await fromSource(
+    const { source, rows, users, blobs } = await withSource(
       { from, identity: options.identity },
       { project, work, terminal },
       async (address) => saveForClone(address, chosen, choice),
     );
-    const total = Object.values(rows).reduce((sum, one) => sum + one, 0);
+    const total = Object.values(rows).reduce((sum, count) => sum + count, 0);
     const masked = [
       ...options.mask,
       ...(options.keepUsers === undefined ? [] : [`users but ${options.keepUsers}`]),
@@ -133,19 +134,19 @@ async function clone(options: Options, terminal: Terminal): Promise<z.input<type
   }
 }
 
-function choiceOf(options: Options, { from }: { readonly from: string }): CloneChoice {
+function parseChoice(options: Options, { from }: { readonly from: string }): CloneChoice {
   const tables = new Map<string, string>();
   for (const text of options.table) {
     const [, table = '', rows = ''] = /^([^=\s]+)=(.+)$/s.exec(text) ?? [];
     if (table === '')
       throw failure(
         EXIT.misuse,
-        `--table ${text} is not understood`,
-        'Say <table>=all, <table>=none or <table>=<condition in SQL>.',
+        `--table ${text} is not valid`,
+        'Use <table>=all, <table>=none or <table>=<SQL condition>.',
       );
     tables.set(withSchema(table), rows);
   }
-  // The bytes are brought by backups, into the store of svc dev.
+  // Only backups contain the bytes of stored files, and only the store of svc dev receives them.
   const hasFiles = options.blobs && options.to === 'dev' && !IS_URL.test(from);
   return {
     masks: options.mask.map(parseMask),
@@ -160,11 +161,11 @@ async function assertMasked({ mask, keepUsers, unmasked }: Options): Promise<voi
   if (!process.stdin.isTTY || !process.stderr.isTTY)
     throw failure(
       EXIT.misuse,
-      'nothing would be masked: addresses and everything that people wrote would be in the clone',
-      "Say what to hide (--mask auth.users.email=email, --keep-users '*@example.com'), or --unmasked.",
+      'nothing would be masked: the clone would contain addresses and all texts of users',
+      "Choose what to mask (--mask auth.users.email=email, --keep-users '*@example.com'), or use --unmasked.",
     );
   await confirm(
-    'Nothing is masked: addresses and everything that people wrote will be in the clone. Go on?',
+    'Nothing is masked: the clone will contain addresses and all texts of users. Continue?',
     false,
   );
 }
@@ -174,22 +175,22 @@ async function assertDevelopment({ env }: Project, state: string): Promise<void>
   if (named)
     throw failure(
       EXIT.misuse,
-      `SVC_DATABASE_URL names ${named.direct.describe()}, which is not the database of svc dev`,
-      'Unset it, or say --to postgres://… of an empty database.',
+      `SVC_DATABASE_URL is set to ${named.direct.describe()}, which is not the database of svc dev`,
+      'Unset it, or use --to with the URL of an empty database.',
     );
   if ((await runningUrl(state)) !== undefined)
-    throw failure(EXIT.problem, 'svc dev is running on this database', 'Stop it, then clone.');
+    throw failure(EXIT.problem, 'svc dev is running on this database', 'Stop it, then run svc clone again.');
 }
 
 type Source<T> = T & {
-  /** As messages name it. */
+  /** Name of the source in messages. */
   readonly source: string;
-  /** That has the bytes. */
+  /** The backup with the bytes of the stored files. */
   readonly blobs: FilesOfBackup | undefined;
 };
 
-/** A backup becomes a database first, in the folder of work, and nothing of that stays. */
-async function fromSource<T>(
+/** Reads the source. A backup is first restored into a temporary database in the work folder. */
+async function withSource<T>(
   { from, identity }: { readonly from: string; readonly identity: string | undefined },
   {
     project,
@@ -204,17 +205,17 @@ async function fromSource<T>(
     return { ...(await read(direct)), source: direct.describe(), blobs: undefined };
   }
   const [, place = from, id] = /^(.*)#([^#/]+)$/.exec(from) ?? [];
-  const target = await targetOf({ to: place }, project.env);
+  const target = await openBackupTarget({ to: place }, project.env);
   const folder = await chooseBackup(target, id);
   const { store } = await verifyBackup(target, folder);
-  const open = await openerOf(target, folder, identity ?? project.env['SVC_BACKUP_IDENTITY_FILE']);
+  const open = await createOpener(target, folder, identity ?? project.env['SVC_BACKUP_IDENTITY_FILE']);
   const manifest = await readWholeManifest(target, folder, open);
   terminal.printError(`reading ${target.name}/${folder}\n`);
   const running = await startEmbeddedPostgres({ dir: join(work, 'source'), log: silentLog });
   try {
     const addresses = oneAddress(running.url);
     const { config, env } = project;
-    await restoreInto({ folder, manifest, open, addresses, env, config, settling: AS_IT_WAS });
+    await restoreInto({ folder, manifest, open, addresses, env, config, settling: NO_SETTLING });
     return {
       ...(await read(addresses.direct)),
       source: `backup ${basename(folder)}`,
@@ -252,14 +253,14 @@ type Places = {
   readonly blobs: FilesOfBackup | undefined;
 };
 
-/** The former database and the files below `.svc` are put aside only when everything is there. */
+/** Replaces the previous database and the files below `.svc` only after the clone is complete. */
 async function intoDevelopment(
   project: Project,
   { state, work, chosen, blobs }: Places,
 ): Promise<{ readonly files: number; readonly kept: string | null }> {
   const { config, directory } = project;
   const password = join(state, 'postgres.password');
-  // The same one, so that either database is found by it.
+  // The password stays the same, so that it works for either database.
   if (existsSync(password)) await copyFile(password, join(work, 'postgres.password'));
   const { storage } = config.providers;
   const store =

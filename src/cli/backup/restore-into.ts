@@ -1,4 +1,4 @@
-// The work of a restore, into a database that is empty: what `svc restore`, a clone, an upgrade and a rehearsal have in common.
+// Restores a backup into an empty database. Shared by `svc restore`, clone, upgrade and the restore drill.
 import { basename } from 'node:path';
 import type { Manifest } from '../../backup/manifest.ts';
 import { restoreBlobs, restoreDump, settle, type SettleOptions } from '../../backup/restore.ts';
@@ -16,26 +16,26 @@ import { asOwner } from '../migrate/database.ts';
 type Restoring = {
   readonly folder: string;
   readonly manifest: Manifest;
-  /** How its files are read. */
+  /** Opens the files of the backup. */
   readonly open: OpenFile;
-  /** Of a database that is empty, or half restored. */
+  /** Addresses of a database that is empty or partly restored. */
   readonly addresses: DatabaseAddresses;
   readonly env: Environment;
   readonly config: Config;
-  /** Without them the backup has none, or they are there. */
+  /** Undefined if the backup has no stored files, or if they are already in place. */
   readonly files?: { readonly target: Target; readonly backend: Backend };
   readonly settling: SettleOptions;
 };
 
 type Restored = {
   readonly files: number;
-  /** That waited then, and were dropped. */
+  /** Number of queued mails that were dropped. */
   readonly mails: number;
 };
 
 export async function restoreInto(options: Restoring): Promise<Restored> {
   const { manifest, addresses, env, settling } = options;
-  const files = await bring(options);
+  const files = await copyFiles(options);
   const { mails } = await asOwner(addresses, env, { applicationName: 'svc-restore', max: 2 }, (owner) =>
     settle(owner, manifest, settling),
   );
@@ -43,15 +43,23 @@ export async function restoreInto(options: Restoring): Promise<Restored> {
   return { files, mails };
 }
 
-/** Files first: rows name them. Answers how many. */
-async function bring({ folder, manifest, open, addresses, env, config, files }: Restoring): Promise<number> {
-  const bringFiles = async (): Promise<number> =>
+/** Copies files and rows. Files come first, because rows refer to them. Returns the number of files. */
+async function copyFiles({
+  folder,
+  manifest,
+  open,
+  addresses,
+  env,
+  config,
+  files,
+}: Restoring): Promise<number> {
+  const copyStoredFiles = async (): Promise<number> =>
     files === undefined ? 0 : (await restoreBlobs(files.target, folder, files.backend, open)).files;
   if (manifest.engine === 'pg_dump') {
     await provisionRolesAlone(addresses);
-    const brought = await bringFiles();
+    const copied = await copyStoredFiles();
     await restoreDump(folder, manifest, addresses.direct, env, open);
-    return brought;
+    return copied;
   }
   await asAdministrator(addresses, (admin) => markRestoring(admin, basename(folder)));
   return await asOwner(
@@ -59,9 +67,9 @@ async function bring({ folder, manifest, open, addresses, env, config, files }: 
     env,
     { applicationName: 'svc-restore', max: 3 },
     async (owner, _, roles) => {
-      const brought = await bringFiles();
+      const copied = await copyStoredFiles();
       await loadRows(folder, owner, roles.owner.direct, config, open);
-      return brought;
+      return copied;
     },
   );
 }

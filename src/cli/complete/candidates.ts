@@ -1,33 +1,34 @@
-// What can stand where the cursor is, read off the commands themselves: a new option is completed without a line here.
+// Finds completions for the word at the cursor in the definitions of the commands, so that new options need
+// no code here.
 import type { Argument, Command, Option } from 'commander';
 
 export type Candidate = { readonly value: string; readonly description: string };
 
 export type Candidates = {
   readonly found: readonly Candidate[];
-  /** Names of files can stand there; the shell knows them better. */
+  /** True if file names are possible. The shell completes them. */
   readonly files: boolean;
 };
 
-/** Names of the project that an option or argument takes; undefined where it takes something else. */
+/** Returns the project's names for an option or argument, or undefined if it takes other values. */
 export type ProjectNames = (
-  /** `migrate rename <path>`, `sql --as` */
+  /** Place of the name, such as `migrate rename <path>` or `sql --as`. */
   place: string,
   options: ReadonlyMap<string, string>,
 ) => readonly string[] | undefined;
 
 export type Completion = {
-  /** Of the commands, in the order of the help. */
+  /** Names of the commands, in the order of the help. */
   readonly names: readonly string[];
   readonly load: (name: string) => Promise<Command | undefined>;
   readonly projectNames: ProjectNames;
 };
 
 const NOTHING: Candidates = { found: [], files: false };
-/** What an option or argument is called that takes a path. */
+/** Names of options and arguments that take a path. */
 const PATHS = /^(file|files|location|directory|folder|path|place|plan|backup)$/;
 
-/** `words`: what follows `svc`, the last one being typed (or empty). */
+/** Completes the last of `words`, the words after `svc`. It may be empty. */
 export async function candidates(words: readonly string[], completion: Completion): Promise<Candidates> {
   const [first = '', ...others] = joined(words);
   if (others.length === 0) {
@@ -40,7 +41,7 @@ export async function candidates(words: readonly string[], completion: Completio
   return command ? inCommand(command, others, completion.projectNames) : NOTHING;
 }
 
-/** bash takes `--format=json` for three words. */
+/** Joins `--format=json`, which bash splits into three words. */
 function joined(words: readonly string[]): string[] {
   const result: string[] = [];
   for (const [at, word] of words.entries()) {
@@ -61,7 +62,7 @@ function inCommand(root: Command, words: readonly string[], projectNames: Projec
   let onlyOperands = false;
   for (const word of words.slice(0, -1)) {
     if (pending && !word.startsWith('-')) {
-      given.set(flagOf(pending), word);
+      given.set(optionFlag(pending), word);
       if (!pending.variadic) pending = undefined;
       continue;
     }
@@ -69,12 +70,13 @@ function inCommand(root: Command, words: readonly string[], projectNames: Projec
     if (word === '--') onlyOperands = true;
     else if (word.startsWith('-') && word.length > 1 && !onlyOperands) {
       const [flag = '', value] = word.split('=', 2);
-      const option = optionsOf(command).find((one) => one.long === flag || one.short === flag);
+      const option = visibleOptions(command).find(({ long, short }) => long === flag || short === flag);
       if (!option) continue;
-      given.set(flagOf(option), value ?? '');
+      given.set(optionFlag(option), value ?? '');
       if (value === undefined && (option.required || option.optional)) pending = option;
     } else {
-      const next = operands === 0 ? subcommandsOf(command).find((one) => one.name() === word) : undefined;
+      const next =
+        operands === 0 ? visibleSubcommands(command).find((child) => child.name() === word) : undefined;
       if (next) {
         command = next;
         place = `${place} ${next.name()}`;
@@ -82,44 +84,52 @@ function inCommand(root: Command, words: readonly string[], projectNames: Projec
     }
   }
   if (pending?.required === true && !current.startsWith('-')) {
-    return matching(ofOption(pending, place, given, projectNames), current);
+    return matching(optionCandidates(pending, place, given, projectNames), current);
   }
   const assigned = /^(--[\w-]+)=(.*)$/s.exec(current);
   if (assigned && !onlyOperands) {
     const [, flag = '', value = ''] = assigned;
-    const option = optionsOf(command).find(({ long }) => long === flag);
+    const option = visibleOptions(command).find(({ long }) => long === flag);
     if (!option) return NOTHING;
-    const { found } = matching(ofOption(option, place, given, projectNames), value);
-    return { found: found.map((one) => ({ ...one, value: `${flag}=${one.value}` })), files: false };
+    const { found } = matching(optionCandidates(option, place, given, projectNames), value);
+    return {
+      found: found.map((candidate) => ({ ...candidate, value: `${flag}=${candidate.value}` })),
+      files: false,
+    };
   }
   if (current.startsWith('-') && !onlyOperands) {
-    const options = optionsOf(command).filter((one) => one.variadic || !given.has(flagOf(one)));
+    const options = visibleOptions(command).filter(
+      (option) => option.variadic || !given.has(optionFlag(option)),
+    );
     return matching(
-      options.map((one) => ({ value: flagOf(one), description: one.description })),
+      options.map((option) => ({ value: optionFlag(option), description: option.description })),
       current,
     );
   }
-  const taken = ofArgument(command, operands, place, given, projectNames);
+  const taken = argumentCandidates(command, operands, place, given, projectNames);
   const subcommands =
     operands === 0 && !onlyOperands
-      ? subcommandsOf(command).map((one) => ({ value: one.name(), description: one.description() }))
+      ? visibleSubcommands(command).map((child) => ({
+          value: child.name(),
+          description: child.description(),
+        }))
       : [];
   return matching({ found: [...subcommands, ...taken.found], files: taken.files }, current);
 }
 
-function ofOption(
+function optionCandidates(
   option: Option,
   place: string,
   given: ReadonlyMap<string, string>,
   projectNames: ProjectNames,
 ): Candidates {
-  const known = option.argChoices ?? projectNames(`${place} ${flagOf(option)}`, given);
+  const known = option.argChoices ?? projectNames(`${place} ${optionFlag(option)}`, given);
   if (known) return { found: known.map(named), files: false };
   const value = /[<[]([\w-]+)/.exec(option.flags)?.[1] ?? '';
   return { found: [], files: PATHS.test(value) };
 }
 
-function ofArgument(
+function argumentCandidates(
   command: Command,
   operands: number,
   place: string,
@@ -136,15 +146,15 @@ function ofArgument(
   return { found: [], files: PATHS.test(argument.name()) };
 }
 
-function optionsOf(command: Command): Option[] {
+function visibleOptions(command: Command): Option[] {
   return command.createHelp().visibleOptions(command);
 }
 
-function subcommandsOf(command: Command): Command[] {
+function visibleSubcommands(command: Command): Command[] {
   return command.commands.length === 0 ? [] : command.createHelp().visibleCommands(command);
 }
 
-function flagOf({ long, short }: Option): string {
+function optionFlag({ long, short }: Option): string {
   return long ?? short ?? '';
 }
 

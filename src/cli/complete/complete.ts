@@ -8,7 +8,7 @@ import { SCRIPTS } from './scripts.ts';
 export function completeCommand(terminal: Terminal, commands: Omit<Completion, 'projectNames'>): Command {
   const command = new Command('complete')
     .description('print the script that completes commands in bash, zsh or fish')
-    .addArgument(new Argument('<shell>', 'where it is to be read').choices(Object.keys(SCRIPTS)))
+    .addArgument(new Argument('<shell>', 'shell that reads the script').choices(Object.keys(SCRIPTS)))
     .addHelpText(
       'after',
       `
@@ -17,7 +17,7 @@ In zsh:   echo 'source <(svc complete zsh)' >> ~/.zshrc    (after compinit)
 In fish:  svc complete fish > ~/.config/fish/completions/svc.fish`,
     )
     .action((shell: string) => terminal.print(SCRIPTS[shell] ?? ''));
-  // Asked by the scripts: the words after `svc`, the last one being typed.
+  // Called by the scripts, with the words after `svc`. The last word is the one at the cursor.
   command
     .command('words', { hidden: true })
     .argument('[words...]')

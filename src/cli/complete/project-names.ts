@@ -1,5 +1,5 @@
-// Names of svc.yaml for completion: read as they stand there, without a check and without a database, because somebody waits
-// with a finger on the key. What files that svc.yaml includes declare is not among them.
+// Reads the names in svc.yaml for completion. Reads the file without a check and without a database, because the user
+// waits at the prompt. Skips names in included files.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -11,13 +11,13 @@ type Names = (options: ReadonlyMap<string, string>) => readonly string[];
 const PLACES: Readonly<Record<string, Names>> = {
   'sql --as': () => ['owner', 'anon', 'service_role'],
   'explain <code>': () => [...new Set(explainedCodes().map(({ code }) => code))],
-  'refresh <names>': (options) => keysOf(readFile(options)['views']),
-  'seed <names>': (options) => keysOf(readFile(options)['seed']),
+  'refresh <names>': (options) => listKeys(readFile(options)['views']),
+  'seed <names>': (options) => listKeys(readFile(options)['seed']),
   'migrate rename <path>': (options) => {
     const { tables } = readFile(options);
     return Object.entries(isMap(tables) ? tables : {}).flatMap(([table, declared]) => [
       table,
-      ...keysOf(isMap(declared) ? declared['fields'] : undefined).map((field) => `${table}.${field}`),
+      ...listKeys(isMap(declared) ? declared['fields'] : undefined).map((field) => `${table}.${field}`),
     ]);
   },
   'backup verify <id>': (options) => {
@@ -28,10 +28,12 @@ const PLACES: Readonly<Record<string, Names>> = {
   },
 };
 
-/** The file may be anybody's: what a shell would take for more than a word is not offered. */
+/**
+ * Names that are plain words. The file may come from anyone, and a shell could interpret other characters.
+ */
 const PLAIN = /^[\p{L}\p{N}_.-]+$/u;
 
-/** A file that is not there or not YAML has no names. */
+/** Returns the names. A missing or invalid file has none. */
 export const projectNames: ProjectNames = (place, options) => {
   const names = PLACES[place];
   if (!names) return undefined;
@@ -48,12 +50,12 @@ function readFile(options: ReadonlyMap<string, string>): Record<string, unknown>
   return isMap(read) ? read : {};
 }
 
-/** Of a map, or the `name` of each entry of a list. */
-function keysOf(value: unknown): string[] {
+/** Returns the keys of a map, or the `name` of each entry of a list. */
+function listKeys(value: unknown): string[] {
   if (isMap(value)) return Object.keys(value);
   if (!Array.isArray(value)) return [];
-  return value.flatMap((one: unknown) =>
-    isMap(one) && typeof one['name'] === 'string' ? [one['name']] : [],
+  return value.flatMap((entry: unknown) =>
+    isMap(entry) && typeof entry['name'] === 'string' ? [entry['name']] : [],
   );
 }
 

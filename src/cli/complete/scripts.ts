@@ -1,5 +1,5 @@
-// What a shell reads once: it asks `svc complete words` at each press of the key. An answer is a line for each candidate,
-// with its description after a tab; the line `:files` asks for names of files too.
+// The scripts that shells load. They call `svc complete words` for each completion. The output has one line per
+// candidate, with its description after a tab. The line `:files` also requests file names.
 
 const BASH = `# svc in bash: source <(svc complete bash)
 _svc() {
@@ -15,7 +15,7 @@ _svc() {
     fi
   done < <("\${COMP_WORDS[0]/#\\~/$HOME}" complete words -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
   [[ -n $files ]] || return 0
-  # Readline knows about ~ and quotes; an older bash cannot be told to ask it.
+  # Readline knows about ~ and quotes; an older bash has no option to use it.
   if (( \${#COMPREPLY[@]} > 0 )) || ! compopt -o default 2>/dev/null; then
     COMPREPLY+=($(compgen -f -- "$cur"))
   fi

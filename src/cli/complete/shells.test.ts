@@ -1,4 +1,4 @@
-// The scripts in the shells that read them, against the program as it is installed.
+// Runs the scripts in the shells, with the installed program.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import { SCRIPTS } from './scripts.ts';
+import { scaled } from '../../../test/support/run/scaled.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-shells-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -27,7 +28,7 @@ function isThere(shell: string): boolean {
 }
 
 describe.skipIf(!isThere('bash'))('bash', () => {
-  /** What the function that the script defines finds for these words, the last one being typed. */
+  /** Returns the completions of these words. The last word is the one at the cursor. */
   const complete = (...words: string[]): string[] => {
     const program = `source <(svc complete bash)
       COMP_WORDS=(svc "$@"); COMP_CWORD=$#
@@ -47,13 +48,13 @@ describe.skipIf(!isThere('bash'))('bash', () => {
     [['validate', '--format', '=', 'sa'], ['sarif']],
     [['dev', '--config', 't'], ['two words.yaml']],
     [['nothing', ''], []],
-  ])('%j', { timeout: 60_000 }, (words, expected) => {
+  ])('%j', { timeout: scaled(60_000) }, (words, expected) => {
     expect(complete(...words)).toEqual(expected);
   });
 });
 
 describe.each(Object.entries(SCRIPTS))('%s', (shell, script) => {
-  test.skipIf(!isThere(shell))('reads its script without a complaint', () => {
+  test.skipIf(!isThere(shell))('reads its script without an error', () => {
     const path = join(folder, `script.${shell}`);
     writeFileSync(path, script);
     expect(execFileSync(shell, ['-n', path], { encoding: 'utf8', stdio: 'pipe' })).toBe('');

@@ -1,4 +1,4 @@
-// `svc config`: the file that all instances share under `svc serve --config database`.
+// `svc config`: manages the configuration that all instances share under `svc serve --config database`.
 import { hostname, userInfo } from 'node:os';
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
@@ -9,22 +9,22 @@ import { renderPath } from '../../config/mistakes/mistake.ts';
 import type { Mode } from '../../config/mode.ts';
 import { printedText, type PrintOptions } from '../../config/read/printed-text.ts';
 import type { Source } from '../../config/read/source.ts';
-import { diffLines } from '../../lib/line-diff.ts';
+import { diffLines } from '../../lib/text/line-diff.ts';
 import { silentLog } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { Problem } from '../../problem/problem.ts';
 import { applyConfig, type ConfigOutcome } from '../../shared-config/apply-config.ts';
 import { readApplied, readRow, readRows, type ConfigRow } from '../../shared-config/config-rows.ts';
 import { describeStates, readStates } from '../../shared-config/instance-states.ts';
-import { assertShareable, sourceOf } from '../../shared-config/shared-source.ts';
+import { assertShareable, toSource } from '../../shared-config/shared-source.ts';
 import { CommandFailure, EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
 import { refusal } from '../migrate/exit.ts';
-import { modeOption, type ModeOption } from '../mode-option.ts';
-import { acceptProject, loadProject, readProject, type Project } from '../project.ts';
+import { modeOption, type ModeOption } from '../project/mode-option.ts';
+import { acceptProject, loadProject, readProject, type Project } from '../project/project.ts';
 import { type Findings, reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
-import { overlaysBeside } from './overlays-beside.ts';
+import { findOverlays } from './find-overlays.ts';
 
 type PrintCommandOptions = ModeOption & PrintOptions;
 
@@ -43,7 +43,7 @@ const PULLED = z.strictObject({
   author: z.string(),
   file: z.string().nullable(),
   text: z.string(),
-  /** Beside the file: what is laid over it in a mode, and the keys that it sets or removes. */
+  /** Overlays next to the file, with the mode of each and the keys that it sets or removes. */
   overlays: z.array(z.strictObject({ mode: z.string(), overlay: z.string(), keys: z.array(z.string()) })),
 });
 const DIFFERENCE = z.strictObject({
@@ -76,16 +76,16 @@ const STATUS = z.strictObject({
 
 export function configCommand(terminal: Terminal): Command {
   const config = new Command('config').description(
-    'the configuration that instances share in the database (svc serve --config database)',
+    'manage the configuration that instances share in the database (svc serve --config database)',
   );
   reporting(
     config
       .command('print')
       .argument('[file]', 'the configuration file')
-      .description('the file, all that it includes and the overlay as one: what is served. ${VAR} stays')
+      .description('print the file with its includes and its overlay, as it is served; keeps ${VAR}')
       .addOption(modeOption('production'))
-      .option('--origins', 'behind each value the file and line that it comes from')
-      .option('--show-secrets', 'also secrets that are written into the file'),
+      .option('--origins', 'add the file and line of each value')
+      .option('--show-secrets', 'also print secrets that are written in the file'),
     terminal,
     PRINTED,
     (out, file: string | undefined, options: PrintCommandOptions) => print(file, options, out),
@@ -93,7 +93,7 @@ export function configCommand(terminal: Terminal): Command {
   reporting(
     pushOptions(config.command('push'))
       .argument('[file]', 'the configuration file')
-      .description('check a file, apply it to the database and have every instance serve it')
+      .description('check a file, apply it to the database and let all instances serve it')
       .addOption(modeOption('production')),
     terminal,
     APPLIED,
@@ -102,8 +102,8 @@ export function configCommand(terminal: Terminal): Command {
   reporting(
     config
       .command('pull')
-      .argument('[file]', 'where to write it; - prints it', 'svc.yaml')
-      .option('--id <id>', 'another one than the applied')
+      .argument('[file]', 'file to write; - prints the configuration', 'svc.yaml')
+      .option('--id <id>', 'id of another configuration than the applied one')
       .description('write the applied configuration to a file'),
     terminal,
     PULLED,
@@ -113,7 +113,7 @@ export function configCommand(terminal: Terminal): Command {
     config
       .command('diff')
       .argument('[file]', 'the configuration file')
-      .description('what a push of the file would change in the applied configuration')
+      .description('show what a push of the file would change')
       .addOption(modeOption('production')),
     terminal,
     DIFFERENCE,
@@ -122,22 +122,22 @@ export function configCommand(terminal: Terminal): Command {
   reporting(
     config
       .command('history')
-      .option('--limit <n>', 'how many', Number, 20)
-      .description('configurations, the newest first'),
+      .option('--limit <n>', 'number of configurations', Number, 20)
+      .description('list configurations, newest first'),
     terminal,
     HISTORY,
     (out, { limit }: { limit: number }) => history(limit, out),
   );
   reporting(
     pushOptions(config.command('rollback'))
-      .argument('<id>', 'of svc config history')
+      .argument('<id>', 'id from svc config history')
       .description('apply an earlier configuration again'),
     terminal,
     APPLIED,
     (out, id: string, options: PushOptions) => rollback(id, options, out),
   );
   reporting(
-    config.command('status').description('which instance serves what, and why not the applied one'),
+    config.command('status').description('show which configuration each instance serves, and why'),
     terminal,
     STATUS,
     (out) => status(out),
@@ -147,10 +147,10 @@ export function configCommand(terminal: Terminal): Command {
 
 function pushOptions(command: Command): Command {
   return command
-    .option('--note <text>', 'for the history')
-    .option('--author <name>', 'for the history')
-    .option('--base <id>', 'refuse unless this one is still the applied one')
-    .option('--strict', 'refuse an open table (no rls key)')
+    .option('--note <text>', 'note for the history')
+    .option('--author <name>', 'author for the history')
+    .option('--base <id>', 'reject the change unless this configuration is still applied')
+    .option('--strict', 'reject a table without an rls key')
     .option('--allow <hazard...>', 'accept a hazard: authz_open=<name>, data_loss=<name>, rewrite=<name>');
 }
 
@@ -166,7 +166,7 @@ async function print(
   terminal.print(text.trimEnd());
   if (masked.length > 0)
     terminal.printError(
-      `note: written into the file and masked here: ${masked.map(renderPath).join(', ')}\n  → A \${VAR} keeps a secret out of the file; --show-secrets prints it.`,
+      `note: these secrets are written in the file and masked here: ${masked.map(renderPath).join(', ')}\n  → Use \${VAR} to keep a secret out of the file. --show-secrets prints them.`,
     );
   return { data: { text } };
 }
@@ -174,34 +174,35 @@ async function print(
 type Applied = Findings<z.infer<typeof APPLIED>>;
 
 async function push(file: string | undefined, options: PushOptions, terminal: Terminal): Promise<Applied> {
-  const { source, isTold } = await oneFile(file, options.mode, terminal);
-  const heard = isTold ? { ...terminal, printError: () => {} } : terminal;
-  const project = await checked({ source, strict: options.strict }, heard);
+  const { source, hasWarned } = await oneFile(file, options.mode, terminal);
+  const output = hasWarned ? { ...terminal, printError: () => {} } : terminal;
+  const project = await checked({ source, strict: options.strict }, output);
   return await withRows(project.env, (owner) => submit(owner, project, options, terminal));
 }
 
 /**
- * The file with all that it includes and its overlay as one, and without a directory: nothing in a shared file is relative
- * to one. `isTold`: its warnings were shown already, where they stand.
+ * Returns the file with its includes and its overlay as one source, without a directory: a shared file
+ * contains no relative
+ * paths. `hasWarned`: its warnings were printed already, with their places.
  */
 async function oneFile(
   file: string | undefined,
   mode: Mode = 'production',
   terminal: Terminal,
-): Promise<{ readonly source: Source; readonly isTold: boolean }> {
+): Promise<{ readonly source: Source; readonly hasWarned: boolean }> {
   const read = await readProject({ config: file, mode, unsetVariables: 'warning' });
   const { parts, overlay } = read.loaded.included;
-  const isTold = parts.length > 0 || overlay !== undefined;
-  const { text } = isTold
+  const hasWarned = parts.length > 0 || overlay !== undefined;
+  const { text } = hasWarned
     ? acceptProject(read, { mode, mistakesExit: EXIT.problem }, terminal).config.source
     : read.source;
-  return { source: { name: read.source.name, directory: undefined, text }, isTold };
+  return { source: { name: read.source.name, directory: undefined, text }, hasWarned };
 }
 
 async function rollback(id: string, options: PushOptions, terminal: Terminal): Promise<Applied> {
   return await withRows(process.env, async (owner) => {
     const row = await requireRow(owner, id);
-    const project = await checked({ source: sourceOf(row), strict: options.strict }, terminal);
+    const project = await checked({ source: toSource(row), strict: options.strict }, terminal);
     return await submit(owner, project, { note: `back to ${id}`, ...options }, terminal);
   });
 }
@@ -214,13 +215,14 @@ async function checked(
     { ...options, mode: 'production', mistakesExit: EXIT.problem, unsetVariables: 'warning' },
     terminal,
   );
-  // The instances know the values of the others; what shapes the database must have one value for all of them.
+  // The instances know the values of other variables. Values that shape the database must be the same for all
+  // instances.
   const shaping = project.unset.filter(({ path }) => SHAPES_THE_DATABASE.has(String(path[0])));
   if (shaping.length > 0)
     throw failure(
       EXIT.problem,
-      `The schema depends on variables that are not set here: ${shaping.map(({ path }) => path.join('.')).join(', ')}`,
-      'Set them for this command to what the instances have.',
+      `the schema depends on variables that are not set: ${shaping.map(({ path }) => path.join('.')).join(', ')}`,
+      'Set them to the values of the instances.',
     );
   try {
     assertShareable(project.config);
@@ -245,7 +247,7 @@ async function submit(
   options: PushOptions,
   terminal: Terminal,
 ): Promise<Applied> {
-  const { note, author = whoAmI(), base, allow } = options;
+  const { note, author = defaultAuthor(), base, allow } = options;
   if (base !== undefined) assertId(base);
   const outcome = await applyConfig({ text: config.source.text, author, note, base }, config, {
     owner,
@@ -262,14 +264,14 @@ async function submit(
 
 async function report(outcome: ConfigOutcome, terminal: Terminal): Promise<z.infer<typeof APPLIED>> {
   if (outcome.kind === 'same') {
-    terminal.print(`nothing to do: ${outcome.row.id} is this very file, and is applied`);
+    terminal.print(`nothing to do: ${outcome.row.id} has the same text and is applied`);
     return { id: outcome.row.id, same: true, changes: 0 };
   }
   if (outcome.kind === 'refused') throw refusal(outcome.problems);
   const { row, migration, problems } = outcome;
   const steps = migration.kind === 'applied' ? migration.plan.steps.length : 0;
   terminal.print(
-    `${terminal.style('green', '✓')} ${row.id} is applied: ${steps} ${steps === 1 ? 'change' : 'changes'} in the database; the instances take it now (svc config status)`,
+    `${terminal.style('green', '✓')} ${row.id} is applied: ${steps} ${steps === 1 ? 'change' : 'changes'} in the database. Instances load it now (see svc config status)`,
   );
   const late = migration.kind === 'applied' ? await migration.background : problems;
   if (late.length > 0) throw refusal(late, true);
@@ -294,11 +296,9 @@ async function pull(
     }
     await writeFile(file, text);
     terminal.print(`${terminal.style('green', '✓')} ${file} is ${row.id} (${author})`);
-    const overlays = await overlaysBeside(file);
+    const overlays = await findOverlays(file);
     for (const { mode, overlay, keys } of overlays)
-      terminal.printError(
-        `note: in ${mode}, ${overlay} is laid over it and has the last word on ${keys.join(', ')}`,
-      );
+      terminal.printError(`note: in ${mode}, ${overlay} overrides ${keys.join(', ')}`);
     return { data: { id: row.id, author, file, text, overlays } };
   });
 }
@@ -326,7 +326,7 @@ async function history(limit: number, terminal: Terminal): Promise<Findings<z.in
     const rows = await readRows(owner, limit);
     for (const { id, state, createdAt, author, hash, note, reason } of rows) {
       const when = createdAt.toISOString().slice(0, 16).replace('T', ' ');
-      const more = [note, reason?.split('\n')[0]].filter((one) => one !== null && one !== undefined);
+      const more = [note, reason?.split('\n')[0]].filter((text) => text !== null && text !== undefined);
       terminal.print([id.padStart(4), state.padEnd(8), when, hash.slice(0, 8), author, ...more].join('  '));
     }
     const configurations = rows.map(({ id, state, createdAt, author, hash, note, reason }) => ({
@@ -358,8 +358,8 @@ async function requireApplied(owner: OwnerDatabase): Promise<ConfigRow> {
   if (row) return row;
   throw failure(
     EXIT.problem,
-    'No configuration has been applied in this database',
-    'svc config push svc.yaml',
+    'no configuration has been applied in this database',
+    'Run: svc config push svc.yaml',
   );
 }
 
@@ -367,12 +367,20 @@ async function requireRow(owner: OwnerDatabase, id: string): Promise<ConfigRow> 
   assertId(id);
   const row = await readRow(owner, id);
   if (row) return row;
-  throw failure(EXIT.problem, `There is no configuration ${id}`, 'svc config history lists them.');
+  throw failure(
+    EXIT.problem,
+    `the configuration ${id} does not exist`,
+    'Run `svc config history` to list them.',
+  );
 }
 
 function assertId(id: string): void {
   if (!/^\d{1,15}$/.test(id))
-    throw failure(EXIT.misuse, `${JSON.stringify(id)} is no id`, 'svc config history lists them.');
+    throw failure(
+      EXIT.misuse,
+      `${JSON.stringify(id)} is not an id`,
+      'Run `svc config history` to list them.',
+    );
 }
 
 function withRows<T>(
@@ -382,11 +390,11 @@ function withRows<T>(
   return withOwner(env, process.cwd(), { applicationName: 'svc-config', max: 3 }, work);
 }
 
-function whoAmI(): string {
+function defaultAuthor(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
   } catch {
-    // A container without an entry for its user.
+    // A container may have no entry for its user.
     return hostname();
   }
 }

@@ -1,2 +1,5 @@
-/** `--config database`. A file of that name is `./database`. */
+/**
+ * Value of `--config` that selects the configuration in the database. A file with this name is
+ * `./database`.
+ */
 export const IN_DATABASE = 'database';

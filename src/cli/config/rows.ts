@@ -1,4 +1,4 @@
-// `svc serve --config database`: the file is the applied row, and this process follows it.
+// `svc serve --config database`: this process serves the applied row and follows later ones.
 import { readModeVariables } from '../../config/read/env-file.ts';
 import type { Mode } from '../../config/mode.ts';
 import type { Config } from '../../config/config.ts';
@@ -15,10 +15,10 @@ import { applyConfig } from '../../shared-config/apply-config.ts';
 import { readApplied, type ConfigRow } from '../../shared-config/config-rows.ts';
 import { describeStates, readStates } from '../../shared-config/instance-states.ts';
 import { ConfigWatch } from '../../shared-config/config-watch.ts';
-import { assertShareable, loadRow, sourceOf, valueMask } from '../../shared-config/shared-source.ts';
+import { assertShareable, loadRow, toSource, valueMask } from '../../shared-config/shared-source.ts';
 import type { Environment } from '../environment.ts';
 import { CommandFailure, EXIT, failure } from '../exit.ts';
-import { loadProject, type Project } from '../project.ts';
+import { loadProject, type Project } from '../project/project.ts';
 import type { Terminal } from '../terminal.ts';
 
 export type RowsOptions = {
@@ -27,19 +27,19 @@ export type RowsOptions = {
   readonly signal: AbortSignal;
   /** File for the first row, if there is none. */
   readonly initialConfig: string | undefined;
-  /** Whose overlay that file takes. */
+  /** Selects the overlay of that file. */
   readonly mode: Mode;
   readonly strict: boolean | undefined;
   readonly instance: string;
 };
 
-/** The rows as one process sees them, from its start on. */
+/** The configuration rows, as one process follows them. */
 export class FollowedRows {
   readonly #options: RowsOptions;
   readonly #owner: OwnerDatabase;
   #row: ConfigRow;
   #watch: ConfigWatch | undefined;
-  /** Long steps of saves made here. */
+  /** Aborts long steps of saves in this process. */
   readonly #ended = new AbortController();
 
   private constructor(options: RowsOptions, owner: OwnerDatabase, row: ConfigRow) {
@@ -48,7 +48,7 @@ export class FollowedRows {
     this.#row = row;
   }
 
-  /** Prepares the database and finds the row to serve; ends the command where there is none. */
+  /** Prepares the database and finds the row to serve. Throws if there is none. */
   static async open(options: RowsOptions, terminal: Terminal): Promise<FollowedRows> {
     const { database, waitMs, signal } = options;
     const { owner: role } = await provision(database, { waitMs, signal });
@@ -63,8 +63,8 @@ export class FollowedRows {
       if (row) return new FollowedRows(options, owner, row);
       throw failure(
         EXIT.badConfiguration,
-        'No configuration has been applied in this database',
-        'Push one first: svc config push svc.yaml. Or start with --initial-config svc.yaml, which is used only while there is none.',
+        'no configuration has been applied in this database',
+        'Run `svc config push svc.yaml` first, or start with --initial-config svc.yaml, which applies only if there is none.',
       );
     } catch (error) {
       await owner.close();
@@ -78,15 +78,15 @@ export class FollowedRows {
 
   project(terminal: Terminal): Promise<Project> {
     const { strict } = this.#options;
-    return loadProject({ mode: 'production', strict, source: sourceOf(this.#row) }, terminal);
+    return loadProject({ mode: 'production', strict, source: toSource(this.#row) }, terminal);
   }
 
-  /** The number of the row that is about to be served, for the order of deployments. */
+  /** Sequence number of the row to serve, which orders deployments. */
   get sequence(): number {
     return this.#row.sequence;
   }
 
-  /** Follows the rows from now on; `reload` is that of a SIGHUP. */
+  /** Follows the rows from now on. `reload` is the reload of a SIGHUP. */
   follow(reload: (config: Config) => Promise<void>, log: Log, onState: (reason?: string) => void): void {
     const { strict, instance } = this.#options;
     this.#watch = new ConfigWatch({
@@ -94,7 +94,7 @@ export class FollowedRows {
       instance,
       served: this.#row,
       load: (row) => loadRow(row, { variables: this.variables(), strict }),
-      take: async (config, row) => {
+      apply: async (config, row) => {
         const former = this.#row;
         this.#row = row;
         try {
@@ -111,12 +111,12 @@ export class FollowedRows {
     this.#watch.start();
   }
 
-  /** Somebody may have applied another row. */
+  /** Checks for another applied row. */
   ask(): void {
     this.#watch?.ask();
   }
 
-  async takeNewest(): Promise<void> {
+  async followNewest(): Promise<void> {
     await this.#watch?.follow();
   }
 
@@ -124,7 +124,7 @@ export class FollowedRows {
     return readModeVariables(undefined, 'production', process.env);
   }
 
-  /** A save in the dashboard. Throws `config_conflict` when another row than `base` is applied. */
+  /** Saves a change from the dashboard. Throws `config_conflict` if another row than `base` is applied. */
   async save(
     text: string,
     config: Config,
@@ -138,7 +138,7 @@ export class FollowedRows {
     if (outcome.kind === 'refused') return { id: base, problems: outcome.problems };
     if (outcome.kind === 'applied') {
       void finishBackground(outcome.migration, { ...migration, config });
-      await this.takeNewest();
+      await this.followNewest();
     }
     return { id: outcome.row.id, problems: [] };
   }
@@ -170,7 +170,7 @@ export class FollowedRows {
   }
 }
 
-/** Several instances may start with a file of their own: the first one counts. */
+/** Applies the initial file. If several instances start with their own files, the first one wins. */
 async function applyInitial(
   owner: OwnerDatabase,
   { initialConfig: file, strict, instance, mode }: RowsOptions,
@@ -190,7 +190,7 @@ async function applyInitial(
     if (outcome.kind !== 'refused') return outcome.row;
     throw failure(
       EXIT.problem,
-      `The database cannot follow ${file}: ${outcome.problems.map(({ message }) => message).join('; ')}`,
+      `the database cannot be migrated to ${file}: ${outcome.problems.map(({ message }) => message).join('; ')}`,
     );
   } catch (error) {
     if (error instanceof Problem && error.code === 'config_conflict') return await readApplied(owner);

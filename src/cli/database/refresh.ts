@@ -1,9 +1,9 @@
-// `svc refresh`: fills materialized views anew.
+// `svc refresh`: refreshes materialized views.
 import { Command } from 'commander';
 import { z } from 'zod';
 import { refreshViews } from '../../migrate/commands/refresh.ts';
 import { withOwner } from '../migrate/database.ts';
-import { loadProject } from '../project.ts';
+import { loadProject } from '../project/project.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -13,8 +13,8 @@ const REFRESHED = z.strictObject({
 
 export function refreshCommand(terminal: Terminal): Command {
   const command = new Command('refresh')
-    .description('fill materialized views with what their queries yield now')
-    .argument('[names...]', 'names under `views`; all materialized ones when absent')
+    .description('refresh materialized views')
+    .argument('[names...]', 'names under `views` (default: all materialized views)')
     .option('-c, --config <location>', 'the configuration file');
   return reporting(
     command,
@@ -27,11 +27,11 @@ export function refreshCommand(terminal: Terminal): Command {
         await refreshViews(owner, config, names, ({ name, concurrently, ms }) => {
           refreshed.push({ name, ms, concurrently });
           out.print(
-            `refreshed ${name} in ${ms} ms${concurrently ? '' : '; its readers waited: with a unique index over columns they would not'}`,
+            `refreshed ${name} in ${ms} ms${concurrently ? '' : '. Readers were blocked; a unique index over columns avoids that'}`,
           );
         });
       });
-      if (refreshed.length === 0) out.print('nothing to do: the file has no materialized view');
+      if (refreshed.length === 0) out.print('nothing to do: the file has no materialized views');
       return { data: { refreshed } };
     },
   );

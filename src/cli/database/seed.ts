@@ -1,4 +1,4 @@
-// `svc seed`: users, rows and files that the database begins with. `svc dev` does the same for its own database.
+// `svc seed`: inserts the users, rows and files of `seed`. `svc dev` does the same for its own database.
 import { Command, Option } from 'commander';
 import { z } from 'zod';
 import { isLoopback } from '../../lib/ip-address.ts';
@@ -7,7 +7,7 @@ import { seed, type SeedResult } from '../../seed/seed.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
-import { loadProject, requireLocal, type Project } from '../project.ts';
+import { loadProject, requireLocal, type Project } from '../project/project.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -20,19 +20,19 @@ const SEEDED = z.strictObject({
 
 export function seedCommand(terminal: Terminal): Command {
   const command = new Command('seed')
-    .description('put the users, rows and files of `seed` into the database, once')
-    .argument('[names...]', 'entries of `seed`; all of the mode when absent')
+    .description('insert the users, rows and files of `seed` into the database, once')
+    .argument('[names...]', 'entries of `seed` (default: all entries of the mode)')
     .option('-c, --config <file>', 'the configuration file')
     .addOption(
       new Option(
         '--mode <mode>',
-        'which entries may run; development for a database of this machine',
+        'entries that can run; defaults to development for a local database',
       ).choices(MODES),
     )
-    .option('--again', 'also what has run already');
+    .option('--again', 'also run entries that have run already');
   return reporting(command, terminal, SEEDED, async (out, names: string[], options: SeedOptions) => {
     const project = await loadProject({ ...options, mode: options.mode ?? 'development' }, out);
-    requireLocal(project, 'svc seed needs the files beside svc.yaml');
+    requireLocal(project, 'svc seed needs the files of the project');
     const mode = options.mode ?? defaultMode(project);
     const results = await seedDatabase(project, { names, mode, again: options.again });
     out.print(results.length > 0 ? results.map(describe).join('\n') : nothing(project, mode));
@@ -56,7 +56,7 @@ export async function seedDatabase(
   );
 }
 
-/** Test users must not come into a database by oversight. */
+/** Returns the default mode. Throws for a remote database, which must not get test users by mistake. */
 function defaultMode({ env }: Project): Mode {
   const targets = databaseAddresses(env)?.direct.targets ?? [];
   const isHere = targets.every(
@@ -65,8 +65,8 @@ function defaultMode({ env }: Project): Mode {
   if (isHere) return 'development';
   throw failure(
     EXIT.misuse,
-    `SVC_DATABASE_URL leads to ${targets[0]?.host}, which is not this machine`,
-    `Say which entries are meant: svc seed --mode ${MODES.join('|')}`,
+    `SVC_DATABASE_URL points to ${targets[0]?.host}, which is not this machine`,
+    `Choose the entries: svc seed --mode ${MODES.join('|')}`,
   );
 }
 
@@ -76,13 +76,13 @@ export function describe({ name, users, rows, objects }: SeedResult): string {
     count(rows, 'row', 'rows'),
     count(objects, 'file', 'files'),
   ].filter((text) => text !== '');
-  return `seeded ${name}: ${counts.length > 0 ? counts.join(', ') : 'everything was there'}`;
+  return `seeded ${name}: ${counts.length > 0 ? counts.join(', ') : 'everything already existed'}`;
 }
 
-const count = (number: number, one: string, many: string): string =>
-  number === 0 ? '' : `${number} ${number === 1 ? one : many}`;
+const count = (number: number, singular: string, plural: string): string =>
+  number === 0 ? '' : `${number} ${number === 1 ? singular : plural}`;
 
 function nothing({ config, source }: Project, mode: Mode): string {
   if (!config.seed.some(({ modes }) => modes.includes(mode))) return `${source} has no seed for ${mode}`;
-  return 'nothing to do: everything has been seeded, and nothing was edited since (--again repeats it)';
+  return 'nothing to do: all entries have run and have not changed since (use --again to repeat them)';
 }

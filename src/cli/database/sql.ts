@@ -1,14 +1,14 @@
-// `svc sql`: a statement as its owner, or as any caller, with the policies that bind that one.
-import { readFileSync } from 'node:fs';
+// `svc sql`: runs a statement as the owner, or as any caller with that caller's policies.
 import { text as readAll } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { z } from 'zod';
+import { readTextFile } from '../../lib/text/text-file.ts';
 import { databaseAddresses } from '../../postgres/address/database-addresses.ts';
 import { runStatement } from '../../postgres/one-statement.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { CommandFailure, EXIT, failure } from '../exit.ts';
 import { withOwner } from '../migrate/database.ts';
-import { loadServed } from '../served-project.ts';
+import { loadServed } from '../project/served-project.ts';
 import { type Findings, reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { callerNamed } from './caller.ts';
@@ -27,7 +27,7 @@ type Options = {
   timeout: number;
 };
 
-const MOST_ROWS = 10_000;
+const MAX_ROWS = 10_000;
 
 const ANSWERED = z.strictObject({
   command: z.string(),
@@ -38,41 +38,41 @@ const ANSWERED = z.strictObject({
 
 export function sqlCommand(terminal: Terminal): Command {
   const command = new Command('sql')
-    .description('run a statement as the owner or as any caller; read-only unless --write')
-    .argument('[statement]', 'the statement; - reads it from the standard input')
+    .description('run a statement as the owner or as any caller; read-only without --write')
+    .argument('[statement]', 'the statement; - reads it from standard input')
     .option('-c, --config <file>', 'the configuration file')
     .option(
       '-f, --file <file>',
-      'read it from a file; with --write it may have several statements, which are one transaction',
+      'read the statement from a file; with --write the file may have several, which run in one transaction',
     )
     .option('--as <caller>', 'owner, anon, service_role, or a user by address or id', 'owner')
-    .option('--write', 'let it change things')
-    .option('-y, --yes', 'do not ask before a change of a database that is not that of svc dev')
-    .option('--explain', 'the plan instead of the rows')
-    .addOption(new Option('--format <format>', 'how to print the rows').choices(FORMATS).default('table'))
-    .option('--limit <rows>', 'print at most so many rows', parseCount, 200)
-    .option('--timeout <seconds>', 'give up after so long', parseCount, 30)
+    .option('--write', 'allow the statement to change data')
+    .option('-y, --yes', 'do not ask before changing a database other than that of svc dev')
+    .option('--explain', 'print the plan instead of the rows')
+    .addOption(new Option('--format <format>', 'output format').choices(FORMATS).default('table'))
+    .option('--limit <rows>', 'maximum number of rows', parseCount, 200)
+    .option('--timeout <seconds>', 'statement timeout', parseCount, 30)
     .addHelpText(
       'after',
       "\nExamples:\n  svc sql 'select count(*) from notes'\n  svc sql --as ada@example.com 'select * from notes'\n  svc sql --write -f mend.sql",
     );
-  return reporting(command, terminal, ANSWERED, (out, said: string | undefined, options: Options) =>
-    sql(said, options, out),
+  return reporting(command, terminal, ANSWERED, (out, argument: string | undefined, options: Options) =>
+    sql(argument, options, out),
   );
 }
 
 function parseCount(text: string): number {
   const count = Number(text);
-  if (/^\d+$/.test(text) && count > 0 && count <= MOST_ROWS) return count;
-  throw new InvalidArgumentError(`expected a number from 1 to ${MOST_ROWS}.`);
+  if (/^\d+$/.test(text) && count > 0 && count <= MAX_ROWS) return count;
+  throw new InvalidArgumentError(`expected a number from 1 to ${MAX_ROWS}.`);
 }
 
 async function sql(
-  said: string | undefined,
+  argument: string | undefined,
   options: Options,
   terminal: Terminal,
 ): Promise<Findings<z.infer<typeof ANSWERED>>> {
-  const statement = await statementOf(said, options);
+  const statement = await readStatement(argument, options);
   const { env, directory } = await loadServed(options, terminal);
   const write = options.write === true;
   const addresses = databaseAddresses(env);
@@ -101,19 +101,19 @@ async function sql(
   return { data: asObject(answered) };
 }
 
-async function statementOf(said: string | undefined, { file }: Options): Promise<string> {
-  if ((said === undefined) === (file === undefined))
-    throw failure(EXIT.misuse, 'say one statement, or name a file with -f', "svc sql 'select 1'");
-  const read = said ?? readSaid(file ?? '');
+async function readStatement(argument: string | undefined, { file }: Options): Promise<string> {
+  if ((argument === undefined) === (file === undefined))
+    throw failure(EXIT.misuse, 'pass one statement, or a file with -f', "For example: svc sql 'select 1'");
+  const read = argument ?? readStatementFile(file ?? '');
   const statement = read === '-' ? await readAll(process.stdin) : read;
   if (statement.trim() === '') throw failure(EXIT.misuse, 'the statement is empty');
   return statement;
 }
 
-function readSaid(file: string): string {
+function readStatementFile(file: string): string {
   if (file === '-') return file;
   try {
-    return readFileSync(file, 'utf8');
+    return readTextFile(file);
   } catch (error) {
     throw failure(
       EXIT.misuse,
@@ -122,20 +122,20 @@ function readSaid(file: string): string {
   }
 }
 
-/** What the server says, where, and what would help. */
+/** Builds the message for an error of the server: the text, the place, and a hint. */
 function explainRefusal(error: unknown, statement: string, { write, explain, as }: Options): unknown {
   if (!isDatabaseError(error)) return error;
   const { code, message, detail, hint, position } = error;
   const at =
     position === undefined ? [] : pointAt(statement, Number(position) - (explain ? 'explain '.length : 0));
   const help = isDatabaseError(error, 'read_only_sql_transaction')
-    ? 'Statements are read-only; --write lets this one change things.'
+    ? 'Statements are read-only. Use --write to allow changes.'
     : isDatabaseError(error, 'query_canceled')
-      ? 'It took too long: --timeout gives it more seconds.'
+      ? 'The statement timed out. Use --timeout to allow more seconds.'
       : /multiple commands/.test(message)
-        ? `One statement at a time${write ? '' : '; several are run with --write'}.`
+        ? `Pass one statement${write ? '' : ', or use --write to run several'}.`
         : isDatabaseError(error, 'insufficient_privilege') && as !== 'owner'
-          ? `That is what ${as} is told, too: grants and policies are in svc.yaml.`
+          ? `${as} gets the same error. Check the grants and policies in svc.yaml.`
           : hint;
   return new CommandFailure(
     EXIT.problem,
@@ -150,7 +150,9 @@ function explainRefusal(error: unknown, statement: string, { write, explain, as 
   );
 }
 
-/** The line of the statement, and a mark under the place; `position` counts characters from 1. */
+/**
+ * Returns the line of the statement, and a marker under the position. `position` counts characters from 1.
+ */
 function pointAt(statement: string, position: number): string[] {
   const before = Array.from(statement)
     .slice(0, Math.max(0, position - 1))

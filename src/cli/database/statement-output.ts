@@ -1,10 +1,10 @@
-// What a statement answered, for a person, a program or a spreadsheet.
+// Renders the result of a statement as a table, JSON or CSV.
 import type { Answered } from '../../postgres/one-statement.ts';
 
 export const FORMATS = ['table', 'json', 'csv'] as const;
 export type Format = (typeof FORMATS)[number];
 
-const MOST_WIDTH = 60;
+const MAX_CELL_WIDTH = 60;
 
 export function renderAnswer(answered: Answered, format: Format): string {
   return RENDERERS[format](answered);
@@ -21,7 +21,7 @@ const RENDERERS: Readonly<Record<Format, (answered: Answered) => string>> = {
         .map((value, at) => value.padEnd(widths[at] ?? 0))
         .join('  ')
         .trimEnd();
-    const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'}${more ? ', and more: --limit' : ''})`;
+    const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'}${more ? '; more rows exist, see --limit' : ''})`;
     return [line(head), widths.map((width) => '-'.repeat(width)).join('  '), ...cells.map(line), count].join(
       '\n',
     );
@@ -49,13 +49,16 @@ export function asObject({ columns, rows, more, command, affected }: Answered): 
   };
 }
 
-/** In one line, and without what a terminal would obey: users of the app wrote the values. */
+/**
+ * Returns the value on one line, without control characters that a terminal would obey: users of the app
+ * wrote it.
+ */
 function shorten(value: string): string {
   const line = value.replaceAll('\n', '↵').replaceAll(/\p{Cc}/gu, '�');
-  return line.length > MOST_WIDTH ? `${line.slice(0, MOST_WIDTH - 1)}…` : line;
+  return line.length > MAX_CELL_WIDTH ? `${line.slice(0, MAX_CELL_WIDTH - 1)}…` : line;
 }
 
-/** Types of PostgreSQL, by their numbers, whose values JSON has words for: int2, int4, float4, float8; bool; json, jsonb. */
+/** Type numbers whose values have a JSON form: int2, int4, float4, float8; bool; json, jsonb. */
 const NUMBERS: ReadonlySet<number> = new Set([21, 23, 700, 701]);
 const BOOLEAN = 16;
 const JSONS: ReadonlySet<number> = new Set([114, 3802]);
@@ -64,12 +67,12 @@ function jsonValue(text: string | null, type: number): unknown {
   if (text === null) return null;
   if (type === BOOLEAN) return text === 't';
   if (JSONS.has(type)) return JSON.parse(text) as unknown;
-  // `NaN` and `Infinity` stay text, and so does what JavaScript would round.
+  // `NaN`, `Infinity` and numbers that JavaScript would round stay text.
   if (NUMBERS.has(type) && Number.isFinite(Number(text))) return Number(text);
   return text;
 }
 
-/** RFC 4180; no value is an empty field, an empty text a quoted one. */
+/** Formats a field by RFC 4180. Null is an empty field, an empty text is a quoted one. */
 function csvField(value: string | null): string {
   if (value === null) return '';
   return value === '' || /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;

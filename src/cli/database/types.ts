@@ -1,4 +1,4 @@
-// `svc types`: the TypeScript types of the backend, for `createClient<Database>()`.
+// `svc types`: writes the TypeScript types of the backend, for `createClient<Database>()`.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
@@ -8,11 +8,11 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { renderTypes, typedSchemas } from '../../typegen/typescript.ts';
 import { withOwner } from '../migrate/database.ts';
-import { loadProject } from '../project.ts';
+import { loadProject } from '../project/project.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** The text where it is written nowhere. */
+/** `text`: the types, if they are not written to a file. */
 const TYPED = z.strictObject({
   file: z.string().nullable(),
   changed: z.boolean(),
@@ -46,7 +46,10 @@ export function typesCommand(terminal: Terminal): Command {
   );
 }
 
-/** For `svc dev --types <file>`, after every reload. An unchanged file is not written, so build tools stay asleep. */
+/**
+ * Writes the types for `svc dev --types <file>`, after every reload. Keeps an unchanged file, which build
+ * tools watch.
+ */
 export async function writeTypes(file: string, config: Config, catalog: Catalog): Promise<boolean> {
   const text = renderTypes({ config, catalog });
   const before = await readFile(file, 'utf8').catch(() => null);

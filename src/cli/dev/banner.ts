@@ -1,15 +1,16 @@
-// What `svc dev` prints when it is ready: its addresses, both keys, and a request to try.
+// The text that `svc dev` prints when it is ready: its URLs, both keys, and a sample request.
 import type { ApiKeys } from '../../identity/api-key.ts';
-import type { Project } from '../project.ts';
+import type { Project } from '../project/project.ts';
 import type { Terminal } from '../terminal.ts';
+import { sampleRequest } from './sample-request.ts';
 
 export type BannerInput = {
   readonly project: Project;
   readonly keys: ApiKeys;
   readonly url: string;
-  /** Undefined with a PostgreSQL of the user's own. */
+  /** Undefined if the user runs the PostgreSQL server. */
   readonly postgresVersion: string | undefined;
-  /** What the rows are a clone of. */
+  /** Source of a cloned database. */
   readonly clone?: string | undefined;
   readonly readyInMs: number;
   readonly terminal: Terminal;
@@ -37,7 +38,7 @@ export function banner({
     ...(clone === undefined ? [] : [`  data             ${clone}`]),
     '',
     '  Try it:',
-    `    curl '${url}${samplePath(project)}' -H 'apikey: ${keys.publishable}'`,
+    `    curl '${url}${sampleRequest(project.config, project.directory)}' -H 'apikey: ${keys.publishable}'`,
     '',
     style(
       'dim',
@@ -46,10 +47,4 @@ export function banner({
     '',
   ];
   return lines.join('\n');
-}
-
-/** A path that answers with content: a new table has no rows, or none that the policies show. */
-function samplePath({ config }: Project): string {
-  const open = config.functions.find(({ authRequired }) => !authRequired);
-  return open ? `/functions/v1/${open.name}` : '/auth/v1/settings';
 }

@@ -1,13 +1,13 @@
-// `svc dev`: the development server. An embedded PostgreSQL unless SVC_DATABASE_URL names
-// another, keys made and kept in `.env`, migrations at once, and a reload at every change of the file.
+// `svc dev`: the development server. It uses an embedded PostgreSQL unless SVC_DATABASE_URL is set, creates keys in
+// `.env`, migrates immediately, and reloads after every change of the file.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import type { Mode } from '../../config/mode.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
-import { freeStartupMemory } from '../../lib/free-startup-memory.ts';
-import { createLog } from '../../log/log.ts';
+import { freeStartupMemory } from '../../lib/memory/free-startup-memory.ts';
+import { createLog, type LogOptions } from '../../log/log.ts';
 import { RecentLines } from '../../log/recent-lines.ts';
 import { DEV_POLICY } from '../../migrate/apply/policy.ts';
 import { databaseAddresses, oneAddress } from '../../postgres/address/database-addresses.ts';
@@ -24,11 +24,13 @@ import {
   logSettings,
   slowMs,
 } from '../environment.ts';
-import { explain } from '../exit.ts';
+import type { Environment } from '../environment.ts';
+import { CommandFailure, EXIT, explain } from '../exit.ts';
 import { ensureKeys } from './keys-file.ts';
-import { migrator } from '../migrator.ts';
-import { modeOption, type ModeOption } from '../mode-option.ts';
-import { loadProject, type Project } from '../project.ts';
+import { publishRunningServer } from './running-server.ts';
+import { migrator } from '../project/migrator.ts';
+import { modeOption, type ModeOption } from '../project/mode-option.ts';
+import { loadProject, type Project } from '../project/project.ts';
 import { watchProject, type ProjectChanges } from './project-changes.ts';
 import { untilStopped } from '../signals.ts';
 import { describe, seedDatabase } from '../database/seed.ts';
@@ -42,55 +44,70 @@ type DevOptions = ModeOption & {
   host: string;
   strict?: boolean;
   types?: string;
+  sendMail?: true | string;
 };
 
 export function devCommand(terminal: Terminal): Command {
   return new Command('dev')
-    .description('serve svc.yaml on an embedded PostgreSQL, and reload it at every change')
+    .description('serve svc.yaml on an embedded PostgreSQL, and reload it after every change')
     .option('-c, --config <file>', 'the configuration file')
     .option('-p, --port <port>', 'listen port', parsePort)
     .option('--host <address>', 'listen address', 'localhost')
-    .option('--types <file>', 'write TypeScript types there, now and after every change')
-    .option('--strict', 'an open table (no rls key) is an error, not a warning')
+    .option('--types <file>', 'write TypeScript types to this file, now and after every change')
+    .option(
+      '--send-mail [recipients]',
+      'send mail instead of capturing it; only to these addresses and @domains, if given',
+    )
+    .option('--strict', 'treat a table without an rls key as an error')
     .addOption(modeOption('development'))
     .action(async (options: DevOptions) => await dev(options, terminal));
 }
 
-async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
+/** Applies `--send-mail`, which has the same effect as the variable `SVC_DEV_MAIL`. */
+function withMail(env: Environment, sends: DevOptions['sendMail'], hasProvider: boolean): Environment {
+  if (sends === undefined) return env;
+  if (!hasProvider) throw new CommandFailure(EXIT.misuse, 'error: --send-mail needs providers.email');
+  return { ...env, SVC_DEV_MAIL: sends === true ? 'send' : `send:${sends}` };
+}
+
+async function dev(options: DevOptions, standard: Terminal): Promise<void> {
   const stopped = untilStopped();
   const startedAt = performance.now();
   const { mode = 'development' } = options;
-  const load = (): Promise<Project> => loadProject({ ...options, mode, mayBeKept: true }, terminal);
+  const load = (): Promise<Project> => loadProject({ ...options, mode }, standard);
   const project = await load();
-  const { env } = project;
+  const env = withMail(project.env, options.sendMail, project.config.providers.email !== undefined);
   const port = listenPort(options.port, env, project.config);
   await assertPortFree(options.host, port);
+  const settings = logSettings(env, 'pretty', standard);
+  const terminal = terminalForLog(standard, settings);
   const keys = ensureKeys(join(project.directory, '.env'), env, terminal);
   const recentLines = new RecentLines();
   const log = createLog({
-    ...logSettings(env, process.stdout.isTTY ? 'pretty' : 'json', terminal),
+    ...settings,
     sinks: [recentLines],
   });
 
   const stateDirectory = join(project.directory, '.svc');
   const own = databaseAddresses(env);
-  // Before the start, so that what changes meanwhile is applied once the service is up.
+  // Starts before the backend, so that changes during the start are applied afterwards.
   const changes = watchProject(project);
   let postgres: EmbeddedPostgres | undefined;
   let backend: Backend | undefined;
+  let withdraw: (() => void) | undefined;
   try {
     if (!own && !existsSync(join(stateDirectory, 'postgres'))) {
-      terminal.print('making a database in .svc: once, it takes a few seconds');
+      terminal.print('creating a database in .svc; this takes a few seconds, once');
     }
     postgres = own ? undefined : await startEmbeddedPostgres({ dir: stateDirectory, log });
     // Ends a start that waits for its database.
-    const givenUp = new AbortController();
-    void stopped.then(() => givenUp.abort());
+    const abandoned = new AbortController();
+    void stopped.then(() => abandoned.abort());
     backend = await startBackend({
       config: project.config,
       database: own ?? oneAddress(postgres?.url ?? ''),
       databaseWaitMs: databaseWait(env, own ? SERVE_WAIT_MS : 0),
-      signal: givenUp.signal,
+      signal: abandoned.signal,
       keys,
       host: options.host,
       port,
@@ -103,7 +120,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       dashboard: {
         mode: 'readwrite',
         recentLines,
-        // No `reload`: the watcher below picks up what the dashboard writes.
+        // There is no `reload`: the watcher below detects what the dashboard writes.
         following: {
           variables: () => readModeVariables(project.config.source.directory, mode, process.env),
           strict: options.strict,
@@ -112,6 +129,7 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
       },
       migrate: migrator({ mode: 'dev', instance: instanceName(), log, terminal }),
     });
+    withdraw = publishRunningServer(project.directory, backend.url);
     terminal.print(
       banner({
         project,
@@ -123,7 +141,6 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
         terminal,
       }),
     );
-    project.keep();
     freeStartupMemory();
     const onLoaded = async ({ snapshot }: Backend, loaded: Project): Promise<void> => {
       if (options.types) await writeTypes(options.types, snapshot().config, snapshot().catalog);
@@ -134,13 +151,19 @@ async function dev(options: DevOptions, terminal: Terminal): Promise<void> {
     await stopped;
     terminal.print('\nstopping');
   } finally {
+    withdraw?.();
     await changes.close();
     await backend?.stop();
     await postgres?.stop();
   }
 }
 
-/** The service is up whatever becomes of it. */
+/** Prints messages to stderr if the log on stdout is JSON, so that each stream has one format. */
+function terminalForLog(terminal: Terminal, { pretty }: Pick<LogOptions, 'pretty'>): Terminal {
+  return pretty === undefined ? { ...terminal, print: terminal.printError } : terminal;
+}
+
+/** Seeds the database. Reports a failure and lets the service run. */
 async function seedOwnDatabase(project: Project, mode: Mode, terminal: Terminal): Promise<void> {
   if (project.config.seed.length === 0) return;
   try {
@@ -150,7 +173,7 @@ async function seedOwnDatabase(project: Project, mode: Mode, terminal: Terminal)
   }
 }
 
-/** A bad file is reported, and the last good one stays. */
+/** Reloads after each change. Reports an invalid file and keeps serving the last valid one. */
 function followChanges(
   changes: ProjectChanges,
   backend: Backend,
@@ -160,18 +183,16 @@ function followChanges(
   }: { load: () => Promise<Project>; onLoaded: (backend: Backend, project: Project) => Promise<void> },
   terminal: Terminal,
 ): void {
-  changes.take(async () => {
+  changes.handle(async () => {
     try {
       const next = await load();
       await backend.reload(next.config);
       await onLoaded(backend, next);
       changes.add(next.watched);
-      // A change is told from an older text just as well.
-      if (next.isReadWhole) next.keep();
       terminal.print(`${terminal.style('green', '✓')} ${next.source} reloaded`);
     } catch (error) {
       terminal.printError(explain(error).report);
-      terminal.printError('The last good configuration is still being served.');
+      terminal.printError('The last valid configuration is still being served.');
     }
   });
 }

@@ -1,16 +1,16 @@
-// Watches svc.yaml and the files and variables it is made of. Changes are kept until they are taken, so that none
-// is lost while the service starts.
+// Watches svc.yaml and its files and variables. Changes are stored until they are handled, so that none is lost while
+// the service starts.
 import { join } from 'node:path';
 import { watch } from 'chokidar';
-import { SerialQueue } from '../../lib/serial-queue.ts';
-import type { Project } from '../project.ts';
+import { SerialQueue } from '../../lib/limits/serial-queue.ts';
+import type { Project } from '../project/project.ts';
 
 export type ProjectChanges = {
-  /** From now on, one call for all changes since the last one. One call at a time. */
-  take(onChange: () => Promise<void>): void;
-  /** More files to watch. */
+  /** Starts to handle changes: one call for all changes since the last one, one call at a time. */
+  handle(onChange: () => Promise<void>): void;
+  /** Watches more files. */
   add(files: readonly string[]): void;
-  /** Ends when the call under way has. */
+  /** Stops watching. Resolves when the current call has ended. */
   close(): Promise<void>;
 };
 
@@ -19,19 +19,20 @@ export function watchProject({ watched, directory, config }: Project): ProjectCh
   const named = new Set([...watched, join(directory, '.env'), join(directory, `.${mode}.env`)]);
   const watcher = watch([...named], {
     ignoreInitial: true,
-    // In folders only what `include` may take up: a folder may be that of the project, with all its packages.
+    // Watches only YAML files in folders, because an included folder may contain the whole project with its
+    // packages.
     ignored: (path, stats) =>
       !named.has(path) &&
       (FOREIGN.test(path.slice(directory.length)) || (stats?.isFile() === true && !/\.ya?ml$/.test(path))),
-    // Editors write in several steps: wait until the file is whole.
+    // Editors write in several steps, so wait until the file is complete.
     awaitWriteFinish: { stabilityThreshold: 60, pollInterval: 20 },
   });
-  let take: (() => Promise<void>) | undefined;
+  let handler: (() => Promise<void>) | undefined;
   let changed = false;
   const queue = new SerialQueue();
   const next = (): void => {
-    if (!changed || !take) return;
-    const onChange = take;
+    if (!changed || !handler) return;
+    const onChange = handler;
     void queue.run(() => {
       changed = false;
       return onChange();
@@ -43,8 +44,8 @@ export function watchProject({ watched, directory, config }: Project): ProjectCh
     next();
   });
   return {
-    take(onChange) {
-      take = onChange;
+    handle(onChange) {
+      handler = onChange;
       next();
     },
     add(more) {
@@ -58,5 +59,5 @@ export function watchProject({ watched, directory, config }: Project): ProjectCh
   };
 }
 
-/** Folders that hold no part of a configuration. */
+/** Folders that contain no configuration. */
 const FOREIGN = /[\\/](?:node_modules|dist|\.[^\\/]+)(?:[\\/]|$)/;

@@ -1,35 +1,35 @@
-// The documentation that comes with svc, as its commands read it.
+// Reads the documentation that is part of the package.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ownFile } from '../../lib/own-files.ts';
+import { ownFile } from '../../lib/package-files.ts';
 
-/** In their order: a code that has a line in two of them is explained by both. */
+/** Pages in order. A code that is in two of them is explained by both. */
 const PAGES = ['errors.md', 'migrations.md', 'from-supabase.md'];
 
 export type Line = { readonly code: string; readonly where: string; readonly cells: readonly string[] };
 
 export function explainedCodes(): Line[] {
-  return PAGES.flatMap(linesOf);
+  return PAGES.flatMap(readCodeLines);
 }
 
-/** Rows of tables whose first column is `Code`, with the heading they stand under. */
-function linesOf(page: string): Line[] {
+/** Returns the rows of tables whose first column is `Code`, with the heading above them. */
+function readCodeLines(page: string): Line[] {
   let where = '';
-  let isOfCodes = false;
+  let isCodeTable = false;
   return readFileSync(ownFile(join('docs', page)), 'utf8')
     .split('\n')
     .flatMap((text): Line[] => {
       where = /^##+ (.+)$/.exec(text)?.[1] ?? where;
       const [, first, ...cells] = text.split(/(?<!\\)\|/).slice(0, -1);
-      if (first === undefined) isOfCodes = false;
-      else if (first.trim() === 'Code') isOfCodes = true;
-      const code = isOfCodes ? /^ `?([A-Za-z][\w-]*|\d{5})`? $/.exec(first ?? '')?.[1] : undefined;
+      if (first === undefined) isCodeTable = false;
+      else if (first.trim() === 'Code') isCodeTable = true;
+      const code = isCodeTable ? /^ `?([A-Za-z][\w-]*|\d{5})`? $/.exec(first ?? '')?.[1] : undefined;
       if (code === undefined || code === 'Code') return [];
       return [{ code, where: plain(where), cells: cells.map(plain) }];
     });
 }
 
-/** Without the marks of Markdown. */
+/** Removes Markdown syntax. */
 function plain(text: string): string {
   return text
     .replaceAll('\\|', '|')
@@ -40,7 +40,7 @@ function plain(text: string): string {
 
 export type Explained = {
   readonly code: string;
-  /** Of the site. */
+  /** Page on the documentation site. */
   readonly page: string;
   readonly where: string;
   readonly status?: string;
@@ -48,25 +48,39 @@ export type Explained = {
   readonly repair?: string;
 };
 
-/** Codes that differ in capital letters only share one. */
-export function pageOfCode(code: string): string {
+/** Returns the page of a code. Codes that differ only in case share one page. */
+export function codePage(code: string): string {
   return `errors/${code.toLowerCase()}`;
 }
 
 export function asObject({ code, where, cells }: Line): Explained {
-  const page = pageOfCode(code);
+  const page = codePage(code);
   if (cells.length === 1) return { code, page, where, means: cells[0] ?? '' };
   const [status = '', means = '', repair = ''] = cells;
   return { code, page, where, ...(status === '' ? {} : { status }), means, repair };
 }
 
-/** Names of all pages, without `docs/`. */
+/** Returns the names of all pages, without `docs/`. */
 export function pageNames(): string[] {
   return readdirSync(ownFile('docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md') && !name.startsWith('decisions'))
     .toSorted((a, b) => (a < b ? -1 : 1));
 }
 
+/** Returns the text of a page, without its front matter. */
 export function readPage(name: string): string {
-  return readFileSync(ownFile(join('docs', name)), 'utf8');
+  return splitPage(name).text;
+}
+
+/** Returns the words that people search for to find a page: the list `search` of its front matter. */
+export function readSearchWords(name: string): string {
+  return /^search: \[(.*)\]$/m.exec(splitPage(name).frontMatter)?.[1] ?? '';
+}
+
+function splitPage(name: string): { readonly frontMatter: string; readonly text: string } {
+  const page = readFileSync(ownFile(join('docs', name)), 'utf8');
+  const [all = '', frontMatter = ''] = /^---\n(.*?)^---\n\s*/ms.exec(page) ?? [];
+  return page.startsWith('---\n')
+    ? { frontMatter, text: page.slice(all.length) }
+    : { frontMatter: '', text: page };
 }

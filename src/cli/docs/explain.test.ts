@@ -1,4 +1,4 @@
-// `svc explain` finds codes of all pages, and says where they belong.
+// Tests that `svc explain` finds the codes of all pages with their section.
 import { expect, test } from 'vitest';
 import { explainCommand } from './explain.ts';
 
@@ -14,7 +14,7 @@ test.each([
   ['PGRST205', /^PGRST205 {2}Data API: \/rest\/v1, 404\n {2}there is no such table.*\n {2}→ /],
   [
     'mig-202',
-    /^MIG-202 .*\n {2}it becomes unique and values occur more than once\n\nOn the site: errors\/mig-202$/,
+    /^MIG-202 .*\n {2}a field becomes unique and values occur more than once\n\nOn the site: errors\/mig-202$/,
   ],
   ['IMP-401', /^IMP-401 /],
   ['invalid_credentials', /Auth: \/auth\/v1, 400[\s\S]*Realtime: \/realtime\/v1, 401/],
@@ -23,7 +23,7 @@ test.each([
   expect(await explain(code)).toMatch(said);
 });
 
-test('JSON for programs', async () => {
+test('prints JSON', async () => {
   expect(JSON.parse(await explain('PGRST205', '--json'))).toMatchObject({
     command: 'explain',
     data: {
@@ -32,6 +32,6 @@ test('JSON for programs', async () => {
   });
 });
 
-test('a code that is nearly one is named', async () => {
+test('suggests a similar code', async () => {
   await expect(explain('otp_expire')).rejects.toThrow(/Did you mean otp_expired\?/);
 });

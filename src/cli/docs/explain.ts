@@ -1,8 +1,8 @@
-// `svc explain`: what a code means and what to do, from the documentation that comes with svc.
+// `svc explain`: explains a code with the documentation that is part of the package.
 import { Command } from 'commander';
 import { z } from 'zod';
-import { closest } from '../../lib/closest-word.ts';
-import { asObject, explainedCodes, type Line, pageOfCode } from './documentation.ts';
+import { closest } from '../../lib/text/closest-word.ts';
+import { asObject, explainedCodes, type Line, codePage } from './documentation.ts';
 import { EXIT, failure } from '../exit.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
@@ -11,7 +11,7 @@ const EXPLAINED = z.strictObject({
   codes: z.array(
     z.strictObject({
       code: z.string(),
-      page: z.string().describe('of the site of the documentation'),
+      page: z.string().describe('page on the documentation site'),
       where: z.string(),
       status: z.string().optional(),
       means: z.string(),
@@ -22,8 +22,8 @@ const EXPLAINED = z.strictObject({
 
 export function explainCommand(terminal: Terminal): Command {
   const command = new Command('explain')
-    .description('say what an error code means and what to do')
-    .argument('<code>', 'as in a message or an answer: PGRST205, MIG-202, otp_expired')
+    .description('explain an error code and what to do')
+    .argument('<code>', 'code from a message or a response, such as PGRST205, MIG-202, otp_expired')
     .addHelpText('after', '\nExample:\n  svc explain PGRST205');
   return reporting(command, terminal, EXPLAINED, async (out, code: string) => {
     const all = explainedCodes();
@@ -36,7 +36,7 @@ export function explainCommand(terminal: Terminal): Command {
         near === undefined ? 'docs/errors.md lists all of them.' : `Did you mean ${near}?`,
       );
     }
-    out.print([...found.map((line) => render(line, out)), `On the site: ${pageOfCode(code)}`].join('\n\n'));
+    out.print([...found.map((line) => render(line, out)), `On the site: ${codePage(code)}`].join('\n\n'));
     return { data: { codes: found.map(asObject) } };
   });
 }

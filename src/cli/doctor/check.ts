@@ -1,53 +1,60 @@
-// One look at one thing: what was found, how bad it is, and the command or line that repairs it.
+// One check of `svc doctor`: its finding, the severity, and the command or line that repairs it.
 import { Problem } from '../../problem/problem.ts';
 import { CommandFailure } from '../exit.ts';
 
 export type Level = 'ok' | 'warning' | 'error';
 
 export type Finding = {
-  /** What was looked at. */
+  /** Name of the check. */
   readonly id: string;
   readonly level: Level;
-  /** One line. */
-  readonly says: string;
+  /** Text of the finding, on one line. */
+  readonly message: string;
   readonly repair?: string | undefined;
 };
 
 type Found = Omit<Finding, 'id'> & {
-  /** Repairs it, where that touches nothing but modes of files and what git ignores. */
+  /** Repairs the problem. Set only if the repair changes nothing except file modes and what git ignores. */
   readonly fix?: (() => void) | undefined;
 };
 
-export type Look = () => Promise<Found> | Found;
+export type Check = () => Promise<Found> | Found;
 
-export const ok = (says: string): Omit<Finding, 'id'> => ({ level: 'ok', says });
-export const warning = (says: string, repair?: string): Omit<Finding, 'id'> => ({
+export const ok = (message: string): Omit<Finding, 'id'> => ({ level: 'ok', message });
+export const warning = (message: string, repair?: string): Omit<Finding, 'id'> => ({
   level: 'warning',
-  says,
+  message,
   repair,
 });
-export const bad = (says: string, repair?: string): Omit<Finding, 'id'> => ({ level: 'error', says, repair });
+export const bad = (message: string, repair?: string): Omit<Finding, 'id'> => ({
+  level: 'error',
+  message,
+  repair,
+});
 
-const LONGEST_MS = 10_000;
+const MAX_CHECK_MS = 10_000;
 
-/** What is thrown is a finding, too; so is a look that takes too long. `fixes`: what can be repaired here is, and looked at again. */
-export async function look(id: string, work: Look, fixes = false): Promise<Finding> {
-  const { fix, ...found } = await lookOnce(work);
+/**
+ * Runs a check. An exception or a timeout becomes a finding. With `fixes`, repairs what can be repaired and
+ * checks again.
+ */
+export async function runCheck(id: string, work: Check, fixes = false): Promise<Finding> {
+  const { fix, ...found } = await runOnce(work);
   if (!fixes || fix === undefined) return { id, ...found };
   try {
     fix();
   } catch (error) {
     return { id, ...asFinding(error), repair: found.repair };
   }
-  const { fix: _done, ...after } = await lookOnce(work);
-  return { id, ...after, says: `${after.says}; repaired: ${found.says}` };
+  const { fix: _done, ...after } = await runOnce(work);
+  return { id, ...after, message: `${after.message}; repaired: ${found.message}` };
 }
 
-async function lookOnce(work: Look): Promise<Found> {
+async function runOnce(work: Check): Promise<Found> {
   const clock = Promise.withResolvers<Found>();
   const timer = setTimeout(
-    () => clock.resolve(bad(`no answer within ${LONGEST_MS / 1000} seconds`)),
-    LONGEST_MS,
+    () => clock.resolve(bad(`no answer within ${MAX_CHECK_MS / 1000} seconds`)),
+    MAX_CHECK_MS,
   );
   try {
     return await Promise.race([work(), clock.promise]);

@@ -1,4 +1,4 @@
-// What stands in the project: the file, the environment, what functions need.
+// Checks of the project: the file, the environment, and the needs of functions.
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,31 +8,31 @@ import type { SecretFile } from '../../config/read/secret-files.ts';
 import type { Config } from '../../config/config.ts';
 import { checkFunctions } from '../../functions/sources/check.ts';
 import { type Environment, publicBaseUrl, requireKeys, trustedProxies } from '../environment.ts';
-import type { ReadProject } from '../project.ts';
-import { bad, type Look, ok, warning } from './check.ts';
+import type { ReadProject } from '../project/project.ts';
+import { bad, type Check, ok, warning } from './check.ts';
 
 export const file =
-  ({ loaded, source }: ReadProject): Look =>
+  ({ loaded, source }: ReadProject): Check =>
   () => {
     if (!loaded.ok) {
       const errors = loaded.mistakes.filter(({ severity }) => severity === 'error');
       const [first] = errors;
       return bad(
         `${source.name} has ${errors.length} ${errors.length === 1 ? 'mistake' : 'mistakes'}: ${first?.message ?? ''}`,
-        'svc validate shows them with their lines',
+        'run svc validate to see them with their lines',
       );
     }
     const { length } = loaded.warnings;
     return length === 0
       ? ok(`${source.name} is valid`)
-      : warning(`${source.name} is valid, with ${length} warnings`, 'svc validate shows them');
+      : warning(`${source.name} is valid, with ${length} warnings`, 'run svc validate to see them');
   };
 
 export const keys =
-  (env: Environment, mode: 'development' | 'production'): Look =>
+  (env: Environment, mode: 'development' | 'production'): Check =>
   () => {
     if (mode === 'development' && !env['SVC_PUBLISHABLE_KEY'] && !env['SVC_SECRET_KEY'])
-      return ok('not there yet: svc dev makes them');
+      return ok('not set yet; svc dev creates them');
     requireKeys(env);
     trustedProxies(env, false);
     return ok('both API keys are set');
@@ -40,13 +40,13 @@ export const keys =
 
 const ENVIRONMENT_FILES = ['.env', ...MODES.map((mode) => `.${mode}.env`)];
 
-/** Files with secrets are their owner's only, and are not committed. */
+/** Checks that files with secrets are readable only by their owner, and are not committed. */
 export const secretFiles =
-  (directory: string, mode: 'development' | 'production'): Look =>
+  (directory: string, mode: 'development' | 'production'): Check =>
   () => {
     const names = ENVIRONMENT_FILES.filter((name) => existsSync(join(directory, name)));
     const broken = brokenLines(directory, mode);
-    if (broken.length > 0) return warning(`${broken[0]} sets nothing`, 'a line is NAME=value');
+    if (broken.length > 0) return warning(`${broken[0]} sets nothing`, 'write lines as NAME=value');
     const open = names.filter(
       (name) => process.platform !== 'win32' && (statSync(join(directory, name)).mode & 0o077) !== 0,
     );
@@ -59,26 +59,26 @@ export const secretFiles =
     if (committed.length > 0)
       return bad(
         `${committed.join(', ')} is committed`,
-        `git rm --cached ${committed.join(' ')}, and make new keys`,
+        `git rm --cached ${committed.join(' ')}, and create new keys`,
       );
     return ok(
       names.length === 0 ? 'no environment files' : `${names.join(', ')}: readable by the owner only`,
     );
   };
 
-/** What holds secrets or can be made again, if git would take it. */
+/** Files with secrets, and folders that svc can create again. git must ignore them. */
 const NOT_FOR_GIT = [...ENVIRONMENT_FILES, '.svc/'];
 
 export const ignored =
-  (directory: string): Look =>
+  (directory: string): Check =>
   () => {
     if (!isInRepository(directory)) return ok('not in a git repository');
     const taken = NOT_FOR_GIT.filter(
       (name) => existsSync(join(directory, name)) && !isIgnored(directory, name),
     );
-    if (taken.length === 0) return ok('git takes no secrets and no development database');
+    if (taken.length === 0) return ok('git ignores secrets and the development database');
     return {
-      ...warning(`git would take ${taken.join(', ')}`, `add ${taken.join(', ')} to .gitignore`),
+      ...warning(`git would commit ${taken.join(', ')}`, `add ${taken.join(', ')} to .gitignore`),
       fix: () => appendLines(join(directory, '.gitignore'), taken),
     };
   };
@@ -106,14 +106,15 @@ function succeeds(directory: string, ...args: readonly string[]): boolean {
   }
 }
 
-/** Files that stand for variables. */
+/** Checks the files that variables of the environment refer to. */
 export const mountedSecrets =
-  (files: readonly SecretFile[]): Look =>
+  (files: readonly SecretFile[]): Check =>
   () => {
     const open = files.filter(
       ({ path }) => process.platform !== 'win32' && (statSync(path).mode & 0o007) !== 0,
     );
-    if (open.length === 0) return ok(`${files.map(({ variable }) => variable).join(', ')}: closed to others`);
+    if (open.length === 0)
+      return ok(`${files.map(({ variable }) => variable).join(', ')}: not readable by others`);
     const named = open.map(({ variable, path }) => `${path} (${variable})`).join(', ');
     return warning(`${named} can be read by others`, 'give the files mode 0400 and the user that runs svc');
   };
@@ -123,9 +124,9 @@ function isCommitted(directory: string, name: string): boolean {
 }
 
 export const functions =
-  (config: Config, directory: string): Look =>
+  (config: Config, directory: string): Check =>
   () => {
-    if (config.functions.length === 0) return ok('none are declared');
+    if (config.functions.length === 0) return ok('no functions are declared');
     checkFunctions(config.functions, directory, process.execPath);
     const folder = join(directory, 'functions');
     const manifest = join(folder, 'package.json');
@@ -135,12 +136,12 @@ export const functions =
       if (!existsSync(join(folder, 'node_modules')))
         return warning('the dependencies of functions are not installed', 'npm ci --prefix functions');
     }
-    return ok(`${config.functions.length} declared, their files are there`);
+    return ok(`${config.functions.length} functions are declared, and their files exist`);
   };
 
-/** Whether the address that mails name leads here. */
+/** Checks whether the URL in mails leads to this service. */
 export const baseUrl =
-  (config: Config, env: Environment): Look =>
+  (config: Config, env: Environment): Check =>
   async () => {
     const url = publicBaseUrl(env)(config);
     if (url === undefined)
@@ -150,15 +151,18 @@ export const baseUrl =
       );
     if (url.startsWith('http:') && !/^http:\/\/(localhost|127\.|\[::1\])/.test(url))
       return warning(
-        `${url} is without encryption`,
-        'put a proxy with TLS in front: docs/operations/from-nothing.md',
+        `${url} is not encrypted`,
+        'put a proxy with TLS in front, see docs/operations/from-nothing.md',
       );
     const answer = await fetch(`${url}/health`, { signal: AbortSignal.timeout(5_000) }).catch(
       () => undefined,
     );
     if (answer === undefined)
-      return warning(`${url} does not answer from here`, 'look at DNS, the proxy and whether svc runs');
+      return warning(
+        `${url} does not respond from this machine`,
+        'check DNS, the proxy, and whether svc is running',
+      );
     return answer.ok
-      ? ok(`${url} answers`)
-      : warning(`${url}/health answers ${answer.status}`, 'does the proxy lead to svc?');
+      ? ok(`${url} responds`)
+      : warning(`${url}/health responds with ${answer.status}`, 'check whether the proxy forwards to svc');
   };

@@ -1,8 +1,9 @@
-// `svc mcp install <program>`: what its settings need. Printed, since they are somebody else's files.
+// `svc mcp install <program>`: prints the settings of the program. Does not write them, because the files
+// belong to it.
 import { Argument, Command } from 'commander';
 import type { Terminal } from '../terminal.ts';
 
-/** `--no-install`: where the project has no svc, npx must not fetch another package of that name. */
+/** `--no-install`: if the project has no svc, npx must not fetch another package with that name. */
 const RUN = { command: 'npx', args: ['--no-install', 'svc', 'mcp'] } as const;
 
 type Program = { readonly file: string; readonly settings: object };
@@ -15,12 +16,12 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
 
 export function installCommand(terminal: Terminal): Command {
   return new Command('install')
-    .description('print the settings that a program needs to know svc mcp; writes nothing')
-    .addArgument(new Argument('<program>', 'which one').choices(Object.keys(PROGRAMS)))
+    .description('print the settings that connect a program to svc mcp; writes nothing')
+    .addArgument(new Argument('<program>', 'program to connect').choices(Object.keys(PROGRAMS)))
     .action((name: string) => {
       const program = PROGRAMS[name];
       if (!program) return;
       terminal.print(JSON.stringify(program.settings, undefined, 2));
-      terminal.printError(`\nThis belongs into ${program.file} of the project.`);
+      terminal.printError(`\nAdd this to ${program.file} of the project.`);
     });
 }

@@ -1,4 +1,4 @@
-// What the project is: its file, the database it describes, its functions.
+// Tools that describe the project: its file, its database and its functions.
 import { readFileSync } from 'node:fs';
 import { isAbsolute, join, relative } from 'node:path';
 import type { Config } from '../../config/config.ts';
@@ -10,10 +10,10 @@ import { toModel } from '../../migrate/schema/declared.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
-import { type ReadProject, readProject } from '../project.ts';
-import type { ReadServed } from '../served-project.ts';
+import { type ReadProject, readProject } from '../project/project.ts';
+import type { ReadServed } from '../project/served-project.ts';
 
-/** `text`: what svc.yaml would say. */
+/** Reads the project with `text` in place of svc.yaml. */
 export async function readDraft({ source, mode }: ReadServed, text: string): Promise<ReadProject> {
   return await readProject({ source: { ...source, text }, mode, unsetVariables: 'warning' });
 }
@@ -34,17 +34,21 @@ export function describeMistakes({ loaded, unset }: ReadProject): object {
   };
 }
 
-/** Throws a Problem that names the mistakes. */
-export function configOf(read: ReadProject): Config {
+/** Returns the configuration. Throws a Problem that lists the mistakes. */
+export function requireConfig(read: ReadProject): Config {
   if (read.loaded.ok) return read.loaded.config;
   throw new Problem('bad_config', 422, 'svc.yaml has mistakes', {
     details: JSON.stringify(describeMistakes(read)),
   });
 }
 
-/** What a migration to the file would do; nothing is done. */
-export async function planChange(config: Config, owner: OwnerDatabase): Promise<object> {
-  const planned = await planMigration({ owner, config, instance: 'svc mcp', log: silentLog });
+/** Plans a migration to the file and applies nothing. `rows: 'none'` reads no row of any table. */
+export async function planChange(
+  config: Config,
+  owner: OwnerDatabase,
+  rows: 'all' | 'none',
+): Promise<object> {
+  const planned = await planMigration({ owner, config, instance: 'svc mcp', log: silentLog, rows });
   if (planned.kind === 'refused') return { refused: renderProblems(planned.problems) };
   const { steps, problems, notes } = planned.plan;
   return {
@@ -70,14 +74,16 @@ export function listTables(config: Config): object {
   };
 }
 
-/** Everything that the file says of it, and how many rows the statistics know of. */
+/** Returns the declaration of a table, and the estimated number of rows from the statistics. */
 export async function describeTable(
   config: Config,
   named: string,
   owner: OwnerDatabase | undefined,
 ): Promise<object> {
   const [schema, name] = named.includes('.') ? named.split('.', 2) : ['public', named];
-  const table = toModel(config).tables.find((one) => one.schema === schema && one.name === name);
+  const table = toModel(config).tables.find(
+    (candidate) => candidate.schema === schema && candidate.name === name,
+  );
   if (!table) throw new Problem('relation_not_found', 404, `There is no table ${named} in svc.yaml`);
   const [row] = owner
     ? await owner.query<{ rows: number }>(
@@ -95,14 +101,14 @@ export function listFunctions(config: Config): object {
 }
 
 export function readFunction(config: Config, directory: string, name: string): string {
-  const code = config.functions.find((one) => one.name === name);
+  const code = config.functions.find((candidate) => candidate.name === name);
   if (code) {
     const path = relative(directory, join(directory, code.file));
     if (path.startsWith('..') || isAbsolute(path))
       throw new Problem('file_outside', 403, `${code.file} is outside of the project`);
     return readFileSync(join(directory, path), 'utf8');
   }
-  const statement = toModel(config).functions.find((one) => one.name === name);
+  const statement = toModel(config).functions.find((candidate) => candidate.name === name);
   if (statement) return JSON.stringify(statement, null, 2);
   throw new Problem('function_not_found', 404, `There is no function ${name} in svc.yaml`);
 }

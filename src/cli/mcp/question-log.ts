@@ -1,23 +1,23 @@
-// Which rows an assistant asked for: a line for each statement in `.svc/mcp.log`, with how many rows it got. Statements have
-// values in them, so the file is for the owner of the project alone.
+// Logs the statements of an assistant to `.svc/mcp.log`, one line each, with the number of rows. Statements contain
+// values, so only the owner of the project can read the file.
 import { appendFile, mkdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ifExists } from '../../lib/error-code.ts';
 
 export type Question = {
   readonly sql: string;
-  /** As whom, where it was as somebody. */
+  /** Caller of the statement, if it is not the owner. */
   readonly as: string | undefined;
-  /** That came back; undefined where it failed. */
+  /** Number of rows. Undefined if the statement failed. */
   readonly rows?: number;
-  /** Why it failed. */
+  /** Error of a failed statement. */
   readonly error?: string;
 };
 
-/** One file of this size is kept beside the one that is written. */
-const MOST_BYTES = 1024 * 1024;
+/** Maximum size. A full log is renamed, and one renamed log is kept. */
+const MAX_BYTES = 1024 * 1024;
 
-/** Where the folder cannot be written, nothing is kept: that is no reason to answer nothing. */
+/** Writes a line. A failure is only reported, so that it does not fail the statement. */
 export async function logQuestion(directory: string, question: Question): Promise<void> {
   const folder = join(directory, '.svc');
   const file = join(folder, 'mcp.log');
@@ -25,8 +25,8 @@ export async function logQuestion(directory: string, question: Question): Promis
   try {
     await mkdir(folder, { recursive: true });
     const size = (await ifExists(stat(file)))?.size ?? 0;
-    // Another call may have done it meanwhile.
-    if (size > MOST_BYTES) await ifExists(rename(file, `${file}.1`));
+    // Another call may have renamed the log in between.
+    if (size > MAX_BYTES) await ifExists(rename(file, `${file}.1`));
     await appendFile(file, `${line}\n`, { mode: 0o600 });
   } catch (error) {
     process.stderr.write(`svc mcp: mcp.log could not be written: ${String(error)}\n`);

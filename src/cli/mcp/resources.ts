@@ -1,12 +1,12 @@
-// What an assistant may put before itself without a tool: the file, the types and the pages of the documentation.
+// Resources that an assistant can read without a tool: the file, the types and the documentation.
 import { type McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
 import { pageNames } from '../docs/documentation.ts';
 import { readPageNamed } from './documentation-tools.ts';
 
 type Read = {
-  /** With references to variables instead of their values. */
+  /** Returns the text with references to variables instead of their values. */
   readonly config: () => Promise<string>;
-  /** For `createClient<Database>()`. */
+  /** Returns the types for `createClient<Database>()`. */
   readonly types: () => Promise<string>;
 };
 

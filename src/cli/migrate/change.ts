@@ -1,13 +1,13 @@
-// `plan`, `apply` and `down`: what a change of the file would do, and doing it.
+// `plan`, `apply` and `down`: plan a change of the file, apply it, and go back.
 import { readFile, writeFile } from 'node:fs/promises';
 import type { z } from 'zod';
-import { policyOf } from '../../migrate/apply/policy.ts';
-import type { OwnershipTaker } from '../../migrate/checks/ownership.ts';
+import { migrationPolicy } from '../../migrate/apply/policy.ts';
+import { describeTransfer, type OwnershipTransfer } from '../../migrate/checks/ownership.ts';
 import { planFingerprint, renderPlan, renderSql, toArtifact } from '../../migrate/commands/render.ts';
 import type { MigrationPlan } from '../../migrate/make-plan.ts';
 import { migrate, migrateModel, type MigrationOutcome } from '../../migrate/migrate.ts';
 import { renderProblems } from '../../migrate/problem.ts';
-import { locator } from '../../migrate/schema/declared.ts';
+import { createLocator } from '../../migrate/schema/declared.ts';
 import { EMPTY_MODEL } from '../../migrate/schema/model.ts';
 import { stepsToUndo } from '../../migrate/rollout.ts';
 import { readRun, withRenamesReversed } from '../../migrate/state/history.ts';
@@ -15,12 +15,17 @@ import { describeSuperseded, remedyFor } from '../../migrate/state/superseded.ts
 import { CommandFailure, failure } from '../exit.ts';
 import type { Findings } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
-import { exitCodeOf, MIGRATE_EXIT, refusal } from './exit.ts';
+import { migrateExitCode, MIGRATE_EXIT, refusal } from './exit.ts';
 import { type ChangeOptions, policyFrom } from './options.ts';
 import { migrateOptions, planFile, withDatabase } from './project.ts';
 import { type APPLIED, asJsonProblems, type PLANNED, type WENT_BACK } from './results.ts';
 
-export type PlanOptions = ChangeOptions & { check?: boolean; sql?: boolean; out?: string };
+export type PlanOptions = ChangeOptions & {
+  check?: boolean;
+  sql?: boolean;
+  out?: string;
+  data?: 'all' | 'none';
+};
 
 export async function plan(
   options: PlanOptions,
@@ -29,11 +34,16 @@ export async function plan(
   return await withDatabase(options, terminal, async (opened) => {
     const { config } = opened.project;
     const policy = policyFrom(options, opened.project);
-    const { plan: made, superseded, dataSteps } = await planFile(opened, policy, 'incremental');
-    const locate = locator(config);
+    const {
+      plan: made,
+      superseded,
+      dataSteps,
+    } = await planFile(opened, policy, { mode: 'incremental', rows: options.data });
+    const locate = createLocator(config);
     const artifact = toArtifact(made, locate);
     if (options.out) await writeFile(options.out, `${JSON.stringify(artifact, null, 2)}\n`);
-    if (options.sql) terminal.print(renderSql(made, policyOf(config.migrations, policy).lockTimeoutMs));
+    if (options.sql)
+      terminal.print(renderSql(made, migrationPolicy(config.migrations, policy).lockTimeoutMs));
     else {
       const database = opened.address.describe();
       terminal.print(renderPlan(made, { paint: terminal.style, locate, database }));
@@ -41,7 +51,11 @@ export async function plan(
         terminal.print(`${superseded.code} ${describeSuperseded(superseded)}\n  → ${remedyFor(superseded)}`);
     }
     if (made.problems.length > 0)
-      return { data: artifact, problems: asJsonProblems(made.problems), exitCode: exitCodeOf(made.problems) };
+      return {
+        data: artifact,
+        problems: asJsonProblems(made.problems),
+        exitCode: migrateExitCode(made.problems),
+      };
     const isPending = made.steps.length + made.foreign.length + dataSteps.length > 0;
     return { data: artifact, exitCode: options.check && isPending ? MIGRATE_EXIT.pending : 0 };
   });
@@ -54,14 +68,15 @@ export async function apply(
 ): Promise<Findings<Applied>> {
   return await withDatabase(options, terminal, async (opened) => {
     const policy = policyFrom(options, opened.project);
-    if (file !== undefined) await checkSavedPlan(file, (await planFile(opened, policy, 'incremental')).plan);
+    if (file !== undefined)
+      await checkSavedPlan(file, (await planFile(opened, policy, { mode: 'incremental' })).plan);
     const settings = migrateOptions(opened, policy);
     const taken: Applied['taken'] = [];
     const ownership =
       settings.ownership &&
-      telling(settings.ownership, ({ what, name, owner }) => {
+      reportTaken(settings.ownership, ({ what, name, owner }) => {
         taken.push({ what, name, owner });
-        terminal.print(`~ ${what} ${name}: taken from ${owner}`);
+        terminal.print(`~ ${describeTransfer({ what, name, owner })}`);
       });
     return { data: { ...(await report(await migrate({ ...settings, ownership }), terminal)), taken } };
   });
@@ -69,23 +84,23 @@ export async function apply(
 
 type Applied = z.infer<typeof APPLIED>;
 
-/** Says what is taken, once it is. */
-function telling(
-  taker: OwnershipTaker,
-  tell: (object: Parameters<OwnershipTaker['take']>[0][number]) => void,
-): OwnershipTaker {
+/** Reports objects after their ownership was transferred. */
+function reportTaken(
+  taker: OwnershipTransfer,
+  report: (object: Parameters<OwnershipTransfer['transfer']>[0][number]) => void,
+): OwnershipTransfer {
   return {
     ...taker,
-    async take(objects) {
-      await taker.take(objects);
-      for (const object of objects) tell(object);
+    async transfer(objects) {
+      await taker.transfer(objects);
+      for (const object of objects) report(object);
     },
   };
 }
 
-const STALE = 'the catalog or the file changed since the plan was made';
+const STALE = 'the catalog or the file has changed since the plan was created';
 
-/** A saved plan promises what will run: unless it is still exactly that, it is stale. */
+/** Throws if the saved plan is stale: it must still describe exactly the statements that will run. */
 async function checkSavedPlan(file: string, now: MigrationPlan): Promise<void> {
   const saved: unknown = JSON.parse(await readFile(file, 'utf8'));
   const fingerprint =
@@ -93,14 +108,14 @@ async function checkSavedPlan(file: string, now: MigrationPlan): Promise<void> {
   if (fingerprint === planFingerprint(now)) return;
   throw new CommandFailure(
     MIGRATE_EXIT.drift,
-    `MIG-404 ${file}: ${STALE}\n  → Make a new one: svc migrate plan --out ${file}`,
+    `MIG-404 ${file}: ${STALE}\n  → Create a new plan: svc migrate plan --out ${file}`,
     undefined,
     [
       {
         code: 'MIG-404',
         severity: 'error',
         message: `${file}: ${STALE}`,
-        hint: `Make a new one: svc migrate plan --out ${file}`,
+        hint: `Create a new plan: svc migrate plan --out ${file}`,
       },
     ],
   );
@@ -117,8 +132,8 @@ export async function down(
       return [now, await readRun(session, run ?? null, now?.schemaHash ?? '')] as const;
     });
     if (target === null) {
-      const hint = 'svc migrate history lists them.';
-      throw failure(MIGRATE_EXIT.refused, 'there is no such run to go back to', hint);
+      const hint = 'Run `svc migrate history` to list the runs.';
+      throw failure(MIGRATE_EXIT.refused, 'there is no such run', hint);
     }
     const model = withRenamesReversed(target.model, current?.model ?? EMPTY_MODEL);
     const policy = { ...policyFrom(options, opened.project), allowRollback: true, kind: 'down' } as const;
@@ -129,17 +144,17 @@ export async function down(
     );
     for (const step of undo)
       terminal.print(
-        `data step ${step.name}: ${step.undo ? 'undone, if it ran' : 'has no undo, its rows stay as they are'}`,
+        `data step ${step.name}: ${step.undo ? 'undone, if it ran' : 'has no undo, so its rows are unchanged'}`,
       );
-    terminal.print(`the database follows the file of run ${target.id}; svc.yaml itself was not changed`);
+    terminal.print(`the database matches the file of run ${target.id}. svc.yaml was not changed`);
     const steps = undo.map((step) => ({ name: step.name, undone: step.undo !== undefined }));
     return { data: { target: target.id, ...applied, data_steps: steps } };
   });
 }
 
 const BUSY = {
-  message: 'another instance still has the long steps of this migration under way',
-  hint: 'Run it again when that is done; svc migrate status says what is left.',
+  message: 'another instance is still running the long steps of this migration',
+  hint: 'Run it again afterwards. Run svc migrate status to list the remaining steps.',
 } as const;
 
 async function report(
@@ -148,7 +163,7 @@ async function report(
 ): Promise<Pick<Applied, 'run' | 'statements'>> {
   switch (outcome.kind) {
     case 'unchanged':
-      terminal.print('nothing to do: the database is what the file says');
+      terminal.print('nothing to do: the database matches the file');
       return { run: null, statements: 0 };
     case 'elsewhere':
       throw new CommandFailure(MIGRATE_EXIT.busy, `MIG-402 ${BUSY.message}\n  → ${BUSY.hint}`, undefined, [

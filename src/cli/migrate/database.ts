@@ -1,5 +1,5 @@
-// The database that `svc migrate` and `svc types` work on: that of SVC_DATABASE_URL, or the project's development
-// database, started for as long as the command runs.
+// Opens the database of a command: that of SVC_DATABASE_URL, or the project's development database, which runs only as
+// long as the command.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runningUrl, startEmbeddedPostgres } from '../../embedded-postgres/embedded-postgres.ts';
@@ -18,7 +18,7 @@ import { EXIT, failure } from '../exit.ts';
 
 export type OpenDatabase = { readonly addresses: DatabaseAddresses; close(): Promise<void> };
 
-/** `orNew`: a development database is made where there is none. */
+/** Opens the database. `orNew`: creates a development database if there is none. */
 export async function openDatabase(
   env: Environment,
   directory: string,
@@ -30,7 +30,7 @@ export async function openDatabase(
   if (!orNew && !existsSync(state)) {
     throw failure(
       EXIT.badConfiguration,
-      'SVC_DATABASE_URL is not set, and there is no development database here',
+      'SVC_DATABASE_URL is not set, and there is no development database',
       'Set it, or run svc dev first.',
     );
   }
@@ -48,11 +48,13 @@ export async function openDatabase(
 type OwnerOptions = {
   readonly applicationName: string;
   readonly max: number;
-  /** What a database that cannot be made ready is to the command. */
+  /** Converts the problem of a database that cannot be provisioned. */
   readonly unready?: (problem: Problem) => Error;
 };
 
-/** Opens the database, makes it ready, and works on it as its owner; `roles` says where that and the role of requests connect. */
+/**
+ * Opens and provisions the database, and runs `work` as its owner. `roles` has the addresses of the roles.
+ */
 export async function withOwner<T>(
   env: Environment,
   directory: string,
@@ -73,7 +75,7 @@ type OwnerWork<T> = (
   roles: Pick<Provisioned, 'owner' | 'authenticator'>,
 ) => Promise<T>;
 
-/** The same in a database that is open. */
+/** Does the same as `withOwner` in an open database. */
 export async function asOwner<T>(
   addresses: DatabaseAddresses,
   env: Environment,

@@ -1,4 +1,4 @@
-// Exit codes of `svc migrate`, for deploy scripts; documented in docs/migrations.md.
+// Exit codes of `svc migrate` for deploy scripts. docs/migrations.md documents them.
 import { type MigrationProblem, renderProblems } from '../../migrate/problem.ts';
 import { CommandFailure } from '../exit.ts';
 import { asJsonProblems } from './results.ts';
@@ -13,21 +13,21 @@ export const MIGRATE_EXIT = {
   unreachable: 8,
 } as const;
 
-/** `begun`: refused on its way, after something was done. */
+/** Returns the failure. `begun`: the migration was refused after some steps had run. */
 export function refusal(problems: readonly MigrationProblem[], begun = false): CommandFailure {
   const state = begun
-    ? 'What was done before stays; svc migrate status says what is left. Resolve what is refused and run it again: it goes on from there.'
+    ? 'Completed steps are kept. Run svc migrate status to list the remaining steps. Resolve the problems and run it again to continue.'
     : 'Nothing was changed.';
   return new CommandFailure(
-    exitCodeOf(problems),
+    migrateExitCode(problems),
     `${renderProblems(problems).join('\n')}\n\n${state}`,
     undefined,
     asJsonProblems(problems),
   );
 }
 
-export function exitCodeOf(problems: readonly MigrationProblem[]): number {
-  const codes = problems.map((one) => one.code);
+export function migrateExitCode(problems: readonly MigrationProblem[]): number {
+  const codes = problems.map(({ code }) => code);
   if (codes.includes('ADO-301') || codes.includes('MIG-118')) return MIGRATE_EXIT.unreachable;
   if (codes.some((code) => ['MIG-101', 'MIG-207', 'MIG-603'].includes(code))) return MIGRATE_EXIT.invalid;
   if (codes.some((code) => code.startsWith('MIG-20') || code === 'MIG-601')) return MIGRATE_EXIT.data;

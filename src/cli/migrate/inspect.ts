@@ -1,4 +1,4 @@
-// `status`, `drift` and `history`: what the database is beside the file, and how it came to be so.
+// `status`, `drift` and `history`: compare the database with the file, and list the runs.
 import type { z } from 'zod';
 import { planModel } from '../../migrate/commands/plan.ts';
 import { readRetired, type Retired } from '../../migrate/commands/prune.ts';
@@ -22,20 +22,23 @@ export async function status(
   terminal: Terminal,
 ): Promise<Findings<z.infer<typeof STATUS>>> {
   return await withDatabase(options, terminal, async (opened) => {
-    // What nobody declared is only found by comparing everything.
-    const { plan, state, superseded } = await planFile(opened, policyFrom({}, opened.project), 'full');
+    // Undeclared objects are only found by a full comparison.
+    const { plan, state, superseded } = await planFile(opened, policyFrom({}, opened.project), {
+      mode: 'full',
+    });
     const print = (label: string, text: string): void => terminal.print(`${label.padEnd(10)} ${text}`);
     print(
       'applied',
       state === null
         ? 'nothing yet'
-        : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}${state.complete ? '' : ', background work left'}`,
+        : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}${state.complete ? '' : ', background steps remain'}`,
     );
     print('file', plan.schemaHash.slice(0, 8));
     if (superseded) print('superseded', `${superseded.code} ${describeSuperseded(superseded)}`);
     const { length } = plan.steps;
     print('pending', length === 0 ? 'nothing' : `${length} statements (svc migrate plan)`);
-    for (const { what, name, owner } of plan.foreign) print('foreign', `${what} ${name} of ${owner}`);
+    for (const { what, name, owner } of plan.foreign)
+      print('foreign', describeForeign({ what, name, owner }));
     for (const one of renderProblems(plan.problems)) print('refused', one);
     for (const one of plan.unmanaged) print('unmanaged', `${one.what} ${one.name} of ${one.table}`);
     const objects = await unmanagedObjects(opened, toModel(opened.project.config), plan);
@@ -43,7 +46,7 @@ export async function status(
     const retired = await opened.owner.session(readRetired);
     for (const one of retired) {
       const since = one.since.toISOString().slice(0, 10);
-      print('retired', `${one.identity}  since ${since}  ${weightOf(one)}`);
+      print('retired', `${one.identity}  since ${since}  ${describeSize(one)}`);
     }
     const data = {
       applied: state && {
@@ -71,12 +74,12 @@ export async function status(
         bytes,
       })),
     };
-    // It tells how things are, and that is no failure.
+    // The command reports a state, so its exit code is 0 even with problems.
     return { data, problems: asJsonProblems(plan.problems), exitCode: 0 };
   });
 }
 
-function weightOf({ kind, values, bytes }: Retired): string {
+function describeSize({ kind, values, bytes }: Retired): string {
   switch (kind) {
     case 'extension':
       return 'still installed';
@@ -90,11 +93,11 @@ function weightOf({ kind, values, bytes }: Retired): string {
 }
 
 type Drift = Pick<MigrationPlan, 'steps' | 'unmanaged' | 'foreign'> & {
-  /** Objects that no file declared, besides policies and the like of declared tables. */
+  /** Objects that no file declares, in addition to policies and similar objects of declared tables. */
   readonly undeclared: readonly UnmanagedObject[];
 };
 
-/** `null` when nothing was applied yet. */
+/** Returns null if no migration has been applied yet. */
 async function readDrift(opened: Opened): Promise<Drift | null> {
   const run = await opened.owner.session((session) => readRun(session));
   if (run === null) return null;
@@ -115,17 +118,18 @@ export async function drift(
   return await withDatabase(options, terminal, async (opened) => {
     const found = await readDrift(opened);
     if (found === null) {
-      terminal.print('nothing was applied yet, so nothing can have drifted');
+      terminal.print('no migration has been applied yet, so there is no drift');
       return { data: { applied: false } };
     }
     const { steps, unmanaged, foreign, undeclared } = found;
-    const policies = unmanaged.filter((one) => one.what === 'policy');
+    const policies = unmanaged.filter(({ what }) => what === 'policy');
     for (const one of unmanaged) {
-      const effect = one.what === 'policy' ? '   it opens more than the file says' : '';
+      const effect = one.what === 'policy' ? '   grants more access than the file' : '';
       terminal.print(`unmanaged  ${one.what} ${one.name} of ${one.table}${effect}`);
     }
     for (const one of undeclared) terminal.print(`unmanaged  ${unmanagedLine(one)}`);
-    for (const { what, name, owner } of foreign) terminal.print(`~ ${what} ${name}: belongs to ${owner}`);
+    for (const { what, name, owner } of foreign)
+      terminal.print(`~ ${describeForeign({ what, name, owner })}`);
     for (const step of steps) terminal.print(stepLine({ ...step, at: step.identity }));
     const data = {
       applied: true,
@@ -137,23 +141,23 @@ export async function drift(
       foreign: foreign.map(({ what, name, owner }) => ({ what, name, owner })),
     };
     if (!hasDrifted(found)) {
-      terminal.print('no drift: the database is as the last run left it');
+      terminal.print('no drift: the database is unchanged since the last run');
       return { data };
     }
     const report = [
-      '\nThe database was changed beside the file.',
+      '\nThe database was changed outside of migrations.',
       ...(steps.length + foreign.length > 0
-        ? ['The lines with a sign lead back to the last run; svc migrate apply runs them.']
+        ? ['The lines with a sign restore the state of the last run. Run svc migrate apply to execute them.']
         : []),
       ...(policies.length > 0
-        ? ['A policy that is not in the file stays as it is: declare it under rls, or drop it yourself.']
+        ? ['svc does not change a policy that is not in the file. Declare it under rls, or drop it yourself.']
         : []),
     ].join(' ');
     return { data, exitCode: MIGRATE_EXIT.drift, report };
   });
 }
 
-/** Objects that no file declared. */
+/** Returns objects that no file declares. */
 async function unmanagedObjects(
   { owner }: Opened,
   model: SchemaModel,
@@ -180,7 +184,7 @@ export async function history(
       const error = run.error ? `\n       ${run.error}` : '';
       terminal.print(`${head} ${hashes}  ${run.steps} statements  ${took}  ${run.instance}${error}`);
     }
-    const told = runs.map((run) => ({
+    const listed = runs.map((run) => ({
       id: run.id,
       kind: run.kind,
       status: run.status,
@@ -192,6 +196,14 @@ export async function history(
       instance: run.instance,
       error: run.error,
     }));
-    return { data: { runs: told } };
+    return { data: { runs: listed } };
   });
+}
+
+function describeForeign({
+  what,
+  name,
+  owner,
+}: Omit<MigrationPlan['foreign'][number], 'at' | 'sql'>): string {
+  return `${what} ${name}: ${what === 'extension' ? 'not installed' : `belongs to ${owner}`}`;
 }

@@ -1,8 +1,8 @@
-// `prune` and `rename`: dropping what was retired, and renaming in the file.
+// `prune` drops retired objects. `rename` renames in the file.
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { z } from 'zod';
-import { policyOf } from '../../migrate/apply/policy.ts';
+import { migrationPolicy } from '../../migrate/apply/policy.ts';
 import { textsOfParts } from '../../config/edit/edit-parts.ts';
 import { readSource } from '../../config/read/source.ts';
 import { renameInFiles } from '../../migrate/commands/edit-file.ts';
@@ -30,12 +30,12 @@ export async function pruneRetired(
         pruneAfterMs: config.migrations.pruneAfterMs,
         now: new Date(),
         model: toModel(config),
-        locks: policyOf(config.migrations),
+        locks: migrationPolicy(config.migrations),
       }),
     );
     if (pruned.problems.length > 0) throw refusal(pruned.problems);
     if (pruned.dropped.length === 0)
-      terminal.print('nothing to prune: nothing retired is old enough (name it to drop it sooner)');
+      terminal.print('nothing to prune: no retired object is old enough (pass its name to drop it sooner)');
     for (const one of pruned.dropped) terminal.print(`dropped ${one.identity}`);
     return { data: { dropped: pruned.dropped.map(({ identity }) => identity) } };
   });
@@ -49,15 +49,14 @@ export async function rename(
 ): Promise<Findings<z.infer<typeof RENAMED>>> {
   const { config } = await openProject(options, terminal);
   const { source } = config;
-  if (source.directory === undefined)
-    throw failure(MIGRATE_EXIT.invalid, 'a remote file cannot be edited here');
+  if (source.directory === undefined) throw failure(MIGRATE_EXIT.invalid, 'a remote file cannot be edited');
   const written = await readSource(source.name, process.cwd());
   const changed = renameInFiles(textsOfParts(written), path, name);
-  const fileOf = (part: string): string => (part === '' ? source.name : join(dirname(source.name), part));
-  for (const [part, text] of changed) await writeFile(fileOf(part), text);
-  const files = [...changed.keys()].map(fileOf);
+  const partFile = (part: string): string => (part === '' ? source.name : join(dirname(source.name), part));
+  for (const [part, text] of changed) await writeFile(partFile(part), text);
+  const files = [...changed.keys()].map(partFile);
   terminal.print(
-    `${files.join(', ')}: ${path} is now ${name}, with renamed_from. Expressions that name it are yours to change; svc validate and svc migrate plan find them.`,
+    `${files.join(', ')}: ${path} is now ${name}, with renamed_from. Change expressions that use it yourself; svc validate and svc migrate plan find them.`,
   );
   return { data: { path, name, files } };
 }

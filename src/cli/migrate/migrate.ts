@@ -1,6 +1,6 @@
-// `svc migrate`: see what a change of the file would do, do it, and look after what was done.
-import { Command } from 'commander';
-import { modeOption } from '../mode-option.ts';
+// `svc migrate`: plans and applies changes of the file, and maintains the database.
+import { Command, Option } from 'commander';
+import { modeOption } from '../project/mode-option.ts';
 import { reporting } from '../report/reporting.ts';
 import type { Terminal } from '../terminal.ts';
 import { apply, down, plan, type PlanOptions } from './change.ts';
@@ -11,9 +11,7 @@ import { pull, type PullOptions } from './pull.ts';
 import * as results from './results.ts';
 
 export function migrateCommand(terminal: Terminal): Command {
-  const command = new Command('migrate').description(
-    'bring the database in line with svc.yaml, and look after it',
-  );
+  const command = new Command('migrate').description('migrate the database to svc.yaml');
   const add = (name: string, description: string, isDefault = false): Command =>
     command
       .command(name, { isDefault })
@@ -22,9 +20,15 @@ export function migrateCommand(terminal: Terminal): Command {
       .addOption(modeOption('development'));
   reporting(
     addChangeOptions(
-      add('plan', 'show what would be done; changes nothing', true)
-        .option('--check', 'exit 2 when something is pending')
+      add('plan', 'show the steps of the migration; changes nothing', true)
+        .option('--check', 'exit with code 2 if changes are pending')
         .option('--sql', 'print the plan as SQL')
+        .addOption(
+          new Option(
+            '--data <which>',
+            'none: read no rows, and print no text of failing expressions',
+          ).choices(['all', 'none']),
+        )
         .option('--out <file>', 'save the plan for `svc migrate apply <file>`'),
     ),
     terminal,
@@ -33,29 +37,32 @@ export function migrateCommand(terminal: Terminal): Command {
   );
   reporting(
     addChangeOptions(
-      add('apply', 'do it').argument('[plan]', 'a saved plan; refused when anything changed since'),
+      add('apply', 'apply the migration').argument(
+        '[plan]',
+        'a saved plan; rejected if anything has changed since',
+      ),
     ),
     terminal,
     results.APPLIED,
     (out, file: string | undefined, options: ChangeOptions) => apply(file, options, out),
   );
   reporting(
-    add('status', 'what is applied, pending and retired'),
+    add('status', 'show what is applied, pending and retired'),
     terminal,
     results.STATUS,
     (out, options: CommonOptions) => status(options, out),
   );
   reporting(
-    add('drift', 'what was changed in the database beside the file'),
+    add('drift', 'show changes of the database outside of migrations'),
     terminal,
     results.DRIFTED,
     (out, options: CommonOptions) => drift(options, out),
   );
   reporting(
     addChangeOptions(
-      add('down', 'go back to the file of an earlier run').argument(
+      add('down', 'migrate back to the file of an earlier run').argument(
         '[run]',
-        'a run of `svc migrate history`; default: the file before',
+        'a run of `svc migrate history` (default: the previous file)',
       ),
     ),
     terminal,
@@ -66,9 +73,9 @@ export function migrateCommand(terminal: Terminal): Command {
     add('prune', 'drop retired tables and columns')
       .argument(
         '[names...]',
-        'what to drop, as `svc migrate status` names it; default: all that is old enough',
+        'objects to drop, with their names in `svc migrate status` (default: all that are old enough)',
       )
-      .option('--allow <hazard...>', 'data_loss=<name> for each one that holds values'),
+      .option('--allow <hazard...>', 'accept data_loss=<name> for each object with values'),
     terminal,
     results.PRUNED,
     (out, names: string[], options: CommonOptions & { allow?: string[] }) =>
@@ -77,30 +84,30 @@ export function migrateCommand(terminal: Terminal): Command {
   reporting(
     command
       .command('pull')
-      .description('write an existing database as a svc.yaml')
-      .option('--schema <schema...>', 'schemas to read', ['public'])
-      .option('--table <glob>', 'only tables that match, `*` for any text')
+      .description('write svc.yaml from an existing database')
+      .option('--schema <schema...>', 'schemas to read (default: all except those of svc and of extensions)')
+      .option('--table <glob>', 'read only matching tables; `*` matches any text')
       .option('--out <file>', 'write to this file instead of the terminal')
-      .option('--force', 'write over the file that is there')
-      .option('--split', 'a file for each table, beside the one of --out, which includes them')
+      .option('--force', 'overwrite an existing file')
+      .option('--split', 'write a file for each table, included by the file of --out')
       .option(
         '--report <file>',
-        'write what the file says, what it cannot say and what to decide, as Markdown',
+        'write a Markdown report: what the file contains, what it cannot contain, and what to decide',
       )
-      .option('--strict', 'exit code 2 where something is not in the file'),
+      .option('--strict', 'exit with code 2 if an object is not in the file'),
     terminal,
     results.ADOPTED,
     (out, options: PullOptions) => pull(options, out),
   );
   reporting(
-    add('history', 'the runs so far').option('--limit <n>', 'how many', Number, 20),
+    add('history', 'list the runs').option('--limit <n>', 'maximum number of runs', Number, 20),
     terminal,
     results.RUNS,
     (out, options: CommonOptions & { limit: number }) => history(options, out),
   );
   reporting(
-    add('rename', 'write a rename of a table or field into the file')
-      .argument('<path>', 'todos, or todos.title')
+    add('rename', 'rename a table or field in the file')
+      .argument('<path>', 'for example todos or todos.title')
       .argument('<name>', 'the new name'),
     terminal,
     results.RENAMED,

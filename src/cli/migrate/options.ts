@@ -3,8 +3,8 @@ import { Option, type Command } from 'commander';
 import { fencePolicy } from '../../deploy/deploy-number.ts';
 import type { MigrationPolicy } from '../../migrate/apply/policy.ts';
 import { parseDeploySeq } from '../environment.ts';
-import type { ModeOption } from '../mode-option.ts';
-import type { Project } from '../project.ts';
+import type { ModeOption } from '../project/mode-option.ts';
+import type { Project } from '../project/project.ts';
 
 export type CommonOptions = ModeOption & { config?: string };
 
@@ -21,30 +21,30 @@ export type ChangeOptions = CommonOptions & {
   bootBudget?: number;
 };
 
-/** Of `plan`, `apply` and `down`. */
+/** Adds the options of `plan`, `apply` and `down`. */
 export function addChangeOptions(command: Command): Command {
   return command
     .option('--allow <hazard...>', 'accept a hazard: authz_open=<name>, data_loss=<name>, rewrite=<name>')
-    .addOption(new Option('--drop <how>', 'what a removal becomes').choices(['retire', 'refuse', 'drop']))
-    .option('--direct', 'take the short way also on large tables, under a lock')
-    .option('--strict-rollout', 'refuse what may break a replica with the previous file')
-    .option('--allow-rollback', 'apply a file that was replaced by a newer one')
+    .addOption(new Option('--drop <how>', 'how to handle removals').choices(['retire', 'refuse', 'drop']))
+    .option('--direct', 'change large tables directly, under a lock')
+    .option('--strict-rollout', 'reject changes that may break an instance with the previous file')
+    .option('--allow-rollback', 'apply a file although a newer one has replaced it')
     .option(
       '--deploy-seq <n>',
-      'number of this deployment; an older one never migrates (default: the stamp of `svc stamp`)',
+      'number of this deployment; an older deployment never migrates (default: the stamp of `svc stamp`)',
       parseDeploySeq,
     )
-    .option('--lock-timeout <ms>', 'how long one attempt waits for a lock', Number)
-    .option('--lock-budget <ms>', 'how long to keep trying', Number)
+    .option('--lock-timeout <ms>', 'lock timeout of one attempt', Number)
+    .option('--lock-budget <ms>', 'total time for attempts to get a lock', Number)
     .option(
       '--boot-budget <ms>',
-      'how long to wait for work that blocks nobody before it goes to the background',
+      'time to wait for non-blocking work before it continues in the background',
       Number,
     )
-    .option('--max-write-block <ms>', 'how long writers may be held before a change goes online', Number);
+    .option('--max-write-block <ms>', 'maximum time to block writers; slower changes run online', Number);
 }
 
-/** Only what was given: anything else is decided by the file. */
+/** Returns only the given options. The file decides the others. */
 export function policyFrom(options: ChangeOptions, project: Project): Partial<MigrationPolicy> {
   const { allow, drop, direct, strictRollout } = options;
   const { lockTimeout, lockBudget, maxWriteBlock, bootBudget } = options;

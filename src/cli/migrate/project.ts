@@ -1,14 +1,14 @@
-// The project a command works on, with its database open and ready.
+// Opens the project of a command with its provisioned database.
 import { silentLog } from '../../log/log.ts';
-import { type MigrationPolicy, policyOf } from '../../migrate/apply/policy.ts';
-import { ownershipTaker } from '../../migrate/apply/take-ownership.ts';
+import { type MigrationPolicy, migrationPolicy } from '../../migrate/apply/policy.ts';
+import { ownershipTaker } from '../../migrate/apply/transfer-ownership.ts';
 import { type Planned, planMigration } from '../../migrate/commands/plan.ts';
 import type { PlanMode } from '../../migrate/make-plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
 import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { failure } from '../exit.ts';
-import { loadProject, type Project } from '../project.ts';
+import { loadProject, type Project } from '../project/project.ts';
 import type { Terminal } from '../terminal.ts';
 import { withOwner } from './database.ts';
 import { MIGRATE_EXIT, refusal } from './exit.ts';
@@ -17,18 +17,19 @@ import type { CommonOptions } from './options.ts';
 export type Opened = {
   readonly project: Project;
   readonly owner: OwnerDatabase;
-  /** The role of SVC_DATABASE_URL. */
+  /** Connections as the role of SVC_DATABASE_URL. */
   readonly administrator: OwnerDatabase;
   readonly address: DatabaseAddress;
 };
 
 export async function openProject(options: CommonOptions, terminal: Terminal): Promise<Project> {
   const { mode = 'development' } = options;
-  const how = { ...options, mode, mayBeKept: true, mistakesExit: MIGRATE_EXIT.invalid };
+  const how = { ...options, mode, mistakesExit: MIGRATE_EXIT.invalid };
   const project = await loadProject(how, terminal);
-  // A pipeline that does not name its mode would take the limits of somebody's laptop.
+  // A pipeline without --mode would silently use the overlay of a developer's machine, so the overlay is
+  // printed.
   if (options.mode === undefined && project.overlay !== undefined)
-    terminal.printError(`note: with ${project.overlay}; --mode names another mode`);
+    terminal.printError(`note: with ${project.overlay}; use --mode to choose another mode`);
   return project;
 }
 
@@ -57,10 +58,7 @@ export async function withDatabase<T>(
         idleTimeoutMs: 5_000,
       });
       try {
-        const done = await work({ project, owner, administrator, address });
-        // The next change is told from what is kept just as well, and keeping takes as long as reading a change.
-        if (project.isReadWhole) project.keep();
-        return done;
+        return await work({ project, owner, administrator, address });
       } finally {
         await administrator.close();
       }
@@ -73,17 +71,17 @@ export function migrateOptions(
   policy: Partial<MigrationPolicy>,
 ): MigrateOptions {
   const { config } = project;
-  const ownership = ownershipTaker(administrator, policyOf(config.migrations, policy));
+  const ownership = ownershipTaker(administrator, migrationPolicy(config.migrations, policy));
   return { owner, config, instance: 'svc migrate', log: silentLog, policy, ownership };
 }
 
-/** The plan for the project's file; throws where there is nothing to plan. */
+/** Returns the plan for the project's file. Throws if the plan is refused. */
 export async function planFile(
   opened: Opened,
   policy: Partial<MigrationPolicy>,
-  mode: PlanMode,
+  { mode, rows }: { readonly mode: PlanMode; readonly rows?: 'all' | 'none' | undefined },
 ): Promise<Extract<Planned, { kind: 'planned' }>> {
-  const result = await planMigration(migrateOptions(opened, policy), mode);
+  const result = await planMigration({ ...migrateOptions(opened, policy), rows }, mode);
   if (result.kind === 'planned') return result;
   throw refusal(result.problems);
 }

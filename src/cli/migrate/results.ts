@@ -1,4 +1,4 @@
-// What the commands of `svc migrate` answer with `--json`.
+// Schemas of the --json output of `svc migrate`.
 import { z } from 'zod';
 import type { JsonProblem } from '../report/json-problem.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
@@ -22,6 +22,7 @@ export const PLANNED = z.strictObject({
         identity: z.string(),
         place: z.string().nullable(),
         lock: z.string(),
+        tables: z.array(z.string()).readonly(),
         rewrites: z.boolean(),
         scans: z.boolean(),
         estimateMs: z.number(),
@@ -32,7 +33,7 @@ export const PLANNED = z.strictObject({
   problems: z.array(z.unknown()).readonly(),
 });
 
-/** `run` is null where there was nothing to do. */
+/** `run` is null if there was nothing to do. */
 export const APPLIED = z.strictObject({
   run: z.string().nullable(),
   statements: z.int(),
@@ -101,10 +102,10 @@ export const RUNS = z.strictObject({
 
 export const RENAMED = z.strictObject({ path: z.string(), name: z.string(), files: z.array(z.string()) });
 
-/** `file` is null where it was printed. */
+/** `file` is null if the text was printed. */
 export const PULLED = z.strictObject({ file: z.string().nullable(), text: z.string(), written: z.boolean() });
 
-/** `text` is the root file; `files` are all that were written. `left`: what the file cannot say. */
+/** `text` is the root file, `files` are all written files. `left`: objects that the file cannot contain. */
 export const ADOPTED = PULLED.extend({
   files: z.array(z.string()),
   left: z.array(z.string()).readonly(),

@@ -1,12 +1,12 @@
-// Writes what `svc migrate pull` made: all files, or none where one of them would be lost.
+// Writes the files of `svc migrate pull`: all of them, or none if one would be overwritten.
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { codeOf, ifExists } from '../../lib/error-code.ts';
-import { diffLines } from '../../lib/line-diff.ts';
+import { errorCode, ifExists } from '../../lib/error-code.ts';
+import { diffLines } from '../../lib/text/line-diff.ts';
 import { EXIT, failure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** All, or none where one of them is there and says something else; which were written. */
+/** Writes all files, or none if one exists with other content. Returns the written files. */
 export async function writeAll(
   files: ReadonlyArray<readonly [file: string, text: string]>,
   { force }: { readonly force?: true },
@@ -19,14 +19,14 @@ export async function writeAll(
     }),
   );
   const changed = found.filter(({ text, before }) => before !== text);
-  const inTheWay = changed.filter(({ before }) => before !== undefined);
-  if (inTheWay.length > 0 && force !== true) {
-    for (const { text, before = '' } of inTheWay)
+  const existing = changed.filter(({ before }) => before !== undefined);
+  if (existing.length > 0 && force !== true) {
+    for (const { text, before = '' } of existing)
       for (const { sign, text: line } of diffLines(before, text)) terminal.print(`${sign} ${line}`);
     throw failure(
       EXIT.problem,
-      `${inTheWay.map(({ file }) => file).join(', ')} is there already and says something else: - is what it says, + what the database has. Nothing was written.`,
-      '--force writes over it; --out names another file.',
+      `${existing.map(({ file }) => file).join(', ')} already exists with other content: - is the file, + is the database. No file was written.`,
+      'Use --force to overwrite it, or --out to write another file.',
     );
   }
   for (const { file, text } of changed) {
@@ -36,24 +36,24 @@ export async function writeAll(
   return changed.map(({ file }) => file);
 }
 
-/** The root includes all of `tables/`. */
-export async function refuseStrangers(directory: string, files: ReadonlySet<string>): Promise<void> {
+/** Throws if the folder `tables/` has other files, because the root file includes the whole folder. */
+export async function rejectUnknownFiles(directory: string, files: ReadonlySet<string>): Promise<void> {
   const there = (await ifExists(readdir(directory)).catch(cannot('read', directory))) ?? [];
-  const strange = there
+  const unknown = there
     .map((name) => join(directory, name))
     .filter((path) => path.endsWith('.yaml') && !files.has(path));
-  if (strange.length > 0)
+  if (unknown.length > 0)
     throw failure(
       EXIT.problem,
-      `${strange.join(', ')}: there already, and of no table of this database; svc.yaml would include it. Nothing was written.`,
-      'Move it away, or name another folder with --out.',
+      `${unknown.join(', ')} already exists and belongs to no table of this database; svc.yaml would include it. No file was written.`,
+      'Move it away, or choose another folder with --out.',
     );
 }
 
-function cannot(what: string, file: string): (error: unknown) => never {
+function cannot(action: string, file: string): (error: unknown) => never {
   return (error) => {
-    const code = codeOf(error);
+    const code = errorCode(error);
     if (code === undefined) throw error;
-    throw failure(EXIT.problem, `cannot ${what} ${file}: ${code}`);
+    throw failure(EXIT.problem, `cannot ${action} ${file}: ${code}`);
   };
 }

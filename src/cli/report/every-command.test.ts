@@ -1,10 +1,10 @@
-// Every command that prints a result prints it with `--json` as one object, whose shape is declared.
+// Tests that every command with a result has `--json`, with a declared shape.
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { commandsOf, everyCommand } from '../commands.ts';
+import { createCommands, everyCommand } from '../commands.ts';
 import type { Terminal } from '../terminal.ts';
-import { nameOf, reportShape } from './reporting.ts';
+import { commandName, reportShape } from './reporting.ts';
 
 const quiet: Terminal = {
   color: false,
@@ -15,37 +15,37 @@ const quiet: Terminal = {
 
 const WITHOUT: Readonly<Record<string, string>> = {
   psql: 'is a shell',
-  dev: 'goes on, and writes a log',
-  serve: 'goes on, and writes a log',
-  receive: 'goes on, and writes a log',
-  mcp: 'speaks a protocol of its own',
+  dev: 'keeps running and writes a log',
+  serve: 'keeps running and writes a log',
+  receive: 'keeps running and writes a log',
+  mcp: 'has its own protocol',
   'mcp install': 'prints settings of another program',
   schema: 'prints a JSON Schema',
   complete: 'prints a script',
-  'complete words': 'is asked by that script',
+  'complete words': 'is called by that script',
 };
 
-/** Not those that only have others below them. */
+/** Returns whether the command does something itself, and does not only have sub-commands. */
 const acts = (command: Command): boolean => '_actionHandler' in command && command['_actionHandler'] !== null;
 
-test('each has a shape, and the option', async () => {
+test('every command with a result has a shape and the option --json', async () => {
   const commands = await everyCommand(
-    commandsOf(() => []),
+    createCommands(() => []),
     quiet,
   );
   const without = commands.filter((command) => acts(command) && reportShape(command) === undefined);
-  expect(without.map(nameOf).toSorted()).toEqual(Object.keys(WITHOUT).toSorted());
+  expect(without.map(commandName).toSorted()).toEqual(Object.keys(WITHOUT).toSorted());
   const told = commands.filter((command) => reportShape(command) !== undefined);
   for (const command of told) {
     expect(
       command.options.map(({ long }) => long),
-      nameOf(command),
+      commandName(command),
     ).toContain('--json');
     const shape = reportShape(command);
-    expect(shape && z.toJSONSchema(shape), nameOf(command)).toMatchObject({
+    expect(shape && z.toJSONSchema(shape), commandName(command)).toMatchObject({
       type: 'object',
       required: ['ok', 'command', 'version', 'data', 'problems'],
-      properties: { command: { const: nameOf(command) } },
+      properties: { command: { const: commandName(command) } },
     });
   }
 });

@@ -1,14 +1,14 @@
-// What programs read of commands that need no database, and the codes that they end with.
+// Tests the machine-readable output and the exit codes of commands that need no database.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { packageVersion } from '../../lib/own-files.ts';
+import { packageVersion } from '../../lib/package-files.ts';
 import { EXIT, explain } from '../exit.ts';
-import { functionsCommand } from '../functions.ts';
-import { initCommand } from '../init.ts';
+import { functionsCommand } from '../functions/functions.ts';
+import { initCommand } from '../init/init.ts';
 import type { Terminal } from '../terminal.ts';
-import { validateCommand } from '../validate.ts';
+import { validateCommand } from '../validate/validate.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'svc-formats-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -31,7 +31,7 @@ beforeEach(() => {
   vi.stubEnv('GITHUB_ACTIONS', undefined);
 });
 
-/** The exit code; what explains it goes to the errors, as the command line does it. */
+/** Returns the exit code. The report goes to the errors, as on the command line. */
 async function code(run: Promise<unknown>): Promise<number> {
   const [outcome] = await Promise.allSettled([run]);
   if (outcome.status === 'fulfilled') return 0;
@@ -53,10 +53,10 @@ const WRONG = 'version: 1\nproject:\n  nmae: "100% x"\n';
 describe('a variable that is not set', () => {
   test.each([
     ['is a warning', [], undefined, 0, 'warning'],
-    ['is a note where secrets are not expected', ['--no-secrets'], undefined, 0, 'note'],
+    ['is a note with --no-secrets', ['--no-secrets'], undefined, 0, 'note'],
     ['is a note in CI', [], 'true', 0, 'note'],
-    ['is an error where it must be set', ['--require-env'], undefined, 1, 'error'],
-    ['is an error in CI where it must be set', ['--require-env'], 'true', 1, 'error'],
+    ['is an error with --require-env', ['--require-env'], undefined, 1, 'error'],
+    ['is an error in CI with --require-env', ['--require-env'], 'true', 1, 'error'],
   ] as const)('%s', async (_what, args, ci, exitCode, severity) => {
     vi.stubEnv('CI', ci);
     writeFileSync(file, NEEDS);
@@ -70,7 +70,7 @@ describe('a variable that is not set', () => {
     expect(errors.join('\n')).toContain(`:2:47 ${severity} providers.email.api_key`);
   });
 
-  test('is a notice of GitHub, which does not stop a pull request', async () => {
+  test('is a GitHub notice, which does not block a pull request', async () => {
     writeFileSync(file, NEEDS);
     expect(await validate('--format', 'github', '--no-secrets')).toBe(0);
     expect(out[0]).toMatch(/^::notice file=.*svc\.yaml,line=2,col=47,title=providers\.email\.api_key::/);
@@ -78,7 +78,7 @@ describe('a variable that is not set', () => {
 });
 
 describe('--json', () => {
-  test('of a valid file counts what is in it', async () => {
+  test('counts the objects of a valid file', async () => {
     writeFileSync(
       file,
       'version: 1\ntables: { t: { fields: [{ name: id, type: uuid, primary_key: true }], rls: [] } }\n',
@@ -94,7 +94,7 @@ describe('--json', () => {
     expect(errors).toEqual([]);
   });
 
-  test('of a file with mistakes has each with its place, and nothing is said twice', async () => {
+  test('contains each mistake of a file with its place, and prints nothing else', async () => {
     writeFileSync(file, WRONG);
     expect(await validate('--format', 'json')).toBe(1);
     expect(object()).toMatchObject({
@@ -104,12 +104,12 @@ describe('--json', () => {
     expect(errors).toEqual([]);
   });
 
-  test('of a file that is not there is still one object', async () => {
+  test('is one object for a missing file, too', async () => {
     expect(await validate('--json')).toBe(78);
     expect(object()).toMatchObject({ ok: false, data: null, problems: [{ severity: 'error' }] });
   });
 
-  test('of functions list', async () => {
+  test('contains the functions of functions list', async () => {
     mkdirSync(join(folder, 'functions'));
     writeFileSync(join(folder, 'functions/hello.js'), 'export default async () => ({});\n');
     writeFileSync(file, 'version: 1\nfunctions: { hello: { runtime: node, file: functions/hello.js } }\n');
@@ -123,7 +123,7 @@ describe('--json', () => {
   });
 });
 
-test('--format sarif names each mistake, its rule and its region', async () => {
+test('--format sarif contains each mistake with its rule and its region', async () => {
   writeFileSync(file, WRONG);
   expect(await validate('--format', 'sarif')).toBe(1);
   expect(object()).toMatchObject({
@@ -155,7 +155,7 @@ test('--format sarif names each mistake, its rule and its region', async () => {
   expect(object()).toMatchObject({ runs: [{ results: [] }] });
 });
 
-describe('a mistake of the command line is told from one of the project', () => {
+describe('a mistake of the command line has another exit code than a mistake of the project', () => {
   test.each(['Bad Name', 'a/b', ''])('functions new %j', async (name) => {
     writeFileSync(file, 'version: 1\n');
     expect(await functions('new', name)).toBe(EXIT.misuse);
@@ -163,13 +163,13 @@ describe('a mistake of the command line is told from one of the project', () => 
     expect(existsSync(join(folder, 'functions'))).toBe(false);
   });
 
-  test('functions new with a name that is taken', async () => {
+  test('functions new with an existing name', async () => {
     writeFileSync(file, 'version: 1\n');
     expect(await functions('new', 'hello')).toBe(0);
     expect(await functions('new', 'hello')).toBe(EXIT.misuse);
   });
 
-  test('init over a file, which stays as it is', async () => {
+  test('init does not overwrite a file', async () => {
     writeFileSync(file, WRONG);
     const init = initCommand(terminal).parseAsync([folder], { from: 'user' });
     expect(await code(init)).toBe(EXIT.misuse);

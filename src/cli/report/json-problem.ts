@@ -1,4 +1,4 @@
-// One problem, as programs read it.
+// A problem in the JSON output.
 import { z } from 'zod';
 
 /** `line` and `column` count from 1. */
@@ -10,7 +10,7 @@ export const JSON_PROBLEM = z.strictObject({
   file: z.string().optional(),
   line: z.int().optional(),
   column: z.int().optional(),
-  path: z.string().optional().describe('of the key in svc.yaml: tables.todos.fields[2].type'),
+  path: z.string().optional().describe('path of the key in svc.yaml: tables.todos.fields[2].type'),
 });
 
 export type JsonProblem = Readonly<z.infer<typeof JSON_PROBLEM>>;

@@ -1,6 +1,6 @@
-// `--json`: what a command found, as one object on standard output and nothing beside it. Programs read it, so the shape
-// is the same for all commands; only `data` differs.
-import { packageVersion } from '../../lib/own-files.ts';
+// `--json`: prints the findings of a command as one object, and nothing else, on standard output. All commands have the
+// same shape; only `data` differs.
+import { packageVersion } from '../../lib/package-files.ts';
 import { Problem } from '../../problem/problem.ts';
 import { CommandFailure, EXIT, explain } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
@@ -9,11 +9,14 @@ import type { JsonProblem } from './json-problem.ts';
 export type JsonFindings<Data = unknown> = {
   readonly data: Data;
   readonly problems?: readonly JsonProblem[];
-  /** Default: 0, or 1 when a problem is an error. */
+  /** Default: 0, or 1 if a problem is an error. */
   readonly exitCode?: number;
 };
 
-/** `{ ok, command, version, data, problems }`. What is thrown is a problem too, and ends the command as it always does. */
+/**
+ * Prints `{ ok, command, version, data, problems }`. An exception becomes a problem and keeps its exit
+ * code.
+ */
 export async function asJson(
   command: string,
   terminal: Terminal,
@@ -26,7 +29,7 @@ export async function asJson(
   } = await find().catch((error: unknown): JsonFindings => {
     const failure = explain(error);
     const { exitCode: code, problems: known } = failure;
-    return { data: null, problems: known ?? [problemOf(error, failure)], exitCode: code };
+    return { data: null, problems: known ?? [toJsonProblem(error, failure)], exitCode: code };
   });
   const code = exitCode ?? (problems.some(({ severity }) => severity === 'error') ? EXIT.problem : 0);
   const report = { ok: code === 0, command, version: packageVersion(), data, problems };
@@ -34,10 +37,10 @@ export async function asJson(
   if (code !== 0) throw new CommandFailure(code, '');
 }
 
-function problemOf(error: unknown, { exitCode, report, said }: CommandFailure): JsonProblem {
+function toJsonProblem(error: unknown, { exitCode, report, problem }: CommandFailure): JsonProblem {
   const code = exitCode === EXIT.fault ? 'internal_error' : 'command_failed';
   if (error instanceof Problem) {
     return { code: error.code, severity: 'error', message: error.message, hint: error.hint ?? null };
   }
-  return { code, severity: 'error', message: said?.message ?? report, hint: said?.hint ?? null };
+  return { code, severity: 'error', message: problem?.message ?? report, hint: problem?.hint ?? null };
 }

@@ -1,8 +1,8 @@
-// Mistakes of the file, as programs read them.
+// Converts mistakes of the file for the JSON output.
 import { byPosition, renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
 import type { JsonProblem } from './json-problem.ts';
 
-/** In the order of the file; `file` is the name of svc.yaml. */
+/** Returns the problems in the order of the file. `file` is the name of svc.yaml. */
 export function mistakeProblems(mistakes: readonly Mistake[], file: string): JsonProblem[] {
   return [...mistakes].sort(byPosition).map(({ code, severity, message, hint, position, path }) => ({
     code,

@@ -1,19 +1,24 @@
-// What a command found is told as text, or with `--json` as one object whose shape is declared beside the command.
+// Prints the findings of a command as text, or with `--json` as one object whose shape is declared with the
+// command.
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { CommandFailure } from '../exit.ts';
 import type { Terminal } from '../terminal.ts';
 import { JSON_PROBLEM } from './json-problem.ts';
 import { asJson, type JsonFindings } from './json-report.ts';
+import { printProgress } from './progress.ts';
 
 export type Findings<Data> = JsonFindings<Data> & {
-  /** What explains an exit code other than 0 to people, where it is not said yet. */
+  /** Text that explains an exit code other than 0, if it is not printed yet. */
   readonly report?: string;
 };
 
 const SHAPES = new WeakMap<Command, z.ZodType>();
 
-/** Gives the command `--json` and its action. What `work` prints is for people, and is not printed with `--json`. */
+/**
+ * Adds `--json` and the action to a command. Output of `work` is for people, and is suppressed with
+ * `--json`.
+ */
 export function reporting<Shape extends z.ZodType, Args extends readonly unknown[]>(
   command: Command,
   terminal: Terminal,
@@ -25,36 +30,38 @@ export function reporting<Shape extends z.ZodType, Args extends readonly unknown
     .action(async (...args: [...Args]) => {
       if (command.optsWithGlobals()['json'] === true) {
         const silent = { ...terminal, print: () => {} };
-        return await asJson(nameOf(command), terminal, () => work(silent, ...args));
+        return await asJson(commandName(command), terminal, () =>
+          printProgress(terminal, () => work(silent, ...args)),
+        );
       }
-      const { exitCode = 0, report = '' } = await work(terminal, ...args);
+      const { exitCode = 0, report = '' } = await printProgress(terminal, () => work(terminal, ...args));
       if (exitCode !== 0) throw new CommandFailure(exitCode, report);
     });
 }
 
-/** For a command that prints its object itself. `shape` is that of `data`. */
+/** Declares the shape of `data` for a command that prints its object itself. */
 export function describesJson(command: Command, shape: z.ZodType): Command {
   SHAPES.set(command, shape);
   return command;
 }
 
-/** `migrate plan`. */
-export function nameOf(command: Command): string {
+/** Returns the full name, such as `migrate plan`. */
+export function commandName(command: Command): string {
   const names: string[] = [];
-  for (let one: Command | null = command; one !== null; one = one.parent) names.unshift(one.name());
+  for (let next: Command | null = command; next !== null; next = next.parent) names.unshift(next.name());
   return names.filter((name, at) => at > 0 || name !== 'svc').join(' ');
 }
 
-/** Of all that it prints with `--json`; undefined for a command that has none. */
+/** Returns the shape of the whole JSON output, or undefined if the command has none. */
 export function reportShape(command: Command): z.ZodType | undefined {
   const data = SHAPES.get(command);
   return (
     data &&
     z.strictObject({
       ok: z.boolean(),
-      command: z.literal(nameOf(command)),
+      command: z.literal(commandName(command)),
       version: z.string(),
-      data: data.nullable().describe('null where the command failed before it knew anything'),
+      data: data.nullable().describe('null if the command failed before it had a result'),
       problems: z.array(JSON_PROBLEM),
     })
   );

@@ -1,7 +1,7 @@
-// What `svc serve` was started with.
+// The options of `svc serve`.
 import type { Mode } from '../../config/mode.ts';
 import type { DashboardMode } from '../../dashboard-api/contract.ts';
-import type { ModeOption } from '../mode-option.ts';
+import type { ModeOption } from '../project/mode-option.ts';
 
 export type ServeOptions = ModeOption & {
   config?: string;
@@ -21,6 +21,6 @@ export type ServeOptions = ModeOption & {
   processes?: number | 'auto';
 };
 
-export function modeOf({ mode = 'production' }: ServeOptions): Mode {
+export function serveMode({ mode = 'production' }: ServeOptions): Mode {
   return mode;
 }

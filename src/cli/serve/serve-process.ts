@@ -1,47 +1,53 @@
-// A process that serves the file in production: from its start to its end.
-import { readModeVariables } from '../../config/read/env-file.ts';
-import type { Config } from '../../config/config.ts';
-import type { Source } from '../../config/read/source.ts';
-import { fencePolicy } from '../../deploy/deploy-number.ts';
+// A process that serves the file in production: its start, its reloads and its end.
 import { createHash } from 'node:crypto';
-import { freeStartupMemory } from '../../lib/free-startup-memory.ts';
-import { SerialQueue } from '../../lib/serial-queue.ts';
-import { packageVersion } from '../../lib/own-files.ts';
-import { ErrorReports } from '../../log/error-reports.ts';
-import { createLog } from '../../log/log.ts';
-import { RecentLines } from '../../log/recent-lines.ts';
-import { SERVE_POLICY, type MigrationPolicy } from '../../migrate/apply/policy.ts';
-import { CONFIG_CHANNEL } from '../../shared-config/config-rows.ts';
+import type { Config } from '../../config/config.ts';
+import { readModeVariables } from '../../config/read/env-file.ts';
+import { freeStartupMemory } from '../../lib/memory/free-startup-memory.ts';
 import { SupersededWatch } from '../../migrate/commands/superseded-watch.ts';
-import type { ParentLink } from '../../supervisor/parent-link.ts';
 import { instanceName, startBackend, type Backend } from '../../server/backend.ts';
+import type { DashboardOptions } from '../../server/mounts.ts';
+import { CONFIG_CHANNEL } from '../../shared-config/config-rows.ts';
+import type { ParentLink } from '../../supervisor/parent-link.ts';
 import {
   adminAddress,
   databaseWait,
-  errorWebhook,
   listenPort,
   publicBaseUrl,
   requireDatabase,
-  trustedProxies,
   requireKeys,
   SERVE_WAIT_MS,
-  logSettings,
   slowMs,
+  trustedProxies,
 } from '../environment.ts';
-import { EXIT, explain } from '../exit.ts';
-import { IN_DATABASE } from '../config/in-database.ts';
-import { FollowedRows } from '../config/rows.ts';
-import { migrator } from '../migrator.ts';
-import { acceptProject, loadProject, type Project, type ReadProject } from '../project.ts';
+import { explain } from '../exit.ts';
+import { migrator } from '../project/migrator.ts';
+import { acceptProject, type Project, type ReadProject } from '../project/project.ts';
 import { untilStopped } from '../signals.ts';
-import { modeOf, type ServeOptions } from './serve-options.ts';
 import type { Terminal } from '../terminal.ts';
+import { ServedConfiguration } from './configuration.ts';
+import { createServeLog, exitOnUncaughtException, type ServeLog } from './serve-log.ts';
+import { serveMode, type ServeOptions } from './serve-options.ts';
 
 export type ServeStart = {
-  /** Where this is one of several processes. */
+  /** Connects this process with its supervisor, if it is one of several. */
   readonly parent?: ParentLink;
-  /** The file, where it was read already. */
+  /** The file, if it was read already. */
   readonly read?: ReadProject;
+};
+
+/** State that the steps below share. */
+type Serving = {
+  readonly options: ServeOptions;
+  readonly terminal: Terminal;
+  readonly parent: ParentLink | undefined;
+  /** Name of this process in locks and in the history. */
+  readonly instance: string;
+  readonly configuration: ServedConfiguration;
+  readonly project: Project;
+  readonly log: ServeLog;
+  readonly watch: SupersededWatch;
+  /** Reads the configuration again and serves it. Throws if it is refused. */
+  readonly reload: (quiet?: boolean) => Promise<void>;
 };
 
 export async function serveProcess(
@@ -54,83 +60,44 @@ export async function serveProcess(
     ? parent.left
     : untilStopped(['SIGINT', 'SIGTERM'], {
         stdin: options.untilStdinEnds ?? false,
-        again: () => running?.hurry() ?? false,
+        again: () => running?.skipDrainDelay() ?? false,
       });
   // Ends a start that waits for its database.
-  const givenUp = new AbortController();
-  void stopped.then(() => givenUp.abort());
-  const name = instanceName();
-  const mode = modeOf(options);
-  const rows =
-    options.config === IN_DATABASE ? await openRows(options, name, givenUp.signal, terminal) : undefined;
-  const load = (quiet = false): Promise<Project> => {
-    const heard = quiet ? { ...terminal, printError: () => {} } : terminal;
-    return rows ? rows.project(heard) : loadProject({ ...options, mode, mayBeKept: true }, heard);
-  };
-  const project = read ? acceptProject(read, { mode }, terminal) : await load(parent?.quiet);
-  const { env, config } = project;
-  const keys = requireKeys(env);
-  const database = requireDatabase(env);
-  const { deploySeq, allowRollback } = options;
-  const fence = (source: Source): Partial<MigrationPolicy> => ({
-    ...SERVE_POLICY,
-    // A row is its own number. What this instance served last says nothing: the row was applied by whoever wrote it.
-    ...(rows
-      ? { deploySeq: rows.sequence, replaces: null }
-      : fencePolicy(source, { deploySeq, allowRollback, env })),
+  const abandoned = new AbortController();
+  void stopped.then(() => abandoned.abort());
+  const instance = instanceName();
+  const configuration = await ServedConfiguration.open({
+    options,
+    terminal,
+    instance,
+    signal: abandoned.signal,
   });
+  const project = read
+    ? acceptProject(read, { mode: serveMode(options) }, terminal)
+    : await configuration.load(parent?.quiet);
+  const hasDashboard = options.dashboard !== 'off';
+  const log = createServeLog({ env: project.env, terminal, parent, hasDashboard });
+  exitOnUncaughtException(log);
+  const reload = (quiet?: boolean): Promise<void> => configuration.reload(running, { log: log.log, quiet });
   const watch = new SupersededWatch();
+  const serving = { options, terminal, parent, instance, configuration, project, log, watch, reload };
+  running = await start(serving, abandoned.signal);
+  if (parent) await runAsWorker(serving, running, parent);
+  else await runAlone(serving, running, stopped);
+}
+
+async function start(serving: Serving, signal: AbortSignal): Promise<Backend> {
+  const { options, terminal, parent, instance, configuration, project, watch } = serving;
+  const { env, config } = project;
+  const { log, errorReports } = serving.log;
+  const { rows } = configuration;
   let pendingChanges: number | undefined;
-  const reloads = new SerialQueue();
-  // One at a time: a slow read must not bring an older file back.
-  const reload = (quiet?: boolean): Promise<void> =>
-    reloads.run(async () => {
-      if (rows) return await rows.takeNewest();
-      const next = await load(quiet);
-      await running?.reload(next.config);
-      log.info({ config: next.source, overlay: next.overlay }, 'reloaded');
-      next.keep();
-    });
-  const recentLines = parent ?? new RecentLines();
-  const dashboard =
-    options.dashboard === 'off'
-      ? undefined
-      : {
-          mode: options.dashboard,
-          recentLines,
-          processes: parent && (() => parent.figures()),
-          superseded: () => watch.report,
-          following: {
-            variables: () => readModeVariables(config.source.directory, mode, process.env),
-            strict: options.strict,
-            policy: fence,
-            reload: async () => {
-              await reload();
-              await parent?.reloadOthers();
-            },
-            reloadOthers: parent && (() => parent.reloadOthers()),
-            shared: rows,
-          },
-        };
-  const webhook = errorWebhook(env);
-  const errorReports =
-    webhook === undefined ? undefined : new ErrorReports({ url: webhook, release: packageVersion() });
-  const log = createLog({
-    ...logSettings(env, 'json', terminal),
-    sinks: [...(dashboard ? [recentLines] : []), ...(errorReports ? [errorReports] : [])],
-    process: parent?.process,
-  });
-  // Nothing is known of the state that is left: it is told of, and the process ends.
-  process.once('uncaughtException', (error) => {
-    log.fatal({ err: error }, 'an error that nobody has caught ends the process');
-    void Promise.resolve(errorReports?.settled()).finally(() => process.exit(EXIT.fault));
-  });
   const backend = await startBackend({
     config,
-    database,
+    keys: requireKeys(env),
+    database: requireDatabase(env),
     databaseWaitMs: databaseWait(env, SERVE_WAIT_MS),
-    signal: givenUp.signal,
-    keys,
+    signal,
     host: options.host,
     admin: adminAddress(options.admin, env),
     pendingChanges: () => pendingChanges,
@@ -146,11 +113,11 @@ export async function serveProcess(
     baseUrl: publicBaseUrl(env),
     trustedProxies: trustedProxies(env, options.strict ?? false),
     frontSecret: env['SVC_FRONT_SECRET'] || undefined,
-    dashboard,
+    dashboard: dashboardOptions(serving),
     migrate: migrator({
       mode: options.migrate ? 'apply' : 'check',
-      instance: name,
-      fence,
+      instance,
+      fence: (source) => configuration.fence(source, env),
       watch,
       onPending: (changes) => {
         pendingChanges = changes;
@@ -161,93 +128,99 @@ export async function serveProcess(
     }),
     superseded: () => watch.report,
     importPreview: options.importPreview,
-    alsoListen: rows && { [CONFIG_CHANNEL]: () => rows.ask() },
+    extraListeners: rows && { [CONFIG_CHANNEL]: () => rows.ask() },
   });
   log.info(
     { url: backend.url, config: project.source, overlay: project.overlay, dashboard: options.dashboard },
     'serving',
   );
-  // Of several processes, one.
-  if (parent?.first !== false) project.keep();
   freeStartupMemory();
-  running = backend;
-  rows?.follow(
-    (next) => backend.reload(next),
-    log,
-    (reason) =>
-      reason === undefined
-        ? backend.degraded.clear('config_not_taken')
-        : backend.degraded.report('config_not_taken', reason),
-  );
-  if (parent) {
-    parent.serve({
-      port: backend.port,
-      served: () => ({
-        config: hashOf(backend.snapshot().config),
-        drainDelayMs: backend.drainDelayMs(),
-      }),
-      report: async () => ({
-        ready: backend.isReady(),
-        probed: backend.wasProbed(),
-        memoryBytes: process.memoryUsage.rss(),
-        connections: await backend.connections(),
-      }),
-      reload: async (quiet) => {
-        await reload(quiet).catch((error: unknown) => {
-          reportRefusal(error);
-          throw error;
-        });
+  configuration.follow(backend, log);
+  return backend;
+}
+
+function dashboardOptions({
+  options,
+  parent,
+  configuration,
+  project,
+  log,
+  watch,
+  reload,
+}: Serving): DashboardOptions | undefined {
+  if (options.dashboard === 'off') return undefined;
+  const { env, config } = project;
+  return {
+    mode: options.dashboard,
+    recentLines: log.recentLines,
+    processes: parent && (() => parent.figures()),
+    superseded: () => watch.report,
+    following: {
+      variables: () => readModeVariables(config.source.directory, serveMode(options), process.env),
+      strict: options.strict,
+      policy: (source) => configuration.fence(source, env),
+      async reload() {
+        await reload();
+        await parent?.reloadOthers();
       },
-      listen: (open) => backend.listen(open),
-    });
-    const leave = await parent.left;
-    await rows?.close();
-    return await backend.stop(leave);
-  }
-  process.on('SIGHUP', () => void reload().catch(reportRefusal));
-  // Unheard, it would end the process.
-  process.on('SIGUSR2', () =>
-    log.warn('SIGUSR2 replaces one of several processes; start this one again instead'),
-  );
+      reloadOthers: parent && (() => parent.reloadOthers()),
+      shared: configuration.rows,
+    },
+  };
+}
+
+/** Serves as one of several processes, until the supervisor ends this one. */
+async function runAsWorker(serving: Serving, backend: Backend, parent: ParentLink): Promise<void> {
+  parent.serve({
+    port: backend.port,
+    served: () => ({
+      config: hash(backend.snapshot().config),
+      drainDelayMs: backend.drainDelayMs(),
+    }),
+    report: async () => ({
+      ready: backend.isReady(),
+      probed: backend.wasProbed(),
+      memoryBytes: process.memoryUsage.rss(),
+      connections: await backend.connections(),
+    }),
+    async reload(quiet) {
+      try {
+        await serving.reload(quiet);
+      } catch (error) {
+        logRefusal(serving.log, error);
+        throw error;
+      }
+    },
+    listen: (open) => backend.listen(open),
+  });
+  const leave = await parent.left;
+  await serving.configuration.close();
+  await backend.stop(leave);
+}
+
+/** Serves as the only process, until a signal ends it. */
+async function runAlone(serving: Serving, backend: Backend, stopped: Promise<unknown>): Promise<void> {
+  const { log } = serving.log;
+  process.on('SIGHUP', () => {
+    serving.reload().catch((error: unknown) => logRefusal(serving.log, error));
+  });
+  // Without a listener, the signal would end the process.
+  process.on('SIGUSR2', () => log.warn('SIGUSR2 needs several processes; restart this process instead'));
   const signal = await stopped;
   log.info({ signal }, 'stopping');
-  await rows?.close();
+  await serving.configuration.close();
   await backend.stop();
   log.info('stopped');
-
-  /** SIGHUP reads the file again; a bad one is reported and changes nothing. */
-  function reportRefusal(error: unknown): void {
-    log.error(
-      { report: explain(error).report },
-      'the new configuration was refused; the last good one is still being served',
-    );
-  }
 }
 
-async function openRows(
-  options: ServeOptions,
-  instance: string,
-  signal: AbortSignal,
-  terminal: Terminal,
-): Promise<FollowedRows> {
-  const { initialConfig, strict } = options;
-  const env = readModeVariables(undefined, 'production', process.env);
-  const waitMs = databaseWait(env, SERVE_WAIT_MS);
-  return await FollowedRows.open(
-    {
-      database: requireDatabase(env),
-      waitMs,
-      signal,
-      initialConfig,
-      strict,
-      instance,
-      mode: modeOf(options),
-    },
-    terminal,
+function logRefusal({ log }: ServeLog, error: unknown): void {
+  log.error(
+    { report: explain(error).report },
+    'the new configuration was refused; the last valid one is still being served',
   );
 }
 
-/** Equal for two processes that serve the same. */
-function hashOf(config: Config): string {
+/** Returns a value that is equal for processes with the same configuration. */
+function hash(config: Config): string {
   return createHash('sha256').update(JSON.stringify(config)).digest('hex');
 }

@@ -1,5 +1,5 @@
-// `svc serve`: the same file in production. Refuses to start without keys; changes the database only with
-// `--migrate`. Only the options are here: what serves is loaded when it is needed.
+// `svc serve`: serves the file in production. Refuses to start without keys, and changes the database only with
+// `--migrate`. This file has only the options; the server is loaded when it is needed.
 import { Command, Option } from 'commander';
 import { ParentLink } from '../../supervisor/parent-link.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
@@ -13,12 +13,12 @@ import {
   processCount,
   type Environment,
 } from '../environment.ts';
-import { modeOption } from '../mode-option.ts';
-import { readProject, type ReadProject } from '../project.ts';
+import { modeOption } from '../project/mode-option.ts';
+import { readProject, type ReadProject } from '../project/project.ts';
 import type { Terminal } from '../terminal.ts';
-import { modeOf, type ServeOptions } from './serve-options.ts';
+import { serveMode, type ServeOptions } from './serve-options.ts';
 
-/** `database.pool.max` where nobody has written it. */
+/** Default of `database.pool.max`. */
 const DEFAULT_POOL = 20;
 
 export function serveCommand(terminal: Terminal): Command {
@@ -27,30 +27,30 @@ export function serveCommand(terminal: Terminal): Command {
       .description('serve svc.yaml in production, on the PostgreSQL of SVC_DATABASE_URL')
       .option(
         '-c, --config <location>',
-        'file, https:// or s3:// location of the configuration; database: the one that instances share there',
+        'file, https:// or s3:// location of the configuration, or database for the shared configuration',
       )
       .option(
         '--initial-config <file>',
-        'with --config database: the first configuration, while there is none',
+        'with --config database: file to apply if there is no configuration yet',
       )
       .addOption(modeOption('production'))
       .option('-p, --port <port>', 'listen port', parsePort)
       .option('--host <address>', 'listen address', '0.0.0.0')
-      .option('--admin <[host:]port>', 'a port for metrics and probes; SVC_ADMIN_LISTEN')
+      .option('--admin <[host:]port>', 'port for metrics and probes (default: SVC_ADMIN_LISTEN)')
       .option('--processes <n>', 'processes that share the port: a number, or auto', parseProcesses)
       .option('--migrate', 'apply pending schema changes before serving')
-      .option('--import-preview', 'serve an import before its cut-over, to try an application with it')
-      .option('--strict', 'refuse to start with an open table (no rls key)')
+      .option('--import-preview', 'serve an import before its cut-over, to test an application')
+      .option('--strict', 'refuse to start if a table has no rls key')
       .option(
         '--deploy-seq <number>',
-        'number of this deployment; one that is lower than the last does not migrate',
+        'number of this deployment; a deployment with a lower number than the last does not migrate',
         parseDeploySeq,
       )
-      .option('--allow-rollback', 'apply this file even if a newer one has replaced it')
+      .option('--allow-rollback', 'apply this file although a newer one has replaced it')
       .addOption(
         new Option(
           '--superseded <what>',
-          'when a newer file has replaced this one: serve the database as it is, or refuse to start',
+          'behavior if a newer file has replaced this one: serve the database unchanged, or refuse to start',
         )
           .choices(['serve', 'refuse'])
           .default('serve'),
@@ -63,12 +63,13 @@ export function serveCommand(terminal: Terminal): Command {
           .choices(['readwrite', 'readonly', 'off'])
           .default('readonly'),
       )
-      // For `svc receive`, which holds the other end: a release ends with its receiver, and its files outlive it.
+      // For `svc receive`, which keeps the pipe open: a release ends with its receiver, and its files outlive
+      // it.
       .addOption(new Option('--until-stdin-ends').hideHelp())
       .addOption(new Option('--data-directory <directory>').hideHelp())
       .action(async (options: ServeOptions) => {
         const parent = await ParentLink.join();
-        const start = parent ? { parent } : await howToStart(options, terminal);
+        const start = parent ? { parent } : await chooseStart(options, terminal);
         if ('supervised' in start) {
           const { Supervisor } = await import('../../supervisor/supervisor.ts');
           process.exitCode = await new Supervisor(start.supervised).run();
@@ -78,7 +79,7 @@ export function serveCommand(terminal: Terminal): Command {
         try {
           await serveProcess(options, terminal, start);
         } finally {
-          // Also after a start that was refused or given up: the channel would keep the process running.
+          // Needed after a failed start, too: the channel would keep the process running.
           parent?.close();
         }
       })
@@ -86,29 +87,29 @@ export function serveCommand(terminal: Terminal): Command {
 }
 
 type AsOneProcess = {
-  /** The file, where it was read to find that out. With mistakes, the process tells them. */
+  /** The file, if it was read to count the processes. The process reports its mistakes. */
   readonly read?: ReadProject;
 };
 
-async function howToStart(
+async function chooseStart(
   options: ServeOptions,
   terminal: Terminal,
 ): Promise<AsOneProcess | { readonly supervised: SupervisorOptions }> {
   if (options.config === IN_DATABASE) {
-    // The parent has no connection, so only the option and the variable count.
+    // The parent has no connection, so only the option and the variable are known.
     const env = readModeVariables(undefined, 'production', process.env);
-    const processes = processCount(options.processes, env, NOTHING_WRITTEN);
-    return processes === 1 ? {} : { supervised: toSupervise(options, env, processes, terminal) };
+    const processes = processCount(options.processes, env, DEFAULT_CONFIG);
+    return processes === 1 ? {} : { supervised: supervisorOptions(options, env, processes, terminal) };
   }
-  const read = await readProject({ ...options, mode: modeOf(options), mayBeKept: true });
+  const read = await readProject({ ...options, mode: serveMode(options) });
   const { env, loaded } = read;
   const processes = loaded.ok ? processCount(options.processes, env, loaded.config) : 1;
-  return processes === 1 ? { read } : { supervised: toSupervise(options, env, processes, terminal) };
+  return processes === 1 ? { read } : { supervised: supervisorOptions(options, env, processes, terminal) };
 }
 
-const NOTHING_WRITTEN = { server: { processes: 1 }, database: { pool: { max: DEFAULT_POOL } } } as const;
+const DEFAULT_CONFIG = { server: { processes: 1 }, database: { pool: { max: DEFAULT_POOL } } } as const;
 
-function toSupervise(
+function supervisorOptions(
   options: ServeOptions,
   env: Environment,
   processes: number,
@@ -117,7 +118,7 @@ function toSupervise(
   const [, program = '', ...args] = process.argv;
   return {
     processes,
-    // By the name it was called by, which may lead to another version when a worker is replaced.
+    // Uses the name of the call, which may lead to another version when a worker is replaced.
     program,
     arguments: args,
     env: process.env,

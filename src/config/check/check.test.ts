@@ -21,13 +21,39 @@ function load(text: string, variables: Record<string, string> = {}): Loaded {
 /** Tables of these cases are as short as can be. */
 const unlessKeyless = ({ code }: Mistake): boolean => code !== 'no-primary-key';
 
-function errorsOf(text: string, variables: Record<string, string> = {}): readonly Mistake[] {
+function listErrors(text: string, variables: Record<string, string> = {}): readonly Mistake[] {
   const loaded = load(text, variables);
   return loaded.ok ? [] : loaded.mistakes.filter(({ severity }) => severity === 'error');
 }
 
 const place = ({ path, position }: Mistake): string =>
   `${renderPath(path)} ${position.line}:${position.column}`.trim();
+
+test.each([
+  ['a policy', 'tables: { t: { rls: [{ operations: [select], using: true, owner_id = auth.uid() }] } }'],
+  ['a view', 'views: { v: { query: select id, owner_id from t } }'],
+  ['a function', 'rpc: { f: { returns: int, body: select 1, 2 } }'],
+  ['a seed', 'seed: { rows: { t: [{ a: one, two }] } }'],
+  ['an index', 'tables: { t: { indexes: [{ columns: [a], where: b in (1, 2) }] } }'],
+])('SQL or text in %s that a comma cuts is a mistake', (_name, text) => {
+  expect(listErrors(V + text).map(({ message }) => message)).toContainEqual(
+    expect.stringContaining('has no colon'),
+  );
+});
+
+test('a condition whose quoted text has a comma and a colon is not read as another key', () => {
+  const text = `tables: { t: { rls: [{ operations: [select], using: x = 'a, b: c' }] } }`;
+  expect(listErrors(V + text).map(({ code }) => code)).toContain('unknown-key');
+});
+
+test('a policy without a condition stays a mistake', () => {
+  const policy = (using: string): string =>
+    `tables: { t: { rls: [{ operations: [select], using: ${using} }], fields: [{ name: id, type: int }] } }`;
+  for (const empty of ['', '~', 'null', '""'])
+    expect(listErrors(V + policy(empty)).map(({ path }) => renderPath(path))).toContain(
+      'tables.t.rls[0].using',
+    );
+});
 
 describe('one mistake, one message', () => {
   test.each<[string, string, string, string, string, string | undefined]>([
@@ -61,7 +87,7 @@ describe('one mistake, one message', () => {
       'server.timeouts.request 2:32',
       'bad-value',
       '"0s" must be at least 1ms',
-      undefined,
+      'Write request: 1ms or more.',
     ],
     [
       'requests that end before they have been held as long as they may',
@@ -77,7 +103,7 @@ describe('one mistake, one message', () => {
       'database.failover_wait 2:28',
       'bad-value',
       '"21s" must be at most 20s',
-      undefined,
+      'Write failover_wait: 20s or less.',
     ],
     [
       'a timeout no timer can wait',
@@ -85,7 +111,7 @@ describe('one mistake, one message', () => {
       'server.timeouts.upload 2:31',
       'bad-value',
       '"30d" must be at most 24d',
-      undefined,
+      'Write upload: 24d or less.',
     ],
     [
       'a size of nothing',
@@ -93,7 +119,7 @@ describe('one mistake, one message', () => {
       'storage.pics.max_size 2:30',
       'bad-value',
       '"0" must be more than nothing',
-      undefined,
+      'A size is a number and a unit, as in max_size: 500KB, 5MB or 1GB.',
     ],
     [
       'a key of another section',
@@ -209,7 +235,7 @@ describe('one mistake, one message', () => {
       'auth.redirect_urls[0] 2:25',
       'bad-value',
       '"app.example.com" is not a URL such as https://app.example.com',
-      undefined,
+      'redirect_urls: Where a browser may be sent after sign-in; the server’s own origin always.',
     ],
     [
       'a system column',
@@ -415,14 +441,13 @@ describe('one mistake, one message', () => {
       'Give x unique: true, or refer to the primary key.',
     ],
     [
-      'set_null on a key',
-      table(
-        '      - { name: a, primary_key: true, foreign_key: { references: auth.users.id, on_delete: set_null } }',
-      ),
-      'tables.t.fields[0].foreign_key.on_delete 6:92',
+      'a reference to what is unique among some rows only',
+      V +
+        'tables:\n  a: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: x, type: int }], indexes: [{ columns: [x], unique: true, where: x > 0 }] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.x } }] }',
+      'tables.b.fields[0].foreign_key.references 4:64',
       'conflict',
-      'set_null cannot empty a: the column is part of the primary key',
-      'Use cascade or restrict, or drop required.',
+      'a.x is not unique, so nothing can refer to it',
+      'Give x unique: true, or refer to the primary key.',
     ],
     [
       'on_delete beside the foreign key',
@@ -655,7 +680,7 @@ describe('one mistake, one message', () => {
       'tables.t.rls[0].using 4:42',
       'bad-value',
       '"  " must not be empty',
-      undefined,
+      'using: SQL condition on rows that a statement reads or changes.',
     ],
     [
       'two policies of one name',
@@ -765,7 +790,7 @@ describe('one mistake, one message', () => {
       'functions.f.env.A-B 2:57',
       'bad-value',
       '"A-B" is not a variable name',
-      undefined,
+      'env: Values of `ctx.env`: literals or `${SVC_ENV_NAME}` references.',
     ],
     [
       'an unknown way to drop',
@@ -773,7 +798,7 @@ describe('one mistake, one message', () => {
       'migrations.drop 2:21',
       'bad-value',
       '"delete" must be one of retire, refuse, drop',
-      undefined,
+      'Write drop: retire | refuse | drop.',
     ],
     [
       'an alias without an anchor',
@@ -864,7 +889,7 @@ describe('one mistake, one message', () => {
       'Values with : # { } [ ] , & * ! | > % @ in them usually need quotes.',
     ],
   ])('%s', (_what, text, at, code, message, hint) => {
-    expect(errorsOf(text).map((one) => [place(one), one.code, one.message, one.hint])).toEqual([
+    expect(listErrors(text).map((one) => [place(one), one.code, one.message, one.hint])).toEqual([
       [at, code, message, hint],
     ]);
   });
@@ -922,7 +947,7 @@ describe('a mistake does not become two', () => {
       ['tables'],
     ],
   ])('%s', (_what, text, paths) => {
-    expect(errorsOf(text).map(({ path }) => renderPath(path))).toEqual(paths);
+    expect(listErrors(text).map(({ path }) => renderPath(path))).toEqual(paths);
   });
 });
 
@@ -941,9 +966,8 @@ tables:
 rpc:
   f: { body: "\${BODY}", returns: { type: setof b } }
 `;
-  expect(errorsOf(text).map((one) => `${place(one)} ${one.code}`)).toEqual([
+  expect(listErrors(text).map((one) => `${place(one)} ${one.code}`)).toEqual([
     'serverr 2:1 unknown-key',
-    'auth.jwt_expiry 3:21 bad-value',
     'auth.allow_signup 3:40 missing-variable',
     'server.port 4:17 wrong-type',
     'tables.a.fields[0].max 9:44 conflict',
@@ -1125,4 +1149,60 @@ describe('data steps', () => {
     expect(mistakes({ name: 'a', run: 'steps/a.ts' })[0]).toContain('is not an SQL file');
     expect(mistakes({ name: 'a', run: 'steps/not-there.sql' })[0]).toContain('there is no file');
   });
+});
+
+test('a short access token is accepted with a warning', () => {
+  const loaded = loadConfig(
+    { name: 'svc.yaml', directory: undefined, text: 'version: 1\nauth: { jwt_expiry: 30s }\n' },
+    { variables: {} },
+  );
+  if (!loaded.ok) throw new Error('refused');
+  expect(loaded.config.auth.jwtExpirySeconds).toBe(30);
+  expect(loaded.warnings.map((one) => one.message)).toEqual([
+    expect.stringContaining('90 seconds before the end'),
+  ]);
+});
+
+test.each([
+  [
+    'tables',
+    'auth.users',
+    '{ fields: [{ name: id, type: int, primary_key: true }], rls: [] }',
+    /on_new_user/,
+  ],
+  [
+    'tables',
+    'storage.objects',
+    '{ fields: [{ name: id, type: int, primary_key: true }], rls: [] }',
+    /buckets/,
+  ],
+  [
+    'tables',
+    'realtime.messages',
+    '{ fields: [{ name: id, type: int, primary_key: true }], rls: [] }',
+    /channels/,
+  ],
+  [
+    'tables',
+    'pg_catalog.x',
+    '{ fields: [{ name: id, type: int, primary_key: true }], rls: [] }',
+    /without this prefix/,
+  ],
+  ['views', 'auth.mine', '{ query: select 1 as one }', /without this prefix/],
+])('%s: %s is refused with advice', (kind, name, body, hint) => {
+  const [first] = listErrors(`version: 1\n${kind}: { ${name}: ${body} }\n`);
+  expect(first).toMatchObject({ code: 'reserved-name', path: [kind, name] });
+  expect(first?.message).toMatch(/belongs to (svc|PostgreSQL)/);
+  expect(first?.hint).toMatch(hint);
+});
+
+test('a dot after the name of a declared schema is a warning, any other dot is part of the name', () => {
+  const table = (schema: string) =>
+    `{ schema: ${schema}, fields: [{ name: id, type: int, primary_key: true }], rls: [] }`;
+  const text = `version: 1\ntables: { a: ${table('private')}, private.b: ${table('public')}, x.y: ${table('public')} }\n`;
+  const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables: {} });
+  if (!loaded.ok) throw new Error('refused');
+  expect(loaded.warnings.map(({ path, hint }) => [path[1], hint])).toEqual([
+    ['private.b', 'Write b with schema: private.'],
+  ]);
 });

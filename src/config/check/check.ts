@@ -13,10 +13,12 @@ import { checkRealtime } from './realtime.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSequences } from './sequences.ts';
 import { checkSettings } from './settings.ts';
+import { checkSqlSyntax } from './syntax/sql-syntax.ts';
 import { checkStatements } from './statements.ts';
 import { checkBuckets } from './storage.ts';
 import { checkTables } from './tables/tables.ts';
 import { checkTypes } from './types.ts';
+import { checkUnknownTypes } from './tables/unknown-type.ts';
 import { checkUserTriggers } from './tables/triggers.ts';
 import { checkViews } from './views.ts';
 
@@ -41,5 +43,9 @@ export function check(
   checkExposed(context);
   checkSeeds(context);
   checkDataSteps(context);
+  if (options.syntax === true) {
+    checkUnknownTypes(context);
+    checkSqlSyntax(context);
+  }
   return context.mistakes;
 }

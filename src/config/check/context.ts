@@ -1,25 +1,26 @@
 // What every cross-check is given, and how it reports.
-import type { LookedAt } from '../read/looked-at.ts';
+import type { Mode } from '../mode.ts';
+import { isBelow } from '../read/apply-overlay.ts';
 import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistakes/mistake.ts';
-import { MOST_MISTAKES } from '../mistakes/mistake.ts';
+import { MAX_MISTAKES } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
-import { functionsOf, type NamedFunction } from '../schema/functions.ts';
+import { listFunctions, type NamedFunction } from '../schema/functions.ts';
 import { groupBy } from '../../lib/group-by.ts';
-import { closest } from '../../lib/closest-word.ts';
+import { closest } from '../../lib/text/closest-word.ts';
 import type { ScalarText } from '../schema/scalar.ts';
+import type { Place } from '../read/node-table.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
-import type { Unread } from '../unread.ts';
 import type { BrokenPaths } from './tables/usable-part.ts';
 
 export type CheckOptions = {
   /** Directory of the file; undefined for a remote one, whose neighbours cannot be looked at. */
   readonly directory: string | undefined;
+  /** In development mail is captured, so it needs no provider. */
+  readonly mode?: Mode | undefined;
   /** An open table is an error. */
   readonly strict: boolean;
-  /** Is told of the files and folders that a check looks at. */
-  readonly lookedAt?: LookedAt | undefined;
-  /** Tables that were checked when the file was read before. */
-  readonly unread?: Unread | undefined;
+  /** SQL and handlers are parsed, too. The parser of SQL must have been loaded. */
+  readonly syntax?: boolean | undefined;
 };
 
 export type Finding = {
@@ -27,10 +28,12 @@ export type Finding = {
   readonly path: KeyPath;
   readonly message: string;
   /** A function where finding the hint takes time. */
-  readonly hint?: string | undefined | (() => string | undefined);
+  readonly hint: string | (() => string);
   readonly severity?: Severity;
   /** Which part of the path's entry is underlined. */
   readonly part?: 'key' | 'value';
+  /** Other keys that the mistake depends on. One that an overlay sets or removes is underlined instead of `path`. */
+  readonly causes?: readonly KeyPath[] | undefined;
 };
 
 export class CheckContext {
@@ -49,30 +52,30 @@ export class CheckContext {
     this.options = options;
   }
 
+  get root(): Place {
+    return this.#tree.root;
+  }
+
   get mistakes(): readonly Mistake[] {
     return this.#mistakes;
   }
 
   /** The functions of the file by their names in SQL. */
   get functions(): ReadonlyMap<string, readonly [NamedFunction, ...NamedFunction[]]> {
-    this.#functions ??= groupBy(functionsOf(this.file.rpc), ({ name }) => name);
+    this.#functions ??= groupBy(listFunctions(this.file.rpc), ({ name }) => name);
     return this.#functions;
-  }
-
-  /** False for a table that is as it was when it was checked before, as are those that it names. */
-  isToCheck(table: string): boolean {
-    return this.options.unread?.tables.has(table) !== true;
   }
 
   /** More mistakes would not be shown. */
   get isFull(): boolean {
-    return this.#mistakes.length > MOST_MISTAKES;
+    return this.#mistakes.length > MAX_MISTAKES;
   }
 
-  report({ code, path, message, hint, severity, part = 'value' }: Finding): void {
+  report({ code, path, message, hint, severity, part = 'value', causes = [] }: Finding): void {
     if (this.isFull || this.broken.covers(path)) return;
     if (code === 'missing-key' && this.broken.touches(path)) return;
-    const span = locate(this.#tree, path, part);
+    const cause = this.#isOfOverlay(path) ? undefined : causes.find((one) => this.#isOfOverlay(one));
+    const span = cause ? locate(this.#tree, cause, 'key') : locate(this.#tree, path, part);
     const text = typeof hint === 'function' ? hint() : hint;
     this.#mistakes.push(mistakeAt(this.#tree, span, { code, path, message, hint: text, severity }));
   }
@@ -103,6 +106,10 @@ export class CheckContext {
   /** False for a key whose value is only its default. */
   isWritten(path: KeyPath): boolean {
     return placeAt(this.#tree, path) !== undefined;
+  }
+
+  #isOfOverlay(path: KeyPath): boolean {
+    return this.#tree.changed?.some((one) => isBelow(path, one)) ?? false;
   }
 
   scalar(path: KeyPath): ScalarText | undefined {

@@ -1,6 +1,6 @@
 // Objects that are served without being managed: names only, since no database is asked here.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import { functionsOf } from '../schema/functions.ts';
+import { listFunctions } from '../schema/functions.ts';
 import { toQualified } from '../schema/tables/reference.ts';
 import type { CheckContext } from './context.ts';
 import { checkName, isReservedSchema } from './name.ts';
@@ -12,16 +12,16 @@ type Managed = ReadonlyMap<string, KeyPath>;
 
 export function checkExposed(context: CheckContext): void {
   const { expose, tables, views, rpc } = context.file;
-  const pathsOf = (block: string, entries: Readonly<Record<string, { readonly schema: string }>>): Managed =>
+  const toPaths = (block: string, entries: Readonly<Record<string, { readonly schema: string }>>): Managed =>
     new Map(Object.entries(entries).map(([name, { schema }]) => [`${schema}.${name}`, [block, name]]));
   const functions = new Map(
-    functionsOf(rpc).map(({ key, name, fn }) => [`${fn.schema}.${name}`, ['rpc', key]]),
+    listFunctions(rpc).map(({ key, name, fn }) => [`${fn.schema}.${name}`, ['rpc', key]]),
   );
   checkEntries(
     context,
     ['expose', 'relations'],
     expose.relations,
-    new Map([...pathsOf('tables', tables), ...pathsOf('views', views)]),
+    new Map([...toPaths('tables', tables), ...toPaths('views', views)]),
   );
   checkEntries(context, ['expose', 'functions'], expose.functions, functions);
 }
@@ -53,7 +53,7 @@ function checkEntries(
         'Remove it here: what is declared is served.',
       );
     } else if (seen.has(key)) {
-      context.report({ code: 'duplicate', path, message: `${name} is listed twice` });
+      context.reportTwice(path, `${name} is listed twice`);
     }
     seen.add(key);
   });

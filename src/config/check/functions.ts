@@ -3,11 +3,12 @@ import { declaredType } from '../schema/declared-type.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
+import { checkHandler } from './syntax/handler-syntax.ts';
 import { mentionsServiceClient } from './service-client.ts';
 import { groupBy } from '../../lib/group-by.ts';
 import { inputNames, inputTypes } from '../schema/overloads.ts';
 import {
-  functionsOf,
+  listFunctions,
   isOutput,
   isServed,
   type NamedFunction,
@@ -21,14 +22,14 @@ import { checkName, checkRenames, checkRoles, checkSchema } from './name.ts';
 import { checkBodyFile, checkReferencedFile } from './referenced-file.ts';
 
 /** PostgreSQL's FUNC_MAX_ARGS. */
-const MOST_ARGUMENTS = 100;
+const MAX_ARGUMENTS = 100;
 
 /** Types of PostgreSQL that a set-returning function may return beside tables. */
 const KNOWN_TYPE =
   /^(record|text|varchar|character varying|char|bool(ean)?|small(int)?|int(eger|[248])?|bigint|numeric|decimal|real|float[48]?|double precision|uuid|jsonb?|date|time(stamp)?(tz)?( with(out)? time zone)?|interval|bytea|inet|cidr)(\s*\(.*\))?(\[\])*$/i;
 
 export function checkSqlFunctions(context: CheckContext): void {
-  const entries = functionsOf(context.file.rpc);
+  const entries = listFunctions(context.file.rpc);
   const tables = new Set(
     [...Object.entries(context.file.tables), ...Object.entries(context.file.views)].map(
       ([name, { schema }]) => `${schema}.${name}`,
@@ -106,6 +107,10 @@ function checkOverloads(context: CheckContext, group: readonly NamedFunction[]):
   }
 }
 
+function canBeEmpty({ language, returns, kind }: RawSqlFunction): boolean {
+  return language === 'sql' && (kind === 'procedure' || returns.trim().toLowerCase() === 'void');
+}
+
 /** PL/pgSQL begins with a block; a bare statement is the other language. */
 function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
   if (fn.bodyFile !== undefined && fn.body !== undefined) {
@@ -125,6 +130,12 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
       part: 'key',
     });
   }
+  if (fn.body?.trim() === '' && !canBeEmpty(fn))
+    return context.badValue(
+      [...path, 'body'],
+      '"body" must not be empty',
+      'Only a function with language: sql and returns: { type: void } may do nothing.',
+    );
   if (fn.atomic === true && fn.language !== 'sql') {
     context.conflict(
       [...path, 'atomic'],
@@ -190,10 +201,10 @@ function checkExecute(context: CheckContext, path: KeyPath, { execute = [], retu
 
 function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
   const { args } = fn;
-  if (args.length > MOST_ARGUMENTS)
+  if (args.length > MAX_ARGUMENTS)
     return context.badValue(
-      [...path, 'args', MOST_ARGUMENTS],
-      `PostgreSQL allows ${MOST_ARGUMENTS} arguments; these are ${args.length}`,
+      [...path, 'args', MAX_ARGUMENTS],
+      `PostgreSQL allows ${MAX_ARGUMENTS} arguments; these are ${args.length}`,
       'Pass one jsonb argument instead.',
     );
   const seen = new Set<string>();
@@ -327,6 +338,7 @@ export function checkCodeFunctions(context: CheckContext): void {
     }
     // Sources that are in a bundle need not be here.
     if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
+    if (context.options.syntax === true) checkHandler(context, [...path, 'file'], fn.file);
     if (!fn.authRequired) checkPublicSource(context, [...path, 'file'], fn.file);
   }
 }
@@ -338,6 +350,6 @@ function checkPublicSource(context: CheckContext, path: KeyPath, file: string): 
   context.conflict(
     path,
     `${context.show(path, file)} uses ctx.serviceClient, and anybody may call this function`,
-    'Declare it with auth_required: true, or use ctx.client.',
+    'Declare it with auth_required: true for signed-in callers, or use ctx.client, which obeys the policies. A caller without an account, such as a webhook, can only do what the policies and functions open to anon allow.',
   );
 }

@@ -8,7 +8,6 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
     'A trigger belongs to its table: tables.<name>.triggers; those of the users to auth.triggers.',
   ],
   ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
-  ['types', 'Allowed values belong to the column as enum; other types are created in the database with SQL.'],
   ['seeds', 'What a database begins with stands under seed.'],
   ['fixtures', 'What a database begins with stands under seed.'],
   ['cron', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
@@ -26,6 +25,7 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['schema', 'Tables are declared under tables; another schema is tables.<name>.schema.'],
   ['users', 'Users sign up through /auth/v1, or are made by its admin routes.'],
   ['cors', 'It belongs elsewhere: server.cors.'],
+  ['images', 'Images are files of a bucket: storage: { photos: { types: ["image/*"] } }.'],
   [
     'server.s3_endpoint',
     'The S3-protocol endpoint was removed: delete this line, and use the storage API at /storage/v1.',
@@ -47,10 +47,12 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['condition', 'when'],
   ['event', 'events'],
   ['policies', 'rls'],
-  ['nullable', 'required'],
   ['not_null', 'required'],
+  ['role', 'to'],
+  ['roles', 'to'],
   ['pk', 'primary_key'],
   ['references', 'foreign_key'],
+  ['values', 'enum'],
   ['buckets', 'storage'],
   ['postgres', 'database'],
   ['db', 'database'],
@@ -72,6 +74,52 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['entrypoint', 'file'],
 ]);
 
+/** Keys that mean something else here than a similar key, by the kind of entry that they are written in. */
+export const KEY_ADVICE: ReadonlyMap<string, string> = new Map([
+  [
+    'fields.nullable',
+    'A column takes null unless it has required: true. Write that in place of nullable: false.',
+  ],
+  ['fields.values', 'Write the allowed values as enum: [open, done], beside type: text.'],
+  [
+    'tables.unique',
+    'For several columns write constraints: [{ unique: [a, b] }]; for one, unique: true at the field.',
+  ],
+  ['tables.primary_key', 'Write primary_key: true at each field of the key.'],
+  ['tables.foreign_keys', 'Write foreign_key: { references: lists.id } at the field.'],
+  ['tables.checks', 'Write constraints: [{ check: "ends_at > starts_at" }].'],
+  ['storage.images', 'Write types: ["image/*"] to accept images only. Every bucket can resize its images.'],
+  ['rpc.schedule', 'svc has no scheduler: let cron or your platform call /rest/v1/rpc/<name>.'],
+  ['rpc.cron', 'svc has no scheduler: let cron or your platform call /rest/v1/rpc/<name>.'],
+  [
+    'rpc.events',
+    'A change of rows runs a trigger: tables.<name>.triggers: [{ timing: after, events: [insert], call: name }].',
+  ],
+  [
+    'tables.events',
+    'Write triggers: [{ timing: after, events: [insert], call: name }], or realtime: true to send changes to clients.',
+  ],
+  ['functions.schedule', 'svc has no scheduler: let cron or your platform call /functions/v1/<name>.'],
+  ['functions.cron', 'svc has no scheduler: let cron or your platform call /functions/v1/<name>.'],
+  [
+    'functions.events',
+    'A change of rows runs a trigger: tables.<name>.triggers: [{ timing: after, events: [insert], call: name }]. It calls a function under rpc.',
+  ],
+]);
+
+/** What an entry of a list looks like where people write only its name. */
+export const ENTRY_FORMS: ReadonlyMap<string, (written: string) => string> = new Map<
+  string,
+  (written: string) => string
+>([
+  ['fields', (written) => `Write { name: ${written}, type: text }.`],
+  ['indexes', (written) => `Write { columns: [${written}] }.`],
+  ['args', (written) => `Write { name: ${written}, type: text }.`],
+  ['rls', () => 'Write { operations: [select], using: "owner_id = auth.uid()" }.'],
+  ['constraints', () => 'Write { unique: [a, b] } or { check: "a < b" }.'],
+  ['triggers', () => 'Write { timing: after, events: [insert], call: name }.'],
+]);
+
 /** What a list looks like where people write a map of names. */
 export const LIST_FORMS: ReadonlyMap<string, string> = new Map([
   [
@@ -83,10 +131,15 @@ export const LIST_FORMS: ReadonlyMap<string, string> = new Map([
   ['indexes', 'Indexes are a list: indexes: [{ columns: [owner_id] }].'],
   ['triggers', 'Triggers are a list: triggers: [{ timing: after, events: [insert], call: name }].'],
   ['enum', 'Values are a list: enum: [open, done].'],
+  ['seed', 'Entries are a list: seed: [{ name: demo, users: [{ as: alice, email: alice@example.com }] }].'],
 ]);
 
-/** By the last key of a path: how the value may look. */
+/** Examples of values, by the last key of a path or by its last two. */
 export const EXAMPLES: ReadonlyMap<string, string> = new Map([
+  [
+    'email.type',
+    'Write type: resend | ses | smtp. For any other service write type: smtp and url: smtp://user:password@host:587.',
+  ],
   ['version', 'The file begins with `version: 1`.'],
   ['fields', 'Declare the columns: fields: [{ name: id, type: uuid, primary_key: true }].'],
   ['name', 'Each entry needs a name.'],
@@ -101,6 +154,14 @@ export const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['references', 'For example references: lists.id.'],
   ['returns', 'For example returns: { type: integer }.'],
   ['runtime', 'Write runtime: node.'],
+  ['language', 'Write language: sql or plpgsql. Code in JavaScript is declared under functions.'],
+  ['foreign_key', 'For example foreign_key: { references: auth.users.id }.'],
+  ['cors', 'For example cors: { origins: ["https://app.example.com"] }; "*" allows every origin.'],
+  ['origins', 'For example origins: ["https://app.example.com"].'],
+  ['grants', 'For example grants: { anon: [select], authenticated: [select, insert] }.'],
+  ['as', 'Name the user by which the rows refer to it: as: alice.'],
+  ['types', 'For example types: [image/png, "image/*"].'],
+  ['unique', 'For example unique: true, or constraints: [{ unique: [a, b] }] for several columns.'],
   ['file', 'For example file: functions/hello.js.'],
   ['body', 'The body is the text between the dollar quotes of CREATE FUNCTION.'],
   [

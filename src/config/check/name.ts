@@ -3,7 +3,7 @@ import type { KeyPath } from '../mistakes/mistake.ts';
 import type { CheckContext } from './context.ts';
 
 /** PostgreSQL truncates longer names silently (NAMEDATALEN - 1). */
-const LONGEST_NAME_BYTES = 63;
+const MAX_NAME_BYTES = 63;
 
 const RESERVED_SCHEMAS: ReadonlySet<string> = new Set([
   'auth',
@@ -25,17 +25,55 @@ export function checkName(
   part: 'key' | 'value' = 'value',
 ): void {
   const bytes = Buffer.byteLength(name);
-  if (bytes > LONGEST_NAME_BYTES) {
+  if (bytes > MAX_NAME_BYTES) {
     context.report({
       code: 'name-too-long',
       path,
-      message: `the name is ${bytes} bytes long; PostgreSQL keeps ${LONGEST_NAME_BYTES} and would cut the rest`,
+      message: `the name is ${bytes} bytes long; PostgreSQL keeps ${MAX_NAME_BYTES} and would cut the rest`,
       hint: 'Choose a shorter name.',
       part,
     });
   } else if (name === '' || name.includes('\0')) {
-    context.report({ code: 'bad-value', path, message: `${JSON.stringify(name)} is not a name`, part });
+    const hint = 'Choose a name of at least one character.';
+    context.badValue(path, `${JSON.stringify(name)} is not a name`, hint, part);
   }
+}
+
+const ADVICE: ReadonlyMap<string, string> = new Map([
+  ['auth.users', 'Create a table of your own with on_new_user, which gets a row for each new user.'],
+  ['storage.objects', 'Declare buckets and their rls under storage.'],
+  ['realtime.messages', 'Declare private channels and their rls under realtime.'],
+]);
+
+/**
+ * A name of a table, view, type or sequence. `auth.users` would be a table of that name in the schema public, which is not
+ * what its author means.
+ */
+export function checkObjectName(context: CheckContext, path: KeyPath, name: string): void {
+  checkName(context, path, name, 'key');
+  const [schema = '', ...rest] = name.split('.');
+  if (rest.length === 0) return;
+  if (isReservedSchema(schema)) {
+    context.report({
+      code: 'reserved-name',
+      path,
+      message: `${context.show(path, name)} belongs to ${schema.startsWith('pg_') || schema === 'information_schema' ? 'PostgreSQL' : 'svc'}`,
+      hint: ADVICE.get(name) ?? 'Choose a name without this prefix.',
+      part: 'key',
+    });
+    return;
+  }
+  const { tables, views } = context.file;
+  const declared = [...Object.values(tables), ...Object.values(views)].some((one) => one.schema === schema);
+  if (!declared && schema !== 'public') return;
+  context.report({
+    code: 'bad-value',
+    path,
+    message: `the name ${context.show(path, name)} contains a dot; it is not ${rest.join('.')} in the schema ${schema}`,
+    severity: 'warning',
+    hint: `Write ${rest.join('.')} with schema: ${schema}.`,
+    part: 'key',
+  });
 }
 
 export type Renamable = {
@@ -47,16 +85,16 @@ export type Renamable = {
 };
 
 export function checkRenames(context: CheckContext, entries: readonly Renamable[]): void {
-  const oneOf = (name: string, { among }: Renamable): string =>
+  const findNearest = (name: string, { among }: Renamable): string =>
     among === undefined ? name : JSON.stringify([name, among]);
-  const declared = new Set(entries.map((entry) => oneOf(entry.name, entry)));
+  const declared = new Set(entries.map((entry) => findNearest(entry.name, entry)));
   const sources = new Map<string, string>();
   for (const entry of entries) {
     const { path, name, from } = entry;
     if (from === undefined) continue;
     const at = [...path, 'renamed_from'];
     checkName(context, at, from);
-    const source = oneOf(from, entry);
+    const source = findNearest(from, entry);
     const other = sources.get(source);
     sources.set(source, name);
     if (from === name) {

@@ -28,7 +28,6 @@ export function checkReferencedFile(
     context.report({ code: 'missing-file', path, message, hint });
     return false;
   };
-  context.options.lookedAt?.path(file);
   const stats = statSync(whole, { throwIfNoEntry: false });
   if (!stats)
     return missing(

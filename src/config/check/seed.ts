@@ -96,11 +96,11 @@ function checkRows(
           code: 'unknown-reference',
           path: at,
           message: `${name} has no column ${column}`,
-          hint: didYouMean(column, columns),
+          hint: didYouMean(column, columns) ?? `Columns of ${name}: ${[...columns].join(', ')}.`,
           part: 'key',
         });
       }
-      const person = userOf(value);
+      const person = seedUser(value);
       if (person !== undefined && !people.has(person)) {
         context.report({
           code: 'unknown-reference',
@@ -114,7 +114,7 @@ function checkRows(
 }
 
 /** `{ user: ann }` → `ann`. */
-export function userOf(value: unknown): string | undefined {
+export function seedUser(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const { user, ...rest } = value as Readonly<Record<string, unknown>>;
   return typeof user === 'string' && Object.keys(rest).length === 0 ? user : undefined;
@@ -126,7 +126,8 @@ function checkFolder(context: CheckContext, bucket: string, folder: string, path
       code: 'unknown-reference',
       path,
       message: `there is no bucket ${bucket} in this file`,
-      hint: didYouMean(bucket, Object.keys(context.file.storage)),
+      hint:
+        didYouMean(bucket, Object.keys(context.file.storage)) ?? `Declare it: storage: { ${bucket}: {} }.`,
       part: 'key',
     });
   }

@@ -1,15 +1,15 @@
 // Sequences: names that nothing else has, and numbers that PostgreSQL would take.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import { boundsOf } from '../schema/sequence-bounds.ts';
+import { sequenceBounds } from '../schema/sequence-bounds.ts';
 import type { RawSequence } from '../schema/sequences.ts';
 import type { CheckContext } from './context.ts';
-import { checkName, checkRenames, checkRoles, checkSchema } from './name.ts';
+import { checkObjectName, checkRenames, checkRoles, checkSchema } from './name.ts';
 
 export function checkSequences(context: CheckContext): void {
   const entries = Object.entries(context.file.sequences);
   for (const [name, sequence] of entries) {
     const path = ['sequences', name];
-    checkName(context, path, name, 'key');
+    checkObjectName(context, path, name);
     checkSchema(context, [...path, 'schema'], sequence.schema);
     checkFree(context, path, name, sequence);
     checkRoles(context, [...path, 'usage'], sequence.usage ?? []);
@@ -35,7 +35,7 @@ function checkFree(context: CheckContext, path: KeyPath, name: string, { schema 
 }
 
 function checkNumbers(context: CheckContext, path: KeyPath, sequence: RawSequence): void {
-  const { least, greatest, min, max, start, increment } = boundsOf(sequence);
+  const { least, greatest, min, max, start, increment } = sequenceBounds(sequence);
   const range = `${sequence.type} goes from ${least} to ${greatest}`;
   for (const [key, value] of Object.entries({ increment, min, max, start }))
     if (value < least || value > greatest)

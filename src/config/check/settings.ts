@@ -6,7 +6,8 @@ import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkBodyFile } from './referenced-file.ts';
 
-const SHORTEST_TOKEN_MS = 120_000;
+/** Client libraries refresh 90 seconds ahead. */
+const MIN_TOKEN_MS = 120_000;
 const SHORT_TOKEN_MS = 300_000;
 
 export function checkSettings(context: CheckContext): void {
@@ -23,20 +24,24 @@ function checkServer(context: CheckContext): void {
   const { min, max } = database.pool;
   const path = ['database', 'pool', 'min'];
   if (min > max && context.isWritten(path) && context.isWritten(['database', 'pool', 'max'])) {
-    context.conflict(
+    context.report({
+      code: 'conflict',
       path,
-      `min (${min}) is greater than max (${max})`,
-      'min is how many connections stay open when idle.',
-    );
+      message: `min (${min}) is greater than max (${max})`,
+      hint: 'min is how many connections stay open when idle.',
+      causes: [['database', 'pool', 'max']],
+    });
   }
   const wait = ['database', 'failover_wait'];
   const deadline = server.timeouts.requestMs;
   if (database.failoverWaitMs >= deadline && context.isWritten(wait)) {
-    context.conflict(
-      wait,
-      `requests end after ${formatDuration(deadline)}, before they would have been held for ${formatDuration(database.failoverWaitMs)}`,
-      'Write less than server.timeouts.request.',
-    );
+    context.report({
+      code: 'conflict',
+      path: wait,
+      message: `requests end after ${formatDuration(deadline)}, before they would have been held for ${formatDuration(database.failoverWaitMs)}`,
+      hint: 'Write less than server.timeouts.request.',
+      causes: [['server', 'timeouts', 'request']],
+    });
   }
   server.cors.origins.forEach((origin, index) => {
     const path: KeyPath = ['server', 'cors', 'origins', index];
@@ -83,10 +88,14 @@ function isOrigin(text: string): boolean {
 function checkProviders(context: CheckContext): void {
   const { email, storage } = context.file.providers;
   if (email?.type === 'resend' && email.apiKey === undefined)
-    missingBeside(context, ['providers', 'email'], 'api_key', 'Write api_key: ${RESEND_API_KEY}.');
+    missingBeside(context, ['providers', 'email'], {
+      key: 'api_key',
+      hint: 'Write api_key: ${RESEND_API_KEY}.',
+      because: 'type',
+    });
   if (email?.type === 'smtp' && email.url === undefined) {
     const hint = 'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.';
-    missingBeside(context, ['providers', 'email'], 'url', hint);
+    missingBeside(context, ['providers', 'email'], { key: 'url', hint, because: 'type' });
   }
   // A value that does not look like an address at all stands in for a variable that is set elsewhere.
   if (
@@ -102,15 +111,19 @@ function checkProviders(context: CheckContext): void {
     );
   }
   if (storage?.type === 's3' && !storage.s3)
-    missingBeside(context, ['providers', 'storage'], 's3', 'Write s3: { bucket: …, region: … }.');
+    missingBeside(context, ['providers', 'storage'], {
+      key: 's3',
+      hint: 'Write s3: { bucket: …, region: … }.',
+      because: 'type',
+    });
   const { s3 } = storage ?? {};
   if (s3 && (s3.accessKeyId === undefined) !== (s3.secretAccessKey === undefined)) {
-    missingBeside(
-      context,
-      ['providers', 'storage', 's3'],
-      s3.accessKeyId === undefined ? 'access_key_id' : 'secret_access_key',
-      'Give both, or neither to take the credentials of the environment.',
-    );
+    const [missing, present] =
+      s3.accessKeyId === undefined
+        ? (['access_key_id', 'secret_access_key'] as const)
+        : (['secret_access_key', 'access_key_id'] as const);
+    const hint = 'Give both, or neither to take the credentials of the environment.';
+    missingBeside(context, ['providers', 'storage', 's3'], { key: missing, hint, because: present });
   }
   if (s3?.endpoint !== undefined && !isHttpUrl(s3.endpoint)) {
     const path = ['providers', 'storage', 's3', 'endpoint'];
@@ -128,9 +141,16 @@ function isSmtpUrl(text: string): boolean {
   return (protocol === 'smtp:' || protocol === 'smtps:') && hostname !== '';
 }
 
-function missingBeside(context: CheckContext, path: KeyPath, key: string, hint: string): void {
-  if (context.broken.covers([...path, key])) return;
-  context.report({ code: 'missing-key', path, message: `"${key}" is missing`, hint, part: 'key' });
+/** Reports a key that another one, `because`, requires. */
+function missingBeside(
+  context: CheckContext,
+  path: KeyPath,
+  { key, hint, because }: { readonly key: string; readonly hint: string; readonly because?: string },
+): void {
+  const missing = [...path, key];
+  if (context.broken.covers(missing)) return;
+  const causes = [missing, ...(because === undefined ? [] : [[...path, because]])];
+  context.report({ code: 'missing-key', path, message: `"${key}" is missing`, hint, part: 'key', causes });
 }
 
 function checkTokens(context: CheckContext): void {
@@ -148,8 +168,14 @@ function checkTokens(context: CheckContext): void {
   const path = ['auth', 'jwt_expiry'];
   const expiry = auth.jwt_expiry;
   const shown = context.quote(path, expiry);
-  if (expiry < SHORTEST_TOKEN_MS) {
-    context.badValue(path, `${shown} is too short: clients refresh 90 seconds ahead`, 'Use 2m or more.');
+  if (expiry < MIN_TOKEN_MS) {
+    context.report({
+      code: 'bad-value',
+      path,
+      message: `${shown} is short: client libraries refresh 90 seconds before the end, so at every request`,
+      severity: 'warning',
+      hint: 'Use 2m or more; 5m or more is usual.',
+    });
   } else if (expiry < SHORT_TOKEN_MS) {
     context.report({
       code: 'bad-value',
@@ -163,12 +189,21 @@ function checkTokens(context: CheckContext): void {
 
 function checkMail(context: CheckContext): void {
   const { auth, providers } = context.file;
-  if (auth.email?.verify_email && !providers.email && !context.broken.touches(['providers', 'email'])) {
-    context.conflict(
-      ['auth', 'email', 'verify_email'],
-      'addresses cannot be verified without a mail provider',
-      'Add providers.email, or set verify_email: false.',
-    );
+  const provider = ['providers', 'email'];
+  if (auth.email?.verify_email && !providers.email && !context.broken.touches(provider)) {
+    const isDevelopment = context.options.mode === 'development';
+    context.report({
+      code: 'conflict',
+      path: ['auth', 'email', 'verify_email'],
+      causes: [provider],
+      message: isDevelopment
+        ? 'mail is captured; svc serve needs a mail provider to verify addresses'
+        : 'addresses cannot be verified without a mail provider',
+      hint: isDevelopment
+        ? 'Add providers.email before svc serve.'
+        : 'Add providers.email, or set verify_email: false.',
+      severity: isDevelopment ? 'warning' : 'error',
+    });
   }
   const kinds = new Map<string, string>();
   for (const [name, template] of Object.entries(auth.email?.templates ?? {})) {
@@ -196,12 +231,14 @@ function checkMail(context: CheckContext): void {
       });
     } else kinds.set(kind, name);
     if (template.body !== undefined && template.body_file !== undefined) {
-      context.conflict(
-        [...path, 'body_file'],
-        'a template has either body or body_file',
-        'Remove one of the two.',
-        'key',
-      );
+      context.report({
+        code: 'conflict',
+        path: [...path, 'body_file'],
+        message: 'a template has either body or body_file',
+        hint: 'Remove one of the two.',
+        part: 'key',
+        causes: [[...path, 'body']],
+      });
     } else if (template.body_file !== undefined) {
       checkBodyFile(context, [...path, 'body_file'], template.body_file);
     }
@@ -222,7 +259,10 @@ function checkOAuth(context: CheckContext): void {
       });
     }
     if (name === 'keycloak' && provider.url === undefined) {
-      missingBeside(context, path, 'url', 'Write the realm: url: https://host/realms/<realm>.');
+      missingBeside(context, path, {
+        key: 'url',
+        hint: 'Write the realm: url: https://host/realms/<realm>.',
+      });
     }
     for (const key of ['issuer', 'url'] as const) {
       const value = provider[key];

@@ -5,17 +5,17 @@ import type { RawField } from '../schema/tables/tables.ts';
 import type { RawType } from '../schema/types.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkDefault } from './tables/default.ts';
-import { checkName, checkRenames, checkSchema } from './name.ts';
+import { checkObjectName, checkRenames, checkSchema } from './name.ts';
 import { isOfPostgres } from './tables/type-family.ts';
 
 /** PostgreSQL keeps no longer value of an enum. */
-const LONGEST_VALUE_BYTES = 63;
+const MAX_VALUE_BYTES = 63;
 
 export function checkTypes(context: CheckContext): void {
   const entries = Object.entries(context.file.types);
   for (const [name, type] of entries) {
     const path = ['types', name];
-    checkName(context, path, name, 'key');
+    checkObjectName(context, path, name);
     checkSchema(context, [...path, 'schema'], type.schema);
     checkFree(context, path, name, type);
     checkForm(context, path, type);
@@ -101,10 +101,10 @@ function checkValues(context: CheckContext, path: KeyPath, { values = [], rename
   for (const [index, value] of values.entries()) {
     const at = [...path, 'enum', index];
     const bytes = Buffer.byteLength(value);
-    if (bytes > LONGEST_VALUE_BYTES || value === '' || value.includes('\0'))
+    if (bytes > MAX_VALUE_BYTES || value === '' || value.includes('\0'))
       context.badValue(
         at,
-        `${context.quote(at, value)} is no value of an enum type: these are 1 to ${LONGEST_VALUE_BYTES} bytes long`,
+        `${context.quote(at, value)} is no value of an enum type: these are 1 to ${MAX_VALUE_BYTES} bytes long`,
         'For longer texts use a column of text with enum: beside it.',
       );
     if (seen.has(value)) context.reportTwice(at, `${context.quote(at, value)} is listed twice`);

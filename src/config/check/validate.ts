@@ -1,13 +1,18 @@
 // Schema issues → mistakes: where each one stands, what was expected, and which known word was meant.
 import type { z } from 'zod';
-import { ELSEWHERE, EXAMPLES, HOMES, LIST_FORMS, SYNONYMS } from './hints.ts';
-import { homeOf, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
-import { MOST_MISTAKES, type KeyPath, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
+import { ELSEWHERE, ENTRY_FORMS, EXAMPLES, HOMES, KEY_ADVICE, LIST_FORMS, SYNONYMS } from './hints.ts';
+import { findHome, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
+import {
+  MAX_MISTAKES,
+  renderPath,
+  type KeyPath,
+  type Mistake,
+  type MistakeCode,
+} from '../mistakes/mistake.ts';
 import { UNIT } from '../schema/kinds.ts';
 import { svcSchema, type SvcFile } from '../schema/schema.ts';
-import { closest } from '../../lib/closest-word.ts';
+import { closest } from '../../lib/text/closest-word.ts';
 import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
-import type { Unread } from '../unread.ts';
 
 type Issue = z.core.$ZodIssue;
 
@@ -16,26 +21,16 @@ export type Validated = {
   readonly mistakes: readonly Mistake[];
 };
 
-export function validate(tree: Tree, unread?: Unread): Validated {
+export function validate(tree: Tree): Validated {
   const parsed = svcSchema.safeParse(tree.value);
-  if (parsed.success) return { file: unread ? withUnread(parsed.data, unread) : parsed.data, mistakes: [] };
+  if (parsed.success) return { file: parsed.data, mistakes: [] };
   const mistakes: Mistake[] = [];
   for (const issue of leafIssues(parsed.error.issues)) {
     // Finding suggestions takes time.
-    if (mistakes.length > MOST_MISTAKES) break;
+    if (mistakes.length > MAX_MISTAKES) break;
     mistakes.push(...toMistakes(tree, issue));
   }
   return { file: undefined, mistakes };
-}
-
-/** Undefined where one of them has been read: something else is said of it than before. */
-function withUnread(file: SvcFile, { tables, names }: Unread): SvcFile | undefined {
-  if (Object.keys(file.tables).some((name) => tables.has(name))) return undefined;
-  const inOrder = names.flatMap((name) => {
-    const table = tables.get(name)?.raw ?? file.tables[name];
-    return table ? [[name, table] as const] : [];
-  });
-  return { ...file, tables: { ...Object.fromEntries(inOrder), ...file.tables } };
 }
 
 export type LeafIssue = { readonly issue: Issue; readonly path: KeyPath };
@@ -54,14 +49,14 @@ export function leafIssues(issues: readonly Issue[], base: KeyPath = []): LeafIs
 function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
   const value = valueAt(tree.value, path);
   const at = (code: MistakeCode, message: string, hint?: string): Mistake[] => [
-    mistakeAt(tree, locate(tree, path), { code, path, message, hint }),
+    mistakeAt(tree, locate(tree, path), { code, path, message, hint: hint ?? adviceFor(path) }),
   ];
   // Absent, or written without a value.
   const isMissing = value === undefined || (value === null && issue.code !== 'unrecognized_keys');
   if (isMissing && path.length > 0 && !isEmptyValue(tree, path)) return [missing(tree, path)];
   switch (issue.code) {
     case 'unrecognized_keys':
-      return issue.keys.slice(0, MOST_MISTAKES + 1).map((key) => unknownKey(tree, path, key));
+      return issue.keys.slice(0, MAX_MISTAKES + 1).map((key) => unknownKey(tree, path, key));
     case 'invalid_type':
       return at(
         'wrong-type',
@@ -85,11 +80,13 @@ function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
     case 'invalid_element': {
       const [inner] = issue.issues;
       const message = `${JSON.stringify(String(path.at(-1)))} ${inner?.message ?? 'does not fit here'}`;
-      return [mistakeAt(tree, locate(tree, path, 'key'), { code: 'bad-value', path, message })];
+      const hint = adviceFor(path.slice(0, -1));
+      return [mistakeAt(tree, locate(tree, path, 'key'), { code: 'bad-value', path, message, hint })];
     }
     default: {
       const isScalar = typeof value === 'string' || typeof value === 'number';
-      return at('bad-value', `${isScalar ? `${describe(tree, path, value)} ` : ''}${issue.message}`);
+      const shown = isScalar ? `${describe(tree, path, value)} ` : '';
+      return at('bad-value', `${shown}${issue.message}`, boundHint(path, issue.message));
     }
   }
 }
@@ -100,11 +97,12 @@ function isEmptyValue(tree: Tree, path: KeyPath): boolean {
 }
 
 function missing(tree: Tree, path: KeyPath): Mistake {
-  return mistakeAt(tree, locate(tree, path.slice(0, -1), 'key'), {
+  const isRemoved = tree.removed?.has(renderPath(path)) ?? false;
+  return mistakeAt(tree, locate(tree, isRemoved ? path : path.slice(0, -1), 'key'), {
     code: 'missing-key',
     path,
     message: `${JSON.stringify(String(path.at(-1)))} is missing`,
-    hint: exampleFor(path),
+    hint: adviceFor(path),
   });
 }
 
@@ -125,13 +123,20 @@ function hintForKey(path: KeyPath, key: string, known: readonly string[]): strin
   if (elsewhere !== undefined) return elsewhere;
   const home = HOMES.get(path.join('.'));
   if (home !== undefined) return home(key);
+  const advice = KEY_ADVICE.get(`${parentKey(path)}.${key}`);
+  if (advice !== undefined) return advice;
   const synonym = SYNONYMS.get(key);
   const near =
     closest(key, known) ?? (synonym !== undefined && known.includes(synonym) ? synonym : undefined);
   if (near !== undefined) return `Did you mean ${near}?`;
-  const other = homeOf(key);
+  const other = findHome(key);
   if (other !== undefined) return `It belongs elsewhere: ${other}.`;
   return `Known keys: ${known.join(', ')}.`;
+}
+
+/** `fields` for `tables.todos.fields[0]`, `tables` for `tables.todos`. */
+function parentKey(path: KeyPath): string {
+  return String(path.at(-2) ?? '');
 }
 
 const TYPE_NAMES: ReadonlyMap<string, string> = new Map([
@@ -159,23 +164,59 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
       return /^(true|false)$/i.test(value) ? 'Remove the quotes.' : undefined;
     case 'object':
     case 'record':
+      if (Array.isArray(value) && EXAMPLES.has(String(path.at(-1)))) return exampleFor(path);
       return Array.isArray(value)
         ? 'Names are keys here: remove the leading dashes and write name: { … }.'
         : isScalar
-          ? exampleFor(path)
+          ? entryFor(tree, path, value)
           : undefined;
     default:
       return undefined;
   }
 }
 
+function entryFor(tree: Tree, path: KeyPath, value: unknown): string | undefined {
+  const written = describe(tree, path, value).replace(/^"(\w+)"$/, '$1');
+  if (path.at(-1) === 'foreign_key')
+    return `Write foreign_key: { references: ${written.replaceAll('"', '')} }.`;
+  const form = typeof path.at(-1) === 'number' ? ENTRY_FORMS.get(parentKey(path)) : undefined;
+  return form?.(written) ?? exampleFor(path);
+}
+
+function boundHint(path: KeyPath, message: string): string | undefined {
+  const [, side, bound] = /^must be at (least|most) (\S+)$/.exec(message) ?? [];
+  if (bound === undefined) return undefined;
+  return `Write ${String(path.at(-1))}: ${bound} or ${side === 'least' ? 'more' : 'less'}.`;
+}
+
+/** An example of the value, or what the schema says of it: every refusal says what to write. */
+function adviceFor(path: KeyPath): string {
+  const node = schemaAt(path);
+  const key = String(path.at(-1) ?? 'svc.yaml');
+  const example = exampleFor(path);
+  if (example !== undefined) return example;
+  if (node?.[UNIT] === 'duration')
+    return `A duration is a number and a unit without a space, as in ${key}: 30s, 5m, 1h or 7d.`;
+  if (node?.[UNIT] === 'size') return `A size is a number and a unit, as in ${key}: 500KB, 5MB or 1GB.`;
+  const [first] = Array.isArray(node?.['examples']) ? (node['examples'] as readonly unknown[]) : [];
+  if (first !== undefined) return `For example ${key}: ${JSON.stringify(first)}.`;
+  const described = node?.['description'] ?? schemaAt(path.slice(0, -1))?.['description'];
+  if (typeof described === 'string')
+    return `${typeof path.at(-1) === 'number' ? String(path.at(-2)) : key}: ${described}.`;
+  return `\`svc schema\` describes what ${key} takes.`;
+}
+
 function exampleFor(path: KeyPath): string | undefined {
   const values: unknown = schemaAt(path)?.['enum'];
   const key = String(path.at(-1));
-  return EXAMPLES.get(key === 'type' && Array.isArray(values) ? '' : key) ?? oneOf(key, values);
+  return (
+    EXAMPLES.get(path.slice(-2).join('.')) ??
+    EXAMPLES.get(key === 'type' && Array.isArray(values) ? '' : key) ??
+    listValues(key, values)
+  );
 }
 
-function oneOf(key: string, values: unknown): string | undefined {
+function listValues(key: string, values: unknown): string | undefined {
   return Array.isArray(values) ? `Write ${key}: ${values.join(' | ')}.` : undefined;
 }
 

@@ -15,7 +15,7 @@ tables:
   t: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] }
 `;
 
-function mistakesOf(text: string): string[] {
+function listMistakes(text: string): string[] {
   const source = { name: 'svc.yaml', directory, text: FILE + text };
   const loaded = loadConfig(source, { variables: {} });
   return loaded.ok ? [] : loaded.mistakes.map(({ path, message }) => `${renderPath(path)}: ${message}`);
@@ -69,7 +69,7 @@ test.each([
     'views.v.triggers[0].of: of does not belong to instead_of: every row is written by the trigger',
   ],
 ])('%s', (text, message) => {
-  expect(mistakesOf(text)).toEqual([message]);
+  expect(listMistakes(text)).toEqual([message]);
 });
 
 test('a file that lies elsewhere cannot name another one', () => {

@@ -1,7 +1,7 @@
 // Views: names that no table has, files that are there, and queries that are queries.
 import type { RawView } from '../schema/tables/views.ts';
 import type { CheckContext } from './context.ts';
-import { checkName, checkRenames, isReservedSchema } from './name.ts';
+import { checkName, checkObjectName, checkRenames, isReservedSchema } from './name.ts';
 import { checkReferencedFile } from './referenced-file.ts';
 import { checkIndexParts } from './tables/index-parts.ts';
 import { checkViewTriggers } from './tables/triggers.ts';
@@ -12,7 +12,7 @@ export function checkViews(context: CheckContext): void {
   for (const [name, view] of entries) {
     if (context.isFull) return;
     const path = ['views', name];
-    checkName(context, path, name, 'key');
+    checkObjectName(context, path, name);
     if (isReservedSchema(view.schema)) {
       context.report({
         code: 'reserved-name',

@@ -1,6 +1,25 @@
 // The examples of docs/configuration.md, one for each section. Together they are a file with every key, which a
 // test loads.
 
+/** The keys of a first app. Short lines, so that the page shows them on one screen without scrolling. */
+export const FIRST_APP = `version: 1
+tables:
+  todos:             # served at /rest/v1/todos
+    fields:
+      - { name: id, type: uuid, primary_key: true, default: uuid_v7() }
+      - { name: title, type: text, required: true }
+      - { name: done, type: boolean, default: false }
+      - { name: state, type: text, default: open, enum: [open, done] }
+      - name: owner_id
+        default: { sql: auth.uid() }
+        foreign_key: { references: auth.users.id, on_delete: cascade }
+    rls:             # users read and change only their own rows
+      - operations: [all]
+        to: authenticated
+        using: owner_id = auth.uid()
+        with_check: owner_id = auth.uid()
+    realtime: true   # subscribers receive changes of rows`;
+
 export const EXAMPLES: Readonly<Record<string, string>> = {
   version: `version: 1`,
   include: `
@@ -60,8 +79,12 @@ auth:
   allow_signup: true
   allow_anonymous: false
   redirect_urls: [https://shop.example.com, "shop://signed-in"]
+  sessions: { revocation: immediate }
   email:
     verify_email: true
+    confirm_at_signup: true
+    confirm_expiry: 7d
+    notices: [password_changed, email_changed]
     templates:
       confirm:
         subject: Welcome to the shop

@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig, type Loaded } from '../load.ts';
-import { EXAMPLES } from './reference-examples.ts';
+import { EXAMPLES, FIRST_APP } from './reference-examples.ts';
 import { renderReferencePage } from './reference-page.ts';
 import { renderMistakes } from '../mistakes/report.ts';
+import { listCommonKeys, listSections } from '../schema/common-keys.ts';
 import { describeSchema, toJsonSchema } from '../schema/schema.ts';
 
 const TEXT = Object.values(EXAMPLES).join('\n');
@@ -42,6 +43,33 @@ function load(text: string): Loaded {
 test('docs/configuration.md is what the schema says (npm run docs writes it)', () => {
   const committed = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
   expect(committed).toBe(renderReferencePage());
+});
+
+test('each key has one row, and only the rows of keys that are not common are folded', () => {
+  const commonKeys = listCommonKeys();
+  const sections = renderReferencePage().split(/^## /m).slice(-listSections().length);
+  for (const [at, keys] of listSections().entries()) {
+    const [shown = '', folded = ''] = (sections[at] ?? '').split('<details>');
+    const [section, ...below] = keys.map(({ path }) => path);
+    const common = below.filter((path) => keys.some((key) => key.path === path && key.isProminent));
+    expect(keyRows(shown)).toEqual([section, ...common]);
+    expect(keyRows(folded)).toEqual(below.filter((path) => !common.includes(path)));
+  }
+  const commonRows = keyRows(renderReferencePage()).filter((path) => commonKeys.includes(path));
+  expect(commonRows.toSorted()).toEqual(commonKeys.toSorted());
+});
+
+test('the page begins with a valid file that uses at least ten common keys', () => {
+  const [beginning = ''] = renderReferencePage().split('\n## ');
+  expect(beginning).toContain(FIRST_APP);
+  const loaded = load(FIRST_APP);
+  if (!loaded.ok) throw new Error(renderMistakes(loaded.mistakes, { file: 'svc.yaml', text: FIRST_APP }));
+  expect(loaded.warnings).toEqual([]);
+  const file: unknown = parse(FIRST_APP);
+  const used = listCommonKeys().filter((path) => valuesAt(file, pathSteps(path)).length > 0);
+  expect(used.length).toBeGreaterThanOrEqual(10);
+  // The screen of a small laptop shows this many lines of code below the title.
+  expect(FIRST_APP.split('\n').length).toBeLessThanOrEqual(20);
 });
 
 test('every key of the schema has a description, and an example that uses it', () => {
@@ -213,6 +241,15 @@ describe('the JSON Schema for editors', () => {
     expect(load(text).ok).toBe(false);
   });
 });
+
+function keyRows(markdown: string): string[] {
+  return [...markdown.matchAll(/^\| `([^`]+)` \|/gm)].map(([, path = '']) => path);
+}
+
+/** `tables.<name>.fields[].type` as `tables`, `*`, `fields`, `*`, `type`. */
+function pathSteps(path: string): string[] {
+  return path.replaceAll('<name>', '*').replaceAll('[]', '.*').split('.');
+}
 
 /** Keys by path; `*` stands for a name or a number. */
 function walkSchema(path: string, node: unknown, visit: (path: string, node: unknown) => void): void {

@@ -1,77 +1,100 @@
 // docs/configuration.md, made from the schema. `npm run docs` writes it, a test compares it.
-import { EXAMPLES } from './reference-examples.ts';
+import { EXAMPLES, FIRST_APP } from './reference-examples.ts';
+import { listSections, type ListedKey } from '../schema/common-keys.ts';
 import { UNIT } from '../schema/kinds.ts';
 import { asNode, isSql, unwrap, type SchemaNode } from '../schema/known-keys.ts';
-import { describeSchema } from '../schema/schema.ts';
 
 type Node = NonNullable<SchemaNode>;
 
 const INTRO = `# svc.yaml
 
-Every key, made from the schema that validates the file. \`svc schema\` prints the same as JSON Schema; put
+After reading this page you can look up every key of \`svc.yaml\`. These are the keys of a first app:
 
 \`\`\`yaml
-# yaml-language-server: $schema=svc.schema.json
+${FIRST_APP}
 \`\`\`
 
-on the first line and run \`svc schema > svc.schema.json\`, and your editor completes and checks while you type.
+Each key of the file has a section below with its common keys and an example. To see the other keys of a section,
+open the line below its table. The page is generated from the schema that validates the file.
 
-- **References**: \`\${VAR}\` and \`\${VAR:-default}\` in any value, alone or inside a longer text, from the environment (in \`svc dev\` also from \`.env\` and \`.development.env\`, in \`svc serve\` from \`.production.env\`, with \`--mode\` from that of the mode; the shell wins). The default also stands in for an empty variable. Inside \`{ … }\` a reference needs quotes; it still becomes a number where a number belongs. Substituted values are never stored in the database and never shown in a message.
-- **Dollar signs**: \`$\${NAME}\` is a literal \`\${NAME}\`. In SQL everything else that begins with a dollar (\`$1\`, \`$$\`, \`$body$\`) is left alone.
-- **Numbers** keep their digits: \`1.10\` and \`9007199254740993\` reach the database as they are written.
+For completion and checks in your editor, run \`svc schema > svc.schema.json\` and put this on the first line of the
+file: \`# yaml-language-server: $schema=svc.schema.json\`. \`svc schema --common\` prints a short JSON Schema with the common keys.
+
+## Syntax
+
+- **References**: \`\${VAR}\` and \`\${VAR:-default}\` in any value, alone or inside a longer text, are replaced by variables of the environment. \`svc dev\` also reads \`.env\` and \`.development.env\`, \`svc serve\` reads \`.production.env\`, and \`--mode\` selects the file of that mode. Variables of the shell take precedence. The default also replaces an empty variable. Inside \`{ … }\` a reference needs quotes; it still becomes a number if the key expects one. svc never stores substituted values in the database and never shows them in a message.
+- **Dollar signs**: \`$\${NAME}\` is a literal \`\${NAME}\`. In SQL, svc does not change other texts that begin with a dollar (\`$1\`, \`$$\`, \`$body$\`).
+- **Commas**: inside \`{ … }\` and \`[ … ]\` a comma ends the value. Put SQL with a comma in quotes: \`using: "role in ('a', 'b')"\`. An item of \`{ … }\` without a colon is an error.
+- **Numbers** keep their digits: the database gets \`1.10\` and \`9007199254740993\` as written.
 - **Durations**: \`300ms\`, \`30s\`, \`5m\`, \`1h\`, \`7d\`. **Sizes**: \`500KB\`, \`5MB\`, \`1GB\` (powers of 1024).
-- **Names** are kept as written, case included; 63 bytes are the most PostgreSQL keeps.
-- **Paths** start from the directory of the file and stay in it.
-- Anchors and merge keys (\`&name\`, \`*name\`, \`<<\`) work.
-- A key with nothing behind it (\`tables:\`) counts as absent, except \`rls:\`.
-- A mistake is reported with line, column and a suggestion; all of them at once. The file may be 5MB long, with all that it includes.
-- **Several files**: \`include: [tables/*.yaml, auth.yaml]\`. Each of them has the grammar of this file (\`version\` may be left out; \`svc schema --part\` prints its JSON Schema) and may include others. Maps are put together by their keys, and the lists \`extensions\`, \`seed\` and \`migrations.steps\` one behind the other, this file first, then the others by path. The same entry in two files is a mistake, even where both say the same. Paths start from the directory of \`svc.yaml\` in all of them; 200 files and five levels are the most, and links and addresses lead nowhere. Mistakes, \`svc migrate rename\` and the forms of the dashboard name and change the file where an entry stands. \`svc dev\` watches all of them and the folders of patterns; the migration history, \`svc deploy\` and \`svc config push\` take them as one file, which \`svc config print\` shows.
-- **Overlays**: \`svc.<mode>.yaml\` beside \`svc.yaml\` (\`svc.staging.yaml\`) changes what differs in one mode: \`development\` (what \`svc dev\` and \`svc migrate\` take), \`test\`, \`staging\` or \`production\` (\`svc serve\`, \`svc deploy\`, \`svc config\`), or the one that \`--mode\` names, which also says which environment files count (\`.staging.env\`). Maps are laid over by their keys, lists and values are replaced, \`null\` removes, and a key with nothing behind it says nothing. It may change \`project\`, \`database\`, \`server\`, \`providers\`, \`auth\` without \`triggers\`, \`seed\`, \`env\` and \`timeout\` of code functions, \`limits\` and \`retention\` of \`realtime\`, and the times of \`migrations\`. All else is one for all modes, and refused with its place: what was tried in staging is what production gets. What an overlay replaces needs no variable in its mode. \`svc validate\` reads the file with each overlay that is there, \`svc dev\` watches its own, \`svc config print --mode staging --origins\` shows what is served and the line that each value comes from. The dashboard writes \`svc.yaml\` and says where an overlay hides a change.
+- **Names** are case-sensitive. PostgreSQL allows 63 bytes.
+- **Paths** are relative to the directory of the file and cannot leave it.
+- **Anchors and merge keys** (\`&name\`, \`*name\`, \`<<\`) are supported.
+- **Empty keys**: a key without a value (\`tables:\`) counts as absent, except \`rls:\`.
+- **Mistakes** are reported all at once, with line, column and a suggestion. The file and its includes can have 5MB in total.
+
+## Split the file
+
+\`include: [tables/*.yaml, auth.yaml]\` adds files. Each of them has the grammar of this file (\`version\` is optional; \`svc schema --part\` prints its JSON Schema) and can include others.
+
+- Maps are merged by their keys. The lists \`extensions\`, \`seed\` and \`migrations.steps\` are concatenated, this file first, then the others by path. The same entry in two files is a mistake, even if both are equal.
+- Paths are relative to the directory of \`svc.yaml\` in all files. The limits are 200 files and five levels. Links and URLs are not followed.
+- Mistakes, \`svc migrate rename\` and the forms of the dashboard refer to and change the file that contains the entry. \`svc dev\` watches all files and the folders of patterns. The migration history, \`svc deploy\` and \`svc config push\` use the merged file, which \`svc config print\` shows.
+
+## Override settings per mode
+
+An overlay, \`svc.<mode>.yaml\` in the folder of \`svc.yaml\` (\`svc.staging.yaml\`), changes settings in one mode. The modes are \`development\` (default of \`svc dev\` and \`svc migrate\`), \`test\`, \`staging\` and \`production\` (default of \`svc serve\`, \`svc deploy\`, \`svc config\`). \`--mode\` selects another one, with its environment files (\`.staging.env\`).
+
+- Maps are merged by their keys, lists and values are replaced, \`null\` removes a key, and a key without a value has no effect.
+- An overlay can change \`project\`, \`database\`, \`server\`, \`providers\`, \`auth\` without \`triggers\`, \`seed\`, \`env\` and \`timeout\` of code functions, \`limits\` and \`retention\` of \`realtime\`, and the times of \`migrations\`. All other keys are the same in all modes, so production gets what you tested in staging. svc rejects them in an overlay, with their place.
+- A value that an overlay replaces needs no variable in its mode.
+- \`svc validate\` reads the file with each existing overlay, and \`svc dev\` watches the overlay of its mode. \`svc config print --mode staging --origins\` shows the result and the line of each value. The dashboard writes \`svc.yaml\` and reports if an overlay hides a change.
 `;
 
 export function renderReferencePage(): string {
-  const root = describeSchema();
-  const sections = children(root).map(([key, node]) => renderSection(key, node, isRequired(root, key)));
-  return `${INTRO}\n${sections.join('\n')}`;
+  return `${INTRO}\n${listSections().map(renderSection).join('\n')}`;
 }
 
-function renderSection(key: string, node: Node, required: boolean): string {
+/** The first key is that of the section. Its row is never folded. */
+function renderSection([section, ...keys]: readonly ListedKey[]): string {
+  if (section === undefined) return '';
+  const folded = keys.filter((key) => !key.isProminent);
   return [
-    `## ${key}`,
+    `## ${section.path}`,
     '',
-    `${text(node['description'])}.`,
+    `${text(section.node['description'])}.`,
     '',
-    '| Key | Type | Default | Meaning |',
-    '|---|---|---|---|',
-    ...rowsOf(key, node, required),
+    ...renderTable([section, ...keys.filter((key) => key.isProminent)]),
     '',
+    ...(folded.length === 0 ? [] : renderFolded(folded)),
     '```yaml',
-    (EXAMPLES[key] ?? '').trim(),
+    (EXAMPLES[section.path] ?? '').trim(),
     '```',
     '',
   ].join('\n');
 }
 
-/** A row for the key, and one for each key below it. */
-function rowsOf(path: string, node: Node, required: boolean): string[] {
-  const shape = unwrap(node) ?? {};
-  const below = (at: string, parent: SchemaNode): string[] =>
-    children(parent).flatMap(([key, child]) => rowsOf(`${at}.${key}`, child, isRequired(parent, key)));
-  return [
-    `| \`${path}\` | ${typeOf(node)} | ${defaultOf(node, required)} | ${meaning(node)} |`,
-    ...below(path, shape),
-    ...below(`${path}[]`, unwrap(asNode(shape['items']))),
-    ...below(`${path}.<name>`, unwrap(asNode(shape['additionalProperties']))),
-  ];
+/** GitHub and the site print a table inside of HTML if empty lines separate it. */
+function renderFolded(keys: readonly ListedKey[]): string[] {
+  const summary = keys.length === 1 ? '1 other key' : `${keys.length} other keys`;
+  return ['<details>', `<summary>${summary}</summary>`, '', ...renderTable(keys), '', '</details>', ''];
 }
 
-function typeOf(node: Node): string {
+function renderTable(keys: readonly ListedKey[]): string[] {
+  return ['| Key | Type | Default | Meaning |', '|---|---|---|---|', ...keys.map(renderRow)];
+}
+
+function renderRow({ path, node, isRequired }: ListedKey): string {
+  return `| \`${path}\` | ${renderType(node)} | ${renderDefault(node, isRequired)} | ${meaning(node)} |`;
+}
+
+function renderType(node: Node): string {
   const values = node['enum'];
   if (Array.isArray(values)) return values.map((value) => `\`${String(value)}\``).join(', ');
   if (node['const'] !== undefined) return `\`${JSON.stringify(node['const'])}\``;
   const branches = node['anyOf'];
   if (Array.isArray(branches))
-    return [...new Set(branches.map((branch) => typeOf(asNode(branch) ?? {})))]
+    return [...new Set(branches.map((branch) => renderType(asNode(branch) ?? {})))]
       .filter((type) => type !== 'null')
       .join(' or ');
   if (typeof node[UNIT] === 'string') return node[UNIT];
@@ -83,7 +106,7 @@ function typeOf(node: Node): string {
     case 'integer':
       return 'whole number';
     case 'array': {
-      const entry = typeOf(unwrap(asNode(node['items'])) ?? {});
+      const entry = renderType(unwrap(asNode(node['items'])) ?? {});
       return `list of ${entry === 'map' ? 'maps' : entry}`;
     }
     case 'object':
@@ -93,7 +116,7 @@ function typeOf(node: Node): string {
   }
 }
 
-function defaultOf(node: Node, required: boolean): string {
+function renderDefault(node: Node, required: boolean): string {
   if (required) return 'required';
   return node['default'] === undefined ? '' : code(node['default']);
 }
@@ -106,14 +129,6 @@ function meaning(node: Node): string {
 
 function code(value: unknown): string {
   return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``;
-}
-
-function children(node: SchemaNode): [key: string, child: Node][] {
-  return Object.entries(asNode(node?.['properties']) ?? {}).map(([key, child]) => [key, asNode(child) ?? {}]);
-}
-
-function isRequired(node: SchemaNode, key: string): boolean {
-  return Array.isArray(node?.['required']) && node['required'].includes(key);
 }
 
 function text(value: unknown): string {

@@ -15,7 +15,7 @@ export type Texts = ReadonlyMap<string, string>;
 export function editParts(texts: Texts, edits: readonly ConfigEdit[]): Texts {
   const edited = new Map(texts);
   for (const edit of edits) {
-    const owner = ownerOf(edited, edit.path);
+    const owner = findOwner(edited, edit.path);
     edited.set(owner, editText(edited.get(owner) ?? '', [edit]));
   }
   return new Map([...edited].filter(([path, text]) => texts.get(path) !== text));
@@ -55,7 +55,7 @@ export function textsOfParts(source: Source): Texts {
 }
 
 /** Of equally good ones the first, which is svc.yaml. */
-function ownerOf(texts: Texts, path: KeyPath): string {
+function findOwner(texts: Texts, path: KeyPath): string {
   if (texts.size === 1) return '';
   let owner = '';
   let furthest = 0;

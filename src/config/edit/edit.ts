@@ -15,7 +15,7 @@ import {
 } from 'yaml';
 import { Problem } from '../../problem/problem.ts';
 import { renderPath, type KeyPath } from '../mistakes/mistake.ts';
-import { cut, type Change, type Found } from './cut.ts';
+import { cut, type Change, type Found } from './text-edit.ts';
 
 export type ConfigEdit =
   /** Sets the value, making the maps on the way to it. */
@@ -58,11 +58,11 @@ function applyEdit(text: string, edit: ConfigEdit): string {
 function changedText(text: string, document: Document, change: Change): string | undefined {
   const changed = document.clone();
   applyChange(changed, change);
-  const wanted = valueOf(changed);
+  const wanted = toValue(changed);
   if (wanted === undefined) return undefined;
   // Text is trusted only as far as it can be shown right: it must say exactly what was asked for.
   const says = (made: string | undefined): made is string =>
-    made !== undefined && isDeepStrictEqual(valueOf(parse(made)), wanted);
+    made !== undefined && isDeepStrictEqual(toValue(parse(made)), wanted);
   const spliced = cut(text, change);
   if (says(spliced)) return spliced;
   const rewritten = changed.toString({ lineWidth: 0 });
@@ -80,7 +80,7 @@ function parse(text: string): Document {
 }
 
 /** Undefined for a text that has errors, an alias without its anchor among them. */
-function valueOf(document: Document): unknown {
+function toValue(document: Document): unknown {
   if (document.errors.length > 0) return undefined;
   try {
     return document.toJS();

@@ -12,7 +12,7 @@ export function annotations(mistakes: readonly Mistake[], file: string): string 
         `col=${position.column}`,
         `title=${property(renderPath(path) || 'svc validate')}`,
       ];
-      const text = hint === undefined ? message : `${message}\n${hint}`;
+      const text = `${message}\n${hint}`;
       return `::${severity === 'note' ? 'notice' : severity} ${properties.join(',')}::${data(text)}`;
     })
     .join('\n');

@@ -37,14 +37,14 @@ export type Mistake = {
   readonly code: MistakeCode;
   readonly path: KeyPath;
   readonly message: string;
-  readonly hint: string | undefined;
+  readonly hint: string;
   readonly position: Position;
   /** Characters to underline on that line, at least one. */
   readonly length: number;
 };
 
 /** No more mistakes than this are shown. */
-export const MOST_MISTAKES = 100;
+export const MAX_MISTAKES = 100;
 
 export type MistakePlace = {
   readonly text: string;
@@ -57,7 +57,7 @@ export type MistakeText = {
   readonly code: MistakeCode;
   readonly path: KeyPath;
   readonly message: string;
-  readonly hint?: string | undefined;
+  readonly hint: string;
   readonly severity?: Severity | undefined;
 };
 
@@ -84,14 +84,14 @@ export function renderPath(path: KeyPath): string {
   }, '');
 }
 
-/** In the order of the file, at most MOST_MISTAKES of them. */
+/** In the order of the file, at most MAX_MISTAKES of them. */
 export function inOrder(mistakes: readonly Mistake[]): readonly Mistake[] {
   const sorted = [...mistakes].sort(byPosition);
-  const last = sorted[MOST_MISTAKES - 1];
-  if (!last || sorted.length === MOST_MISTAKES) return sorted;
-  const message = `these are the first ${MOST_MISTAKES} mistakes; there are more`;
+  const last = sorted[MAX_MISTAKES - 1];
+  if (!last || sorted.length === MAX_MISTAKES) return sorted;
+  const message = `these are the first ${MAX_MISTAKES} mistakes; there are more`;
   return [
-    ...sorted.slice(0, MOST_MISTAKES),
+    ...sorted.slice(0, MAX_MISTAKES),
     { ...last, code: 'more', path: [], message, hint: 'Mend these first.' },
   ];
 }

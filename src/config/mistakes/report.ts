@@ -10,15 +10,15 @@ export type ReportOptions = {
   readonly color?: boolean | undefined;
 };
 
-const LONGEST_LINE = 160;
+const MAX_LINE_LENGTH = 160;
 /** How much of a very long line is searched for secrets, on either side of the mistake. */
-const LONGEST_CONTEXT = 2000;
+const MAX_CONTEXT_LENGTH = 2000;
 
 export function renderMistakes(mistakes: readonly Mistake[], options: ReportOptions): string {
-  const linesOf = (file: string | undefined): readonly string[] =>
+  const splitLines = (file: string | undefined): readonly string[] =>
     (file === undefined ? options.text : (options.included?.get(file) ?? '')).split('\n');
   const files = new Map(
-    [...new Set(mistakes.map(({ position }) => position.file))].map((file) => [file, linesOf(file)]),
+    [...new Set(mistakes.map(({ position }) => position.file))].map((file) => [file, splitLines(file)]),
   );
   return [...mistakes]
     .sort(byPosition)
@@ -35,13 +35,13 @@ export function renderMistakes(mistakes: readonly Mistake[], options: ReportOpti
  */
 function withoutSecrets(line: string, { path, position, length }: Mistake): string {
   const start = position.column - 1;
-  const near = Math.max(0, start - LONGEST_CONTEXT);
+  const near = Math.max(0, start - MAX_CONTEXT_LENGTH);
   const blot = (_whole: string, before: string, value: string): string =>
     before + (value.includes('${') ? value : '•'.repeat(value.length));
   const shown =
     ' '.repeat(near) +
     line
-      .slice(near, start + LONGEST_CONTEXT)
+      .slice(near, start + MAX_CONTEXT_LENGTH)
       .replaceAll(SECRET_VALUE, blot)
       .replaceAll(PASSWORD_IN_URL, blot);
   // The value of a code function's variable may be a secret, whatever its name.
@@ -66,9 +66,9 @@ function renderMistake(mistake: Mistake, line: string, { file, color }: ReportOp
   const gutter = String(lineNumber);
   const head = `${name}:${lineNumber}:${column} ${paint(tone, mistake.severity)} ${path === '' ? '' : paint('bold', path)}`;
   // A very long line is cut around the fault.
-  const from = Math.max(0, column - 1 - LONGEST_LINE / 2);
+  const from = Math.max(0, column - 1 - MAX_LINE_LENGTH / 2);
   const shown = withoutSecrets(line, mistake)
-    .slice(from, from + LONGEST_LINE)
+    .slice(from, from + MAX_LINE_LENGTH)
     .replaceAll('\t', ' ')
     .trimEnd();
   const caret =
@@ -80,6 +80,5 @@ function renderMistake(mistake: Mistake, line: string, { file, color }: ReportOp
     `  ${paint('dim', `${' '.repeat(gutter.length)} |`)} ${paint(tone, caret)}`,
     `  ${mistake.message}`,
   ];
-  if (mistake.hint) rows.push(`  → ${mistake.hint}`);
-  return rows.join('\n');
+  return [...rows, `  → ${mistake.hint}`].join('\n');
 }

@@ -9,7 +9,7 @@ const MISTAKES: readonly Mistake[] = [
     code: 'open-table',
     path: ['tables', 'notes', 'rls', 0],
     message: 'everybody reads notes',
-    hint: undefined,
+    hint: 'Write rls: [].',
     position: { line: 12, column: 7 },
     length: 3,
   },
@@ -27,7 +27,7 @@ const MISTAKES: readonly Mistake[] = [
     code: 'missing-variable',
     path: ['providers', 'email'],
     message: 'MAIL_KEY is not set',
-    hint: undefined,
+    hint: 'Set it.',
     position: { line: 3, column: 5, file: 's3://config/shop.yaml' },
     length: 11,
   },
@@ -72,7 +72,7 @@ test('rules once and sorted, addresses as references, hints below what they are 
   expect(told).toEqual([
     [
       'open-table 1 warning',
-      'everybody reads notes',
+      'everybody reads notes\nWrite rls: [].',
       'backend/svc.yaml',
       line(12, 7, 10),
       key('tables.notes.rls[0]'),
@@ -86,7 +86,7 @@ test('rules once and sorted, addresses as references, hints below what they are 
     ],
     [
       'missing-variable 0 note',
-      'MAIL_KEY is not set',
+      'MAIL_KEY is not set\nSet it.',
       's3://config/shop.yaml',
       line(3, 5, 16),
       key('providers.email'),

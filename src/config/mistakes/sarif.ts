@@ -17,11 +17,11 @@ export function sarif(mistakes: readonly Mistake[], file: string, version: strin
             ruleId: code,
             ruleIndex: rules.indexOf(code),
             level: severity,
-            message: { text: hint === undefined ? message : `${message}\n${hint}` },
+            message: { text: `${message}\n${hint}` },
             locations: [
               {
                 physicalLocation: {
-                  artifactLocation: { uri: uriOf(position.file ?? file) },
+                  artifactLocation: { uri: toUri(position.file ?? file) },
                   region: {
                     startLine: position.line,
                     startColumn: position.column,
@@ -39,7 +39,7 @@ export function sarif(mistakes: readonly Mistake[], file: string, version: strin
 }
 
 /** A path as a relative reference; the address of a remote file stays what it is. */
-function uriOf(file: string): string {
+function toUri(file: string): string {
   if (/^\w+:\/\//.test(file)) return file;
   return file.split(/[\\/]/).map(encodeURIComponent).join('/');
 }

@@ -1,22 +1,25 @@
 // Text → YAML document, syntax checked. Refuses files that are too large or nested too deeply.
 // read-tree.ts reads values and variables from it.
-import { isMap, LineCounter, parseAllDocuments, type YAMLMap } from 'yaml';
-import { lineStartsOf } from './line-starts.ts';
+import { isMap, isScalar, LineCounter, parseAllDocuments, type YAMLMap } from 'yaml';
+import { countLines } from './line-starts.ts';
 import { formatBytes } from '../../lib/bytes.ts';
-import { readEverydayYaml } from './everyday-yaml.ts';
+import { readFastPath } from './fast-path.ts';
+import { NodeTable } from './node-table.ts';
 import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 
 /** Far more than anybody writes by hand. */
-export const MOST_BYTES = 5 * 1024 * 1024;
+export const MAX_BYTES = 5 * 1024 * 1024;
 /** Far deeper than the schema, and shallow enough for recursive functions not to overflow the stack. */
-export const DEEPEST = 100;
+export const MAX_DEPTH = 100;
 
 export type SvcDocument = {
   readonly text: string;
-  readonly contents: YAMLMap;
-  readonly mayHaveAliases: boolean;
+  readonly contents: Contents;
   readonly lines: LineCounter;
 };
+
+/** Common YAML as a table, anything else as the library has it. */
+export type Contents = NodeTable | YAMLMap;
 
 export type ReadDocument =
   | { readonly ok: true; readonly document: SvcDocument }
@@ -24,8 +27,8 @@ export type ReadDocument =
 
 export function readDocument(text: string): ReadDocument {
   const bytes = Buffer.byteLength(text);
-  if (bytes > MOST_BYTES) {
-    const message = `the file is ${bytes} bytes long; ${formatBytes(MOST_BYTES)} is the most`;
+  if (bytes > MAX_BYTES) {
+    const message = `the file is ${bytes} bytes long; ${formatBytes(MAX_BYTES)} is the most`;
     return failed(text, 0, 'too-large', message, 'Is this the right file?');
   }
   const nul = text.indexOf('\0');
@@ -34,12 +37,9 @@ export function readDocument(text: string): ReadDocument {
   const deep = firstTooDeep(text);
   if (deep !== undefined) return tooDeep(text, deep);
 
-  const everyday = readEverydayYaml(text);
-  if (everyday) {
-    const document = { text, contents: everyday, mayHaveAliases: false, lines: lineStartsOf(text) };
-    return { ok: true, document };
-  }
-  return readByLibrary(text);
+  const table = readFastPath(text);
+  if (!table) return readByLibrary(text);
+  return { ok: true, document: { text, contents: table, lines: countLines(text) } };
 }
 
 /** The same for any YAML. */
@@ -94,7 +94,15 @@ export function readByLibrary(text: string): ReadDocument {
       'It begins with `version: 1`; `svc schema` lists the keys.',
     );
   }
-  return { ok: true, document: { text, contents: yaml.contents, mayHaveAliases: true, lines } };
+  return { ok: true, document: { text, contents: yaml.contents, lines } };
+}
+
+/** Returns the value of a key at the top. `depth`: levels of children that the caller needs. */
+export function topValue(contents: Contents, key: string, depth = Infinity): unknown {
+  if (!(contents instanceof NodeTable))
+    return contents.items.find((pair) => isScalar(pair.key) && pair.key.value === key)?.value;
+  const index = contents.child(0, key);
+  return index === undefined ? undefined : contents.toNode(index, depth);
 }
 
 /** The parser reports these where it gave up, which may be lines after the bracket that is open. */
@@ -132,16 +140,16 @@ function failed(
 }
 
 function tooDeep(text: string, offset: number): ReadDocument {
-  const message = `values are nested more than ${DEEPEST} levels deep`;
+  const message = `values are nested more than ${MAX_DEPTH} levels deep`;
   return failed(text, offset, 'yaml', message, 'Is a bracket left open, or is this the right file?');
 }
 
 /**
  * Where nesting is too deep to parse, or undefined. Brackets inside of texts count too, so this limit is far above
- * DEEPEST, which read-tree.ts enforces.
+ * MAX_DEPTH, which read-tree.ts enforces.
  */
 function firstTooDeep(text: string): number | undefined {
-  const spared = DEEPEST * 5;
+  const spared = MAX_DEPTH * 5;
   const dashes = new RegExp(`(?:[-?][ \\t]+){${spared}}`).exec(text);
   if (dashes) return dashes.index;
   let depth = 0;

@@ -7,7 +7,7 @@ import { brokenLinesIn, readModeVariables } from './env-file.ts';
 const directory = mkdtempSync(join(tmpdir(), 'svc-env-'));
 writeFileSync(
   join(directory, '.env'),
-  'A=general\nB=general\nC=general\nSVC_ENV_KEY=general\nSVC_SECRET_KEY=laptop\n',
+  '\ufeffA=general\nB=general\nC=general\nSVC_ENV_KEY=general\nSVC_SECRET_KEY=laptop\n',
 );
 writeFileSync(join(directory, '.development.env'), 'B=mode\nC=mode\n');
 writeFileSync(join(directory, '.production.env'), 'B=mode\nSVC_ENV_OTHER=mode\n');

@@ -1,10 +1,11 @@
 // Variables from `.env` and `.<mode>.env` beside the file; what the shell sets wins.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
+import { readTextFile } from '../../lib/text/text-file.ts';
 import type { Mode } from '../mode.ts';
 import type { Variables } from './interpolate.ts';
-import { takeSecretFiles } from './secret-files.ts';
+import { readSecretFiles } from './secret-files.ts';
 
 /** Variables for code functions; the only ones of `.env` that a server reads. */
 const FUNCTION_VARIABLE = /^SVC_ENV_/;
@@ -41,9 +42,9 @@ function variablesIn(
 ): Variables {
   const path = join(directory, name);
   if (!existsSync(path)) return {};
-  const written = Object.entries(parseEnv(readFileSync(path, 'utf8'))).filter(([one]) => counts(one));
+  const written = Object.entries(parseEnv(readTextFile(path))).filter(([one]) => counts(one));
   const variables = Object.fromEntries(written);
-  takeSecretFiles(variables, directory);
+  readSecretFiles(variables, directory);
   return variables;
 }
 
@@ -52,7 +53,7 @@ export function brokenLines(directory: string | undefined, mode: Mode): string[]
   if (directory === undefined) return [];
   return ['.env', `.${mode}.env`].flatMap((name) => {
     const path = join(directory, name);
-    return existsSync(path) ? brokenLinesIn(readFileSync(path, 'utf8')).map((line) => `${name}:${line}`) : [];
+    return existsSync(path) ? brokenLinesIn(readTextFile(path)).map((line) => `${name}:${line}`) : [];
   });
 }
 

@@ -1,6 +1,6 @@
 // `${VAR}` and `${VAR:-default}` in one value. SQL has dollar signs of its own: `$1`, `$$` and `$body$` are left
 // alone, and a dollar quote may begin right before a brace.
-import { closest } from '../../lib/closest-word.ts';
+import { closest } from '../../lib/text/closest-word.ts';
 
 export type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -52,32 +52,32 @@ export function interpolate(text: string, variables: Variables, rules: Interpola
         });
         return whole;
       }
-      const found = lookUp(inner, reference, variables, rules);
+      const found = resolveVariable(inner, reference, variables, rules);
       if (typeof found !== 'string') {
         failures.push(found);
         return whole;
       }
       substituted = true;
-      if (found !== fallbackOf(inner)) used.set(found, reference);
+      if (found !== readFallback(inner)) used.set(found, reference);
       return run.slice(1) + found;
     },
   );
   return { text: result, substituted, used, failures };
 }
 
-function fallbackOf(inner: string): string | undefined {
+function readFallback(inner: string): string | undefined {
   const separator = inner.indexOf(':-');
   return separator < 0 ? undefined : inner.slice(separator + 2);
 }
 
-function lookUp(
+function resolveVariable(
   inner: string,
   reference: string,
   variables: Variables,
   rules: InterpolationRules,
 ): string | InterpolationFailure {
   const name = inner.replace(/:-.*$/s, '');
-  const fallback = fallbackOf(inner);
+  const fallback = readFallback(inner);
   if (rules.functionEnv && !FUNCTION_VARIABLE.test(name)) {
     return {
       code: 'forbidden-variable',

@@ -1,7 +1,8 @@
 // Several files → one tree: maps by their keys, a few lists one behind the other. Anything else that stands
 // in two files is a mistake, even where both say the same: nobody could tell which one counts.
 import type { KeyPath } from '../mistakes/mistake.ts';
-import type { Place } from './tree.ts';
+import type { Place } from './node-table.ts';
+import { withChildren } from './tree.ts';
 
 /** A value, and where everything in it stands. */
 export type Read = { readonly value: unknown; readonly place: Place };
@@ -28,7 +29,7 @@ export function mergeParts(first: Read, others: readonly Read[], onTwice: OnTwic
 function withoutOwnKeys({ value, place }: Read): Read {
   return {
     value: Object.fromEntries(Object.entries(toRecord(value)).filter(([key]) => !OWN_KEYS.has(key))),
-    place: { ...place, children: new Map([...place.children].filter(([key]) => !OWN_KEYS.has(key))) },
+    place: withChildren(place, new Map([...place.children].filter(([key]) => !OWN_KEYS.has(key)))),
   };
 }
 
@@ -53,7 +54,7 @@ function mergeMaps(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): 
     children.set(name, merged.place);
     value[name] = merged.value;
   }
-  return { value, place: { ...first.place, children } };
+  return { value, place: withChildren(first.place, children) };
 }
 
 function merge(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read {
@@ -62,7 +63,7 @@ function merge(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read
     const values = [...toList(first.value), ...toList(second.value)];
     const places = [...first.place.children.values(), ...second.place.children.values()];
     const children = new Map(places.map((place, index) => [String(index), place]));
-    return { value: values, place: { ...first.place, children } };
+    return { value: values, place: withChildren(first.place, children) };
   }
   onTwice(path, first.place, second.place);
   return first;

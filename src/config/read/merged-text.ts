@@ -32,15 +32,15 @@ export function mergedDocument(
 ): Document {
   const [first = new Document(), ...others] = texts.map((one) => parse(one, origins));
   if (!isMap(first.contents)) return first;
-  for (const key of OF_ONE_FILE) first.contents.delete(key);
+  for (const key of PER_FILE_KEYS) first.contents.delete(key);
   for (const { contents } of others) if (isMap(contents)) mergeInto(first.contents, contents, true);
   const over = overlay && parse(overlay, origins).contents;
-  if (isMap(over)) layOver(first.contents, over, true);
+  if (isMap(over)) applyOverlay(first.contents, over, true);
   return first;
 }
 
 /** What they name is put together here. */
-const OF_ONE_FILE = ['include', 'sql'];
+const PER_FILE_KEYS = ['include', 'sql'];
 
 /** Names of anchors hold within one file only, so what an alias stands for is written out. */
 function parse({ name, text }: NamedText, origins: Origins): Document {
@@ -65,9 +65,9 @@ function parse({ name, text }: NamedText, origins: Origins): Document {
 
 function mergeInto(target: YAMLMap, from: YAMLMap, isTop = false): void {
   for (const pair of from.items) {
-    const name = nameOf(pair);
-    if (isTop && (name === 'version' || OF_ONE_FILE.some((key) => key === name))) continue;
-    const before = target.items.find((one) => nameOf(one) === name);
+    const name = keyName(pair);
+    if (isTop && (name === 'version' || PER_FILE_KEYS.some((key) => key === name))) continue;
+    const before = target.items.find((one) => keyName(one) === name);
     const isEmpty = isScalar(pair.value) && pair.value.value === null;
     if (!before) target.items.push(pair);
     else if (isMap(before.value) && isMap(pair.value)) mergeInto(before.value, pair.value);
@@ -77,19 +77,19 @@ function mergeInto(target: YAMLMap, from: YAMLMap, isTop = false): void {
 }
 
 /** As lay-over.ts does it with values. */
-function layOver(target: YAMLMap, from: YAMLMap, isTop = false): void {
+function applyOverlay(target: YAMLMap, from: YAMLMap, isTop = false): void {
   writeMergesOut(target);
   writeMergesOut(from);
   for (const pair of from.items) {
-    const name = nameOf(pair);
+    const name = keyName(pair);
     if (isTop && name === 'version') continue;
     const isNull = isScalar(pair.value) && pair.value.value === null;
     if (pair.value === null || (isNull && isScalar(pair.value) && pair.value.source === '')) continue;
-    const before = target.items.find((one) => nameOf(one) === name);
+    const before = target.items.find((one) => keyName(one) === name);
     if (isNull) target.items = target.items.filter((one) => one !== before);
     else if (isMap(pair.value)) {
       const map = before && isMap(before.value) ? before.value : new YAMLMap();
-      layOver(map, pair.value);
+      applyOverlay(map, pair.value);
       if (before) before.value = map;
       else target.items.push(new Pair(pair.key, map));
     } else if (before) before.value = pair.value;
@@ -106,7 +106,7 @@ function writeMergesOut(map: YAMLMap): void {
       if (!isMap(source)) continue;
       writeMergesOut(source);
       for (const pair of source.items)
-        if (!map.items.some((one) => nameOf(one) === nameOf(pair))) map.items.push(pair);
+        if (!map.items.some((one) => keyName(one) === keyName(pair))) map.items.push(pair);
     }
   }
 }
@@ -116,6 +116,6 @@ function isMerge({ key }: Pair): boolean {
   return isScalar(key) && typeof key.value === 'symbol';
 }
 
-function nameOf({ key }: Pair): unknown {
+function keyName({ key }: Pair): unknown {
   return isScalar(key) ? key.value : key;
 }

@@ -43,10 +43,10 @@ function maskSecrets(document: Document): KeyPath[] {
   visit(document, {
     Scalar(key, node, above) {
       if (key === 'key' || node.value === null) return;
-      const path = pathOf([...above, node]);
+      const path = nodePath([...above, node]);
       const { value } = node;
       const isWritten = typeof value !== 'string' || !value.includes('${') || PASSWORD_IN_URL.test(value);
-      if (!isWritten || !mayBeSecret(path)) return;
+      if (!isWritten || !canBeSecret(path)) return;
       masked.push(path);
       node.value = MASK;
       node.type = 'QUOTE_DOUBLE';
@@ -56,13 +56,13 @@ function maskSecrets(document: Document): KeyPath[] {
   return masked;
 }
 
-function mayBeSecret(path: KeyPath): boolean {
+function canBeSecret(path: KeyPath): boolean {
   if (path[0] === 'functions' && path[2] === 'env') return SECRET_NAME.test(String(path[3]));
   return isSecret(schemaAt(path));
 }
 
 /** `chain`: from the document down to the node. */
-function pathOf(chain: readonly unknown[]): KeyPath {
+function nodePath(chain: readonly unknown[]): KeyPath {
   return chain.flatMap((node, depth): (string | number)[] => {
     if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : ''];
     return isSeq(node) ? [node.items.indexOf(chain[depth + 1])] : [];

@@ -3,32 +3,29 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { isDynamicPattern } from 'tinyglobby';
-import { isScalar, isSeq, type YAMLMap } from 'yaml';
+import { isScalar, isSeq } from 'yaml';
 import { formatBytes } from '../../lib/bytes.ts';
-import { LookedAt, matching } from './looked-at.ts';
+import { matching } from './matching-files.ts';
 import { isOverlay, overlayPaths } from './overlay-file.ts';
 import { makeMistake, type Mistake, type MistakeText } from '../mistakes/mistake.ts';
-import { MOST_BYTES, readDocument } from './document.ts';
+import { MAX_BYTES, readDocument, topValue, type Contents } from './document.ts';
 import type { SqlFile } from '../sql/to-keys.ts';
 import { loadSqlParser } from '../sql/parser.ts';
 import { decodeSource, type Source } from './source.ts';
 import { readSqlParts } from './sql-parts.ts';
-import type { PartDocument } from './whole-text.ts';
+import type { PartDocument } from './combined-source.ts';
 
-const MOST_FILES = 200;
-const DEEPEST = 5;
+const MAX_FILES = 200;
+const MAX_INCLUDE_DEPTH = 5;
+const FEWER = 'Put several of them together into one file.';
 
 export type Part = PartDocument & {
   /** Relative to the directory of svc.yaml, with slashes; empty for svc.yaml itself, which comes first. */
   readonly path: string;
-  /** All of it, of which the document may leave out what need not be read. */
   readonly text: string;
   /** Of an SQL file: what it says, as YAML. */
   readonly yaml?: string;
 };
-
-/** Which text to read of that of a file; `path` as in `Part`. */
-export type ToRead = (path: string, text: string) => string;
 
 export type ReadParts = {
   /** In the order in which they are put together. */
@@ -43,8 +40,8 @@ export type ReadParts = {
 };
 
 /** `prepareToRead` must have been awaited for this source. */
-export function readParts(source: Source, lookedAt?: LookedAt, toRead?: ToRead): ReadParts {
-  return new PartReader(source, lookedAt, toRead).read(true);
+export function readParts(source: Source): ReadParts {
+  return new PartReader(source).read(true);
 }
 
 /** Without SQL files and overlay. */
@@ -53,7 +50,7 @@ export function readYamlParts(source: Source): readonly Part[] {
 }
 
 /** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
-export function textsOf(source: Source): string {
+export function readAllTexts(source: Source): string {
   const { parts, overlay } = new PartReader(source).read(false);
   return [...parts, ...(overlay ? [overlay] : [])].map(({ text }) => text).join('\n');
 }
@@ -67,18 +64,14 @@ export async function prepareToRead({ text, directory }: Source): Promise<void> 
 
 class PartReader {
   readonly #source: Source;
-  readonly #lookedAt: LookedAt;
-  readonly #toRead: ToRead;
   readonly #parts: Part[] = [];
   readonly #mistakes: Mistake[] = [];
   readonly #texts = new Map<string, string>();
   readonly #watched = new Set<string>();
   #bytes = 0;
 
-  constructor(source: Source, lookedAt = new LookedAt(undefined), toRead: ToRead = (_path, text) => text) {
+  constructor(source: Source) {
     this.#source = source;
-    this.#lookedAt = lookedAt;
-    this.#toRead = toRead;
   }
 
   read(withSql: boolean): ReadParts {
@@ -102,14 +95,13 @@ class PartReader {
     const paths = overlayPaths(name, mode);
     for (const path of paths) {
       this.#watched.add(path);
-      this.#lookedAt.path(path);
     }
     const [path, second] = paths.filter((one) => existsSync(join(directory, one)));
     if (path === undefined) return undefined;
     const refuse = (code: MistakeText['code'], message: string, hint: string): undefined => {
       const place = {
         text: '',
-        position: { line: 1, column: 1, file: this.#nameOf(path) },
+        position: { line: 1, column: 1, file: this.#displayName(path) },
         offset: 0,
         length: 1,
       };
@@ -123,10 +115,10 @@ class PartReader {
     });
     if (text === undefined || isBlank(text)) return undefined;
     this.#bytes += Buffer.byteLength(text);
-    if (this.#bytes > MOST_BYTES)
+    if (this.#bytes > MAX_BYTES)
       return refuse(
         'too-large',
-        `with ${path} the files are larger than ${formatBytes(MOST_BYTES)} together`,
+        `with ${path} the files are larger than ${formatBytes(MAX_BYTES)} together`,
         'Is this the right file?',
       );
     return this.#parse(path, text);
@@ -142,9 +134,9 @@ class PartReader {
     if (!part) return;
     this.#parts.push(part);
     this.#bytes += Buffer.byteLength(text);
-    for (const wanted of namedIn(part.document.contents, 'include'))
+    for (const wanted of readPatterns(part.document.contents, 'include'))
       this.#include(part, wanted, [...around, path]);
-    const [sql] = path === '' ? [] : namedIn(part.document.contents, 'sql');
+    const [sql] = path === '' ? [] : readPatterns(part.document.contents, 'sql');
     if (sql)
       this.#report(
         part,
@@ -156,9 +148,9 @@ class PartReader {
   }
 
   #parse(path: string, text: string): Part | undefined {
-    const name = this.#nameOf(path);
+    const name = this.#displayName(path);
     if (path !== '') this.#texts.set(name, text);
-    const read = readDocument(this.#toRead(path, text));
+    const read = readDocument(text);
     if (read.ok) return { path, name, text, document: read.document };
     for (const { position, ...mistake } of read.mistakes)
       this.#mistakes.push({ ...mistake, position: path === '' ? position : { ...position, file: name } });
@@ -169,21 +161,22 @@ class PartReader {
     const yaml = this.#parts.map(({ document }) => document.contents);
     const files: SqlFile[] = [];
     const paths: string[] = [];
-    for (const wanted of namedIn(main.document.contents, 'sql')) {
+    for (const wanted of readPatterns(main.document.contents, 'sql')) {
       for (const path of this.#resolve(main, wanted, [''])) {
         if (paths.includes(path)) continue;
-        const text = this.#textOf(main, wanted, path);
+        const text = this.#readFile(main, wanted, path);
         if (text === undefined) continue;
         this.#bytes += Buffer.byteLength(text);
-        if (this.#bytes > MOST_BYTES || this.#parts.length + files.length > MOST_FILES)
+        if (this.#bytes > MAX_BYTES || this.#parts.length + files.length > MAX_FILES)
           return this.#report(
             main,
             wanted,
             'too-large',
             `with ${path} these are too many files, or too large`,
+            FEWER,
           );
         paths.push(path);
-        const name = this.#nameOf(path);
+        const name = this.#displayName(path);
         this.#texts.set(name, text);
         files.push({ name, text });
       }
@@ -205,20 +198,21 @@ class PartReader {
     const found = this.#resolve(from, wanted, around);
     for (const path of found) {
       if (this.#parts.some((part) => part.path === path)) continue;
-      if (around.length > DEEPEST)
+      if (around.length > MAX_INCLUDE_DEPTH)
         return this.#report(
           from,
           wanted,
           'too-large',
-          `files include files more than ${DEEPEST} levels deep`,
+          `files include files more than ${MAX_INCLUDE_DEPTH} levels deep`,
+          'Include the files from svc.yaml itself.',
         );
-      if (this.#parts.length > MOST_FILES)
-        return this.#report(from, wanted, 'too-large', `these are more than ${MOST_FILES} files`);
-      const text = this.#textOf(from, wanted, path);
+      if (this.#parts.length > MAX_FILES)
+        return this.#report(from, wanted, 'too-large', `these are more than ${MAX_FILES} files`, FEWER);
+      const text = this.#readFile(from, wanted, path);
       if (text === undefined) continue;
-      if (this.#bytes + Buffer.byteLength(text) > MOST_BYTES) {
-        const message = `with ${path} the files are larger than ${formatBytes(MOST_BYTES)} together`;
-        return this.#report(from, wanted, 'too-large', message);
+      if (this.#bytes + Buffer.byteLength(text) > MAX_BYTES) {
+        const message = `with ${path} the files are larger than ${formatBytes(MAX_BYTES)} together`;
+        return this.#report(from, wanted, 'too-large', message, FEWER);
       }
       this.#add(path, text, around);
     }
@@ -249,13 +243,13 @@ class PartReader {
       );
     if (isDynamicPattern(pattern)) {
       const found = matching(path, directory);
-      this.#lookedAt.pattern(path, found);
-      this.#watched.add(stemOf(path));
+      this.#watched.add(patternFolder(path));
       const others = found.filter(
         (one) => !this.#isAround(one, around) && !isOverlay(one, this.#source.name),
       );
       if (others.length > 0) return others;
-      this.#report(from, wanted, 'missing-file', `no file is called like ${pattern}`, undefined, 'warning');
+      const hint = 'Add a file that the pattern matches, or remove the pattern.';
+      this.#report(from, wanted, 'missing-file', `no file is called like ${pattern}`, hint, 'warning');
       return [];
     }
     if (isOverlay(path, this.#source.name))
@@ -275,11 +269,10 @@ class PartReader {
     return around.includes(path) || path === basename(this.#source.name);
   }
 
-  #textOf(from: Part, wanted: Wanted, path: string): string | undefined {
+  #readFile(from: Part, wanted: Wanted, path: string): string | undefined {
     const { directory = '.', drafts } = this.#source;
     const draft = drafts?.get(path);
     if (draft !== undefined) return draft;
-    this.#lookedAt.path(path);
     return this.#read(directory, path, {
       ofFolder: `For all files of a folder: ${path}/*.${wanted.key === 'sql' ? 'sql' : 'yaml'}`,
       refuse: (message, hint) => {
@@ -310,7 +303,7 @@ class PartReader {
         'Replace the link by the file itself.',
       );
     try {
-      return decodeSource(this.#nameOf(path), readFileSync(whole));
+      return decodeSource(this.#displayName(path), readFileSync(whole));
     } catch (cause) {
       return refuse(
         cause instanceof Error ? cause.message : String(cause),
@@ -319,7 +312,7 @@ class PartReader {
     }
   }
 
-  #nameOf(path: string): string {
+  #displayName(path: string): string {
     const { name } = this.#source;
     return path === '' ? name : join(dirname(name), path);
   }
@@ -329,10 +322,10 @@ class PartReader {
     { key, node }: Wanted,
     code: MistakeText['code'],
     message: string,
-    hint?: string,
+    hint: string,
     severity?: MistakeText['severity'],
   ): void {
-    const [offset, end] = rangeOf(node);
+    const [offset, end] = nodeRange(node);
     const { line, col } = document.lines.linePos(offset);
     const position = { line, column: col, ...(path === '' ? {} : { file: name }) };
     const place = { text: document.text, position, offset, length: end - offset };
@@ -341,21 +334,21 @@ class PartReader {
 }
 
 /** What is no text is reported by the schema. */
-function namedIn(contents: YAMLMap, name: Wanted['key']): Wanted[] {
-  const pair = contents.items.find(({ key }) => isScalar(key) && key.value === name);
-  const nodes: readonly unknown[] = isSeq(pair?.value) ? pair.value.items : [pair?.value];
+function readPatterns(contents: Contents, name: Wanted['key']): Wanted[] {
+  const value = topValue(contents, name);
+  const nodes: readonly unknown[] = isSeq(value) ? value.items : [value];
   return nodes.flatMap((node) =>
     isScalar(node) && typeof node.value === 'string' ? [{ key: name, pattern: node.value, node }] : [],
   );
 }
 
-function rangeOf(node: unknown): readonly [number, number] {
+function nodeRange(node: unknown): readonly [number, number] {
   const [start = 0, end = start] = isScalar(node) ? (node.range ?? []) : [];
   return [start, end];
 }
 
 /** The folder that all files of a pattern are in. */
-function stemOf(pattern: string): string {
+function patternFolder(pattern: string): string {
   const steps = pattern.split('/');
   const fixed = steps.findIndex((step) => isDynamicPattern(step));
   return steps.slice(0, fixed === -1 ? steps.length - 1 : fixed).join('/') || '.';

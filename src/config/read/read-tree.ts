@@ -9,9 +9,11 @@ import {
   visit,
   type Alias,
   type Node,
+  type Pair,
   type Scalar,
   type YAMLMap,
 } from 'yaml';
+import { must } from '../../lib/assert.ts';
 import {
   makeMistake,
   renderPath,
@@ -24,24 +26,24 @@ import {
   expectsScalar,
   isOptionalContainer,
   isSql,
+  canBeSql,
   rootSchema,
   type SchemaNode,
 } from '../schema/known-keys.ts';
 import { readPlain, toValue, type ScalarText } from '../schema/scalar.ts';
-import { DEEPEST, type SvcDocument } from './document.ts';
+import { MAX_DEPTH, readByLibrary, type SvcDocument } from './document.ts';
 import { interpolate, type Interpolation, type Variables } from './interpolate.ts';
-import { isBelow, layOver } from './lay-over.ts';
+import { isBelow, applyOverlay } from './apply-overlay.ts';
 import { mergeParts, type Read } from './merge-parts.ts';
-import type { Place, Span, Tree } from './tree.ts';
-import { WholeText, type PartDocument } from './whole-text.ts';
+import { NodeTable, type Place, type Span } from './node-table.ts';
+import { readTable } from './read-table.ts';
+import { withChildren, type Tree } from './tree.ts';
+import { CombinedSource, type PartDocument } from './combined-source.ts';
 
 /** Values that aliases may add to what is written out; more than any file repeats by hand. */
-const MOST_REPEATED = 50_000;
+const MAX_REPEATED_VALUES = 50_000;
 
-export type TreeWithOverlay = Tree & {
-  /** What the overlay sets or removes. */
-  readonly changed: readonly KeyPath[];
-};
+export type TreeWithOverlay = Tree & Required<Pick<Tree, 'changed'>>;
 
 /** `overlay`: laid over all of them. */
 export function readTree(
@@ -49,10 +51,10 @@ export function readTree(
   variables: Variables,
   overlay?: PartDocument,
 ): TreeWithOverlay {
-  const whole = new WholeText(overlay ? [...parts, overlay] : parts);
+  const whole = new CombinedSource(overlay ? [...parts, overlay] : parts);
   const found: Found = { mistakes: [], substitutions: new Map<string, string>() };
   const read = ({ document }: PartDocument, index: number, into: Found = found): Read =>
-    new TreeReader({ document, whole, base: whole.baseOf(index) }, variables, into).read();
+    readContents({ document, whole, base: whole.partOffset(index) }, variables, into);
   const [first = EMPTY, ...others] = parts.map((part, index) => read(part, index));
   const merged = mergeParts(first, others, (path, before, again) => {
     const { file = parts[0]?.name, line } = whole.positionAt((before.key ?? before.value).offset);
@@ -65,7 +67,7 @@ export function readTree(
   });
   if (!overlay) return { ...toTree(whole, merged, found), changed: [] };
   const ofOverlay = { mistakes: [], substitutions: found.substitutions };
-  const laid = layOver(merged, read(overlay, parts.length, ofOverlay), (place, mistake) =>
+  const laid = applyOverlay(merged, read(overlay, parts.length, ofOverlay), (place, mistake) =>
     addMistake(whole, ofOverlay.mistakes, place.key ?? place.value, mistake),
   );
   // What the overlay replaces need not be set.
@@ -73,18 +75,36 @@ export function readTree(
     ({ code, path }) => !code.endsWith('-variable') || !laid.changed.some((one) => isBelow(path, one)),
   );
   const all = { ...found, mistakes: [...left, ...ofOverlay.mistakes] };
-  return { ...toTree(whole, laid, all), changed: laid.changed };
+  return { ...toTree(whole, laid, all), changed: laid.changed, removed: laid.removed };
 }
 
 /** The documents are not needed any more, and have many nodes. */
-function toTree(whole: WholeText, { value, place }: Read, found: Found): Tree {
-  return { whole, value, root: { ...place, value: FIRST_CHARACTER }, ...found };
+function toTree(whole: CombinedSource, { value, place }: Read, found: Found): Tree {
+  return { whole, value, root: { ...withChildren(place, place.children), value: FIRST_CHARACTER }, ...found };
+}
+
+function readContents(text: Text, variables: Variables, found: Found): Read {
+  const { contents } = text.document;
+  if (!(contents instanceof NodeTable)) return new TreeReader(text, variables, found).read(contents);
+  const inTable: Found = { mistakes: [], substitutions: new Map() };
+  const reader = new TreeReader(text, variables, inTable);
+  const read = readTable(contents, { base: text.base, byNode: (...node) => reader.readNode(...node) });
+  if (read) {
+    found.mistakes.push(...inTable.mistakes);
+    for (const [value, reference] of inTable.substitutions) found.substitutions.set(value, reference);
+    return read;
+  }
+  const again = readByLibrary(text.document.text);
+  // The library accepts every text that the fast path accepts.
+  const nodes =
+    again.ok && !(again.document.contents instanceof NodeTable) ? again.document.contents : undefined;
+  return new TreeReader(text, variables, found).read(must(nodes, 'the document'));
 }
 
 type Found = { readonly mistakes: Mistake[]; readonly substitutions: Map<string, string> };
-type Text = { readonly document: SvcDocument; readonly whole: WholeText; readonly base: number };
+type Text = { readonly document: SvcDocument; readonly whole: CombinedSource; readonly base: number };
 
-function addMistake(whole: WholeText, mistakes: Mistake[], span: Span, mistake: MistakeText): void {
+function addMistake(whole: CombinedSource, mistakes: Mistake[], span: Span, mistake: MistakeText): void {
   mistakes.push(makeMistake({ text: whole.text, position: whole.positionAt(span.offset), ...span }, mistake));
 }
 
@@ -93,8 +113,8 @@ type PlainPair = { readonly key: Scalar<string>; readonly value: unknown };
 /** Nearly every map: each key a word of its own, nothing merged in. So it needs no second look at its keys. */
 function hasPlainKeys(node: YAMLMap): node is YAMLMap & { items: PlainPair[] } {
   const seen = new Set<unknown>();
-  for (const { key } of node.items) {
-    if (!isScalar(key) || typeof key.value !== 'string') return false;
+  for (const { key, value } of node.items) {
+    if (!isScalar(key) || typeof key.value !== 'string' || value === null) return false;
     if (key.value === '<<' || key.value === '__proto__') return false;
     seen.add(key.value);
   }
@@ -110,7 +130,9 @@ class TreeReader {
   readonly #found: Found;
   readonly #targets = new Map<Alias, Node>();
   /** Of the node being read. */
-  readonly #path: (string | number)[] = [];
+  #path: (string | number)[] = [];
+  /** Collections around the node that `readNode` reads. */
+  #outerDepth = 0;
   /** Collections around the node being read: one that comes again inside of itself has no end. */
   readonly #around = new Set<unknown>();
   /** How many aliases are being expanded inside of each other. */
@@ -123,10 +145,16 @@ class TreeReader {
     this.#found = found;
   }
 
-  read(): Read {
-    const { contents, mayHaveAliases } = this.#text.document;
-    if (mayHaveAliases) this.#resolveAliases(contents);
+  read(contents: YAMLMap): Read {
+    this.#resolveAliases(contents);
     return this.#read(contents, { schema: rootSchema(), key: undefined });
+  }
+
+  /** Reads a node below the top. It contains no alias. */
+  readNode(node: Node, path: KeyPath, { schema, key }: Context): Read {
+    this.#path = [...path];
+    this.#outerDepth = path.length;
+    return this.#read(node, { schema, key });
   }
 
   /** An alias means the last anchor of its name before it. One walk, because asking each alias is a walk each. */
@@ -144,14 +172,14 @@ class TreeReader {
 
   #read(node: unknown, context: Context): Read {
     if (isAlias(node)) return this.#readAlias(node, context);
-    if (this.#expanding > 0 && !this.#mayRepeat(node)) return absent(context);
+    if (this.#expanding > 0 && !this.#canRepeat(node)) return absent(context);
     if (isScalar(node)) return this.#readScalar(node, context);
     if (!isMap(node) && !isSeq(node)) return absent(context);
-    if (this.#around.size >= DEEPEST) {
+    if (this.#around.size + this.#outerDepth >= MAX_DEPTH) {
       this.#report(node, {
         code: 'yaml',
-        path: this.#path.slice(0, DEEPEST / 10),
-        message: `values are nested more than ${DEEPEST} levels deep`,
+        path: this.#path.slice(0, MAX_DEPTH / 10),
+        message: `values are nested more than ${MAX_DEPTH} levels deep`,
         hint: 'Is a bracket left open?',
       });
       return absent(context);
@@ -163,17 +191,17 @@ class TreeReader {
   }
 
   /** Reports once when aliases become too much, and says no from then on. */
-  #mayRepeat(node: unknown): boolean {
+  #canRepeat(node: unknown): boolean {
     this.#repeated += 1;
-    if (this.#repeated === MOST_REPEATED + 1) {
+    if (this.#repeated === MAX_REPEATED_VALUES + 1) {
       this.#report(node, {
         code: 'yaml',
         path: [...this.#path],
-        message: `aliases (*name) expand to more than ${MOST_REPEATED} values`,
+        message: `aliases (*name) expand to more than ${MAX_REPEATED_VALUES} values`,
         hint: 'Write the repeated parts out, or use fewer aliases.',
       });
     }
-    return this.#repeated <= MOST_REPEATED;
+    return this.#repeated <= MAX_REPEATED_VALUES;
   }
 
   #readAlias(alias: Alias, context: Context): Read {
@@ -201,7 +229,7 @@ class TreeReader {
     const value: Record<string, unknown> = {};
     const children = new Map<string, Place>();
     const readChild = (name: string, written: Scalar, item: unknown): void => {
-      const child = { schema: childSchema(schema, name), key: this.#spanOf(written) };
+      const child = { schema: childSchema(schema, name), key: this.#toSpan(written) };
       this.#path.push(name);
       const read = this.#read(item, child);
       this.#path.pop();
@@ -240,7 +268,11 @@ class TreeReader {
   #entries(node: YAMLMap, merging?: Set<YAMLMap>): Map<string, Entry> {
     const entries = new Map<string, Entry>();
     const merged: unknown[] = [];
-    for (const pair of node.items) {
+    for (const [index, pair] of node.items.entries()) {
+      if (pair.value === null) {
+        this.#reportMissingColon(node, index);
+        continue;
+      }
       const key = isAlias(pair.key) ? this.#targets.get(pair.key) : pair.key;
       if (!isScalar(key)) {
         this.#report(pair.key, {
@@ -265,7 +297,7 @@ class TreeReader {
           hint: 'Choose another name.',
         });
       } else if (first) {
-        const { line } = this.#text.whole.positionAt(this.#spanOf(first.key).offset);
+        const { line } = this.#text.whole.positionAt(this.#toSpan(first.key).offset);
         this.#report(key, {
           code: 'duplicate',
           path: [...this.#path, name],
@@ -278,14 +310,37 @@ class TreeReader {
     return entries;
   }
 
+  /**
+   * Rejects an item of a flow map that has no colon: usually the rest of a text that a comma has cut. YAML itself
+   * reads `{ using: true, owner = auth.uid() }` as a map whose second key has no value. Reports a run of such items
+   * once.
+   */
+  #reportMissingColon(node: YAMLMap, index: number): void {
+    const { items } = node;
+    const before = items[index - 1];
+    if (before?.value === null) return;
+    let last = index;
+    while (items[last + 1]?.value === null) last += 1;
+    const key = items[index]?.key;
+    const { text } = this.#text.document;
+    const [start = 0, end = start] = (isNode(key) && key.range) || [];
+    const written = text.slice(start, end);
+    this.#report(key, {
+      code: 'yaml',
+      path: [...this.#path],
+      message: `${JSON.stringify(shorten(written))} has no colon, so it is not a key with a value`,
+      hint: colonHint(text, before, items[last]?.key),
+    });
+  }
+
   #merge(entries: Map<string, Entry>, source: unknown, merging: Set<YAMLMap>): void {
     const node = isAlias(source) ? this.#targets.get(source) : source;
     if (isSeq(node)) {
       for (const item of node.items) if (!isSeq(item)) this.#merge(entries, item, merging);
       return;
     }
-    if (isMap(node) && !this.#mayRepeat(source)) return;
-    if (!isMap(node) || merging.has(node) || this.#around.size + merging.size > DEEPEST) {
+    if (isMap(node) && !this.#canRepeat(source)) return;
+    if (!isMap(node) || merging.has(node) || this.#around.size + merging.size > MAX_DEPTH) {
       this.#report(source, {
         code: 'yaml',
         path: [...this.#path, '<<'],
@@ -311,7 +366,7 @@ class TreeReader {
         message: `tags such as ${node.tag.replace('tag:yaml.org,2002:', '!!')} mean nothing here`,
         hint: 'Remove it.',
       });
-      return absent({ schema, key }, this.#spanOf(node));
+      return absent({ schema, key }, this.#toSpan(node));
     }
     const interpolated = source.includes('${') ? this.#interpolate(node, source, schema) : undefined;
     const { text, substituted } = interpolated ?? { text: source, substituted: false };
@@ -328,7 +383,7 @@ class TreeReader {
       written: source,
       substituted,
     };
-    const span = this.#spanOf(node);
+    const span = this.#toSpan(node);
     const place: Place = {
       key,
       // Nothing is written: point at the key.
@@ -337,6 +392,7 @@ class TreeReader {
       isList: false,
       children: NO_CHILDREN,
     };
+    if (!quoted && canBeSql(schema)) this.#checkCutByComment(node, source);
     const isLeftOut = interpolated !== undefined && interpolated.failures.length > 0;
     return { value: isLeftOut ? undefined : toValue(scalar), place };
   }
@@ -347,7 +403,7 @@ class TreeReader {
       functionEnv: this.#path[0] === 'functions' && this.#path[2] === 'env',
     });
     for (const { reference, ...failure } of interpolated.failures) {
-      const { offset, length } = this.#spanOf(node);
+      const { offset, length } = this.#toSpan(node);
       const within = Math.max(0, this.#text.whole.text.slice(offset, offset + length).indexOf(reference));
       this.#add({ offset: offset + within, length: reference.length }, { ...failure, path: [...this.#path] });
     }
@@ -355,15 +411,29 @@ class TreeReader {
     return interpolated;
   }
 
+  /** Rejects plain SQL that YAML ends at an operator such as `#>>`, which it reads as a comment. */
+  #checkCutByComment(node: Scalar, source: string): void {
+    const { text } = this.#text.document;
+    CUT_OPERATOR.lastIndex = node.range?.[1] ?? text.length;
+    const [cut] = CUT_OPERATOR.exec(text) ?? [];
+    if (cut === undefined) return;
+    this.#report(node, {
+      code: 'yaml',
+      path: [...this.#path],
+      message: `YAML reads ${cut.trim()} as a comment, so the SQL ends after ${JSON.stringify(shorten(source))}`,
+      hint: 'Put the whole SQL text in quotes.',
+    });
+  }
+
   #report(node: unknown, mistake: MistakeText): void {
-    this.#add(isNode(node) ? this.#spanOf(node) : { ...FIRST_CHARACTER, offset: this.#text.base }, mistake);
+    this.#add(isNode(node) ? this.#toSpan(node) : { ...FIRST_CHARACTER, offset: this.#text.base }, mistake);
   }
 
   #add(span: Span, mistake: MistakeText): void {
     addMistake(this.#text.whole, this.#found.mistakes, span, mistake);
   }
 
-  #spanOf(node: Node): Span {
+  #toSpan(node: Node): Span {
     const [start = 0, end = start] = node.range ?? [];
     return { offset: this.#text.base + start, length: end - start };
   }
@@ -371,8 +441,26 @@ class TreeReader {
   /** A block begins on the next line: its key says better what is meant. */
   #valueSpan(node: Node, key: Span | undefined): Span {
     const isBlock = (isMap(node) || isSeq(node)) && !node.flow;
-    return isBlock && key ? key : this.#spanOf(node);
+    return isBlock && key ? key : this.#toSpan(node);
   }
+}
+
+/** An operator of PostgreSQL that begins like a comment: `#>`, `#>>`, `#-`, `##`, `#=`. */
+export const CUT_OPERATOR = /[ \t]+#(?:>>?|[-#=])/y;
+
+/** Suggests the quoted text where a comma has cut a plain value; `last` is the end of the cut text. */
+function colonHint(text: string, before: Pair | undefined, last: unknown): string {
+  const general = 'Write `key: value`. A text with commas inside { } needs quotes.';
+  if (!before || !isScalar(before.key) || !isScalar(before.value) || before.value.type !== 'PLAIN')
+    return general;
+  const end = isNode(last) ? last.range?.[1] : undefined;
+  const whole = text.slice(before.value.range?.[0], end);
+  const isShort = whole !== '' && whole.length <= 100 && !/[\n\\]/.test(whole);
+  return isShort ? `Quote the text: ${String(before.key.value)}: ${JSON.stringify(whole)}.` : general;
+}
+
+function shorten(written: string): string {
+  return written.length > 60 ? `${written.slice(0, 57)}…` : written;
 }
 
 const FIRST_CHARACTER: Span = { offset: 0, length: 1 };

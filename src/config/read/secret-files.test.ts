@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { readModeVariables } from './env-file.ts';
-import { SECRET_VARIABLES, takeSecretFiles } from './secret-files.ts';
+import { SECRET_VARIABLES, readSecretFiles } from './secret-files.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-secret-files-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -17,13 +17,13 @@ describe.each(SECRET_VARIABLES)('%s', (name) => {
   test('may be in a file', () => {
     const path = file('secret', 'hunter2 \r\n');
     const env: Record<string, string | undefined> = { [`${name}_FILE`]: path, [name]: '', OTHER: 'x' };
-    expect(takeSecretFiles(env, '/')).toMatchObject([{ variable: `${name}_FILE`, path }]);
+    expect(readSecretFiles(env, '/')).toMatchObject([{ variable: `${name}_FILE`, path }]);
     expect(env).toEqual({ [name]: 'hunter2 ', OTHER: 'x' });
   });
 
   test('may not be in a file and in the environment', () => {
     const env = { [`${name}_FILE`]: file('secret', 'hunter2'), [name]: 'hunter3' };
-    expect(() => takeSecretFiles(env, '/')).toThrow(`${name} and ${name}_FILE are both set`);
+    expect(() => readSecretFiles(env, '/')).toThrow(`${name} and ${name}_FILE are both set`);
   });
 });
 
@@ -33,14 +33,14 @@ test.each([
   ['that is empty', () => file('empty', '\n'), /which is empty/],
   ['that is too large', () => file('large', 'x'.repeat(70_000)), /larger than 64 KB/],
 ])('a file %s is refused, without what is in it', (_what, path, message) => {
-  const take = (): unknown => takeSecretFiles({ SVC_SECRET_KEY_FILE: path() }, '/');
+  const take = (): unknown => readSecretFiles({ SVC_SECRET_KEY_FILE: path() }, '/');
   expect(take).toThrow(message);
   expect(take).not.toThrow(/xxxx/);
 });
 
 test('a variable that is no secret of svc has no twin', () => {
   const env = { SVC_ENV_CONFIG_FILE: '/nowhere', SVC_PORT_FILE: '/nowhere' };
-  expect(takeSecretFiles({ ...env }, '/')).toEqual([]);
+  expect(readSecretFiles({ ...env }, '/')).toEqual([]);
 });
 
 test('an environment file may name files beside it; the shell wins, and production does not look at .env', () => {

@@ -1,6 +1,6 @@
 // Secrets that a container gets as files: SVC_SECRET_KEY_FILE=/run/secrets/key stands for SVC_SECRET_KEY.
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { readTextFile } from '../../lib/text/text-file.ts';
 import { Problem } from '../../problem/problem.ts';
 
 /** Each has a twin that ends in _FILE. */
@@ -21,7 +21,7 @@ export const SECRET_VARIABLES = [
   'SVC_IMPORT_API_KEY',
 ] as const;
 
-const LARGEST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /** A variable that names a file, and the file's absolute path. */
 export type SecretFile = { readonly variable: string; readonly path: string };
@@ -30,7 +30,7 @@ export type SecretFile = { readonly variable: string; readonly path: string };
  * Reads what the `_FILE` variables of `env` name, and puts it in the place of these variables. `directory` is where
  * relative paths start from. A line break at the end of a file is no part of the secret.
  */
-export function takeSecretFiles(env: Record<string, string | undefined>, directory: string): SecretFile[] {
+export function readSecretFiles(env: Record<string, string | undefined>, directory: string): SecretFile[] {
   const found = SECRET_VARIABLES.flatMap((name) => {
     const variable = `${name}_FILE`;
     const written = env[variable];
@@ -50,7 +50,7 @@ export function takeSecretFiles(env: Record<string, string | undefined>, directo
 function readSecret(variable: string, path: string): string {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readTextFile(path);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw refused(
@@ -60,7 +60,7 @@ function readSecret(variable: string, path: string): string {
     );
   }
   const secret = text.replace(/\r?\n$/, '');
-  if (secret !== '' && Buffer.byteLength(text) <= LARGEST_BYTES) return secret;
+  if (secret !== '' && Buffer.byteLength(text) <= MAX_BYTES) return secret;
   throw refused(
     `${variable} names ${path}, which is ${secret === '' ? 'empty' : 'larger than 64 KB'}`,
     'The file holds only the secret.',

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Mode } from '../mode.ts';
 import { Problem } from '../../problem/problem.ts';
-import { closest } from '../../lib/closest-word.ts';
+import { closest } from '../../lib/text/closest-word.ts';
 
 export type Source = {
   /** As messages name it: a path relative to the working directory, or a URL. */
@@ -34,7 +34,7 @@ export type Source = {
 const DEFAULT_NAMES = ['svc.yaml', 'svc.yml'];
 const FETCH_TIMEOUT_MS = 15_000;
 /** Above the limit in document.ts, whose error message is clearer. */
-const MOST_BYTES = 8 * 1024 * 1024;
+const MAX_BYTES = 8 * 1024 * 1024;
 
 export type ReadOptions = {
   /** How long a remote file may take. */
@@ -59,7 +59,7 @@ export async function readSource(
     return { name, directory: undefined, text: await readText(name, body, sha256), modifiedAt };
   } catch (cause) {
     if (cause instanceof Problem) throw cause;
-    const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} seconds` : reasonOf(cause);
+    const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} seconds` : describeError(cause);
     throw unreadable(name, reason, cause);
   }
 }
@@ -101,12 +101,12 @@ function readLocal(location: string, workingDirectory: string): Source {
       hint: `Name the file: --config ${join(location, 'svc.yaml')}`,
     });
   }
-  if (stats.size > MOST_BYTES) throw unreadable(location, 'it is far too large for a configuration');
+  if (stats.size > MAX_BYTES) throw unreadable(location, 'it is far too large for a configuration');
   let bytes: Buffer;
   try {
     bytes = readFileSync(path);
   } catch (cause) {
-    throw unreadable(location, reasonOf(cause), cause);
+    throw unreadable(location, describeError(cause), cause);
   }
   return { name: location, directory: dirname(path), text: decodeSource(location, bytes) };
 }
@@ -129,7 +129,7 @@ async function openHttp(location: string, name: string, signal: AbortSignal): Pr
   // A redirect may have led to an address without encryption.
   assertEncrypted(new URL(response.url));
   if (!response.ok) throw unreadable(name, `the server answered ${response.status}`);
-  return { body: response.body ?? nothing(), modifiedAt: dateOf(response.headers.get('last-modified')) };
+  return { body: response.body ?? nothing(), modifiedAt: parseDate(response.headers.get('last-modified')) };
 }
 
 function assertEncrypted(url: URL): void {
@@ -141,7 +141,7 @@ function assertEncrypted(url: URL): void {
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 
-function dateOf(text: string | null): Date | undefined {
+function parseDate(text: string | null): Date | undefined {
   const date = new Date(text ?? '');
   return Number.isNaN(date.getTime()) ? undefined : date;
 }
@@ -179,7 +179,7 @@ async function readText(
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    if (bytes > MOST_BYTES) throw unreadable(name, 'it is far too large for a configuration');
+    if (bytes > MAX_BYTES) throw unreadable(name, 'it is far too large for a configuration');
     read.push(chunk);
   }
   const whole = Buffer.concat(read);
@@ -208,7 +208,7 @@ function publicName(location: string): string {
   return `${origin}${pathname}`;
 }
 
-function reasonOf(cause: unknown): string {
+function describeError(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   // fetch only says "fetch failed"; its cause says why.
   return cause.cause instanceof Error ? cause.cause.message : cause.message;

@@ -3,8 +3,8 @@ import { Document, isMap, isScalar, isSeq, type YAMLMap } from 'yaml';
 import { makeMistake, type Mistake } from '../mistakes/mistake.ts';
 import { toMap } from '../sql/key-nodes.ts';
 import { toKeys, type SqlFile, type Surroundings } from '../sql/to-keys.ts';
-import type { SvcDocument } from './document.ts';
-import { lineStartsOf } from './line-starts.ts';
+import { topValue, type Contents, type SvcDocument } from './document.ts';
+import { countLines } from './line-starts.ts';
 
 export type SqlPart = {
   readonly document: SvcDocument;
@@ -15,19 +15,18 @@ export type SqlPart = {
 /** `contents`: of the YAML files, which the statements refer to. */
 export function readSqlParts(
   files: readonly SqlFile[],
-  contents: readonly YAMLMap[],
+  contents: readonly Contents[],
 ): { readonly parts: readonly SqlPart[]; readonly mistakes: readonly Mistake[] } {
-  const { keys, problems } = toKeys(files, surroundingsOf(contents));
-  const lines = new Map(files.map((file) => [file, lineStartsOf(file.text)]));
+  const { keys, problems } = toKeys(files, yamlDeclarations(contents));
+  const lines = new Map(files.map((file) => [file, countLines(file.text)]));
   const parts = files.map((file, index): SqlPart => {
     const map = toMap(keys[index] ?? {}, { start: 0, end: 0 });
     const document = {
       text: file.text,
       contents: map,
-      mayHaveAliases: false,
-      lines: lineStartsOf(file.text),
+      lines: countLines(file.text),
     };
-    return { document, yaml: textOf(map) };
+    return { document, yaml: toYaml(map) };
   });
   const mistakes = problems.map(({ file, extent, code, message, hint }) => {
     const { line, col } = lines.get(file)?.linePos(extent.start) ?? { line: 1, col: 1 };
@@ -39,7 +38,7 @@ export function readSqlParts(
   return { parts, mistakes };
 }
 
-function textOf(map: YAMLMap): string {
+function toYaml(map: YAMLMap): string {
   if (map.items.length === 0) return '';
   const document = new Document();
   document.contents = map as never;
@@ -47,7 +46,7 @@ function textOf(map: YAMLMap): string {
 }
 
 /** What cannot be seen at once, behind an alias for example, is taken as absent. */
-function surroundingsOf(contents: readonly YAMLMap[]): Surroundings {
+function yamlDeclarations(contents: readonly Contents[]): Surroundings {
   const tables = new Set<string>();
   const views = new Set<string>();
   const exposedFunctions = new Map<string, { readonly authRequired: boolean }>();
@@ -55,22 +54,22 @@ function surroundingsOf(contents: readonly YAMLMap[]): Surroundings {
   for (const root of contents) {
     for (const name of namesUnder(root, 'tables')) tables.add(name);
     for (const name of namesUnder(root, 'views')) views.add(name);
-    const expose: unknown = root.get('expose', true);
-    for (const [name, authRequired] of entriesOf(expose, 'functions'))
+    const expose = topValue(root, 'expose');
+    for (const [name, authRequired] of listExposed(expose, 'functions'))
       exposedFunctions.set(name, { authRequired });
-    for (const [name] of entriesOf(expose, 'relations')) exposedRelations.add(name);
+    for (const [name] of listExposed(expose, 'relations')) exposedRelations.add(name);
   }
   return { tables, views, exposedFunctions, exposedRelations };
 }
 
-function namesUnder(root: YAMLMap, key: string): string[] {
-  const map: unknown = root.get(key, true);
+function namesUnder(root: Contents, key: string): string[] {
+  const map = topValue(root, key, 1);
   if (!isMap(map)) return [];
   return map.items.flatMap((pair) => (isScalar(pair.key) ? [String(pair.key.value)] : []));
 }
 
 /** `schema.name`, and whether callers must be signed in. */
-function entriesOf(expose: unknown, key: string): Array<readonly [name: string, authRequired: boolean]> {
+function listExposed(expose: unknown, key: string): Array<readonly [name: string, authRequired: boolean]> {
   const list: unknown = isMap(expose) ? expose.get(key, true) : undefined;
   if (!isSeq(list)) return [];
   return list.items.flatMap((item): Array<readonly [string, boolean]> => {

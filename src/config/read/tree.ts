@@ -3,42 +3,38 @@
 import { secretMask } from '../../lib/secret-mask.ts';
 import {
   makeMistake,
+  renderPath,
   type KeyPath,
   type Mistake,
   type MistakeText,
   type Position,
 } from '../mistakes/mistake.ts';
-import type { ScalarText } from '../schema/scalar.ts';
-import type { WholeText } from './whole-text.ts';
-
-export type Span = { readonly offset: number; readonly length: number };
-
-export type Place = {
-  /** Where the key is written that leads here; undefined for entries of lists. */
-  readonly key: Span | undefined;
-  readonly value: Span;
-  readonly scalar: ScalarText | undefined;
-  /** Present when this is a list, so that its entries can be told from a map's. */
-  readonly isList: boolean;
-  readonly children: ReadonlyMap<string, Place>;
-};
+import { TablePlace, type Place, type Span } from './node-table.ts';
+import type { CombinedSource } from './combined-source.ts';
 
 export type Tree = {
-  readonly whole: WholeText;
+  readonly whole: CombinedSource;
   /** Plain objects, lists and scalars. What could not be substituted is left out. */
   readonly value: unknown;
   readonly root: Place;
   readonly mistakes: readonly Mistake[];
   /** What variables stood for, with how they are written: values that may be secrets. */
   readonly substitutions: ReadonlyMap<string, string>;
+  /** Paths that an overlay sets or removes. */
+  readonly changed?: readonly KeyPath[];
+  /** Where an overlay removes a key, by its rendered path. */
+  readonly removed?: ReadonlyMap<string, Place>;
 };
 
-/** Where the value of a path stands; when it is absent, where its nearest parent does. */
+/** Where the value of a path stands; when it is absent, where an overlay removes it, or where its nearest parent stands. */
 export function locate(tree: Tree, path: KeyPath, part: 'value' | 'key' = 'value'): Span {
   let place = tree.root;
-  for (const step of path) {
-    const child = place.children.get(String(step));
-    if (!child) return place.value;
+  for (const [index, step] of path.entries()) {
+    const child = childAt(place, step);
+    if (!child) {
+      const removal = tree.removed?.get(renderPath(path.slice(0, index + 1)));
+      return removal?.key ?? place.value;
+    }
     place = child;
   }
   return part === 'key' ? (place.key ?? place.value) : place.value;
@@ -46,23 +42,28 @@ export function locate(tree: Tree, path: KeyPath, part: 'value' | 'key' = 'value
 
 export function placeAt(tree: Tree, path: KeyPath): Place | undefined {
   let place: Place | undefined = tree.root;
-  for (const step of path) place = place?.children.get(String(step));
+  for (const step of path) place = place && childAt(place, step);
   return place;
 }
 
-export function positionOf({ whole }: Pick<Tree, 'whole'>, { offset }: Span): Position {
+/** The children of a node in a table need not be made to find one of them. */
+function childAt(place: Place, step: string | number): Place | undefined {
+  return place instanceof TablePlace ? place.child(String(step)) : place.children.get(String(step));
+}
+
+export function toPosition({ whole }: Pick<Tree, 'whole'>, { offset }: Span): Position {
   return whole.positionAt(offset);
 }
 
 export function mistakeAt(tree: Tree, span: Span, mistake: MistakeText): Mistake {
-  const place = { text: tree.whole.text, position: positionOf(tree, span), ...span };
+  const place = { text: tree.whole.text, position: toPosition(tree, span), ...span };
   const { message, hint } = mistake;
   // A message may quote a name from another place of the file: what a variable stands for must not be in it.
   const mask = secretMask(tree.substitutions);
   return makeMistake(place, {
     ...mistake,
     message: mask(message),
-    hint: hint === undefined ? undefined : mask(hint),
+    hint: mask(hint),
   });
 }
 
@@ -77,6 +78,12 @@ export function quote(tree: Tree, path: KeyPath, value: unknown): string {
   if (typeof shown !== 'string') return JSON.stringify(shown) ?? 'nothing';
   const short = shown.length > 60 ? `${shown.slice(0, 57)}…` : shown;
   return scalar && scalar.kind !== 'string' && !scalar.substituted ? short : JSON.stringify(short);
+}
+
+/** The same place with other children. */
+export function withChildren(place: Place, children: ReadonlyMap<string, Place>): Place {
+  const { key, value, scalar, isList } = place;
+  return { key, value, scalar, isList, children };
 }
 
 /** JSON of a subtree with the digits of its numbers as written. */

@@ -1,24 +1,25 @@
 // The `auth` section.
 import { z } from 'zod';
-import { asWritten, duration, flag, list, secret, section, text } from './kinds.ts';
+import { asWritten, choice, COMMON, duration, flag, list, secret, section, text } from './kinds.ts';
+import { NOTICE_KINDS } from './names.ts';
 import { userTrigger } from './tables/triggers.ts';
 
 const oauthProvider = z
   .strictObject({
-    client_id: asWritten('From the provider').min(1, 'must not be empty'),
-    client_secret: secret('From the provider; usually `${…}`'),
+    client_id: asWritten('From the provider').min(1, 'must not be empty').meta(COMMON),
+    client_secret: secret('From the provider; usually `${…}`').meta(COMMON),
     redirect_url: text(
       'This service’s callback, registered at the provider: `{base_url}/auth/v1/callback/<provider>`',
       'https://api.example.com/auth/v1/callback/google',
-    ),
+    ).meta(COMMON),
     issuer: text('OIDC issuer, for a provider that is not built in').optional(),
     url: text(
       'Base URL of a self-hosted or tenant-bound provider (gitlab, keycloak, azure, workos)',
     ).optional(),
-    scopes: z.array(z.string()).meta({ description: 'Scopes asked for beside the built-in ones' }).optional(),
+    scopes: z.array(z.string()).meta({ description: 'Scopes in addition to the built-in ones' }).optional(),
     email_optional: z
       .boolean()
-      .meta({ description: 'Accounts without an address may sign in too; absent leaves it to the provider' })
+      .meta({ description: 'Allow accounts without an address; the default depends on the provider' })
       .optional(),
   })
   .transform(({ client_id, client_secret, redirect_url, email_optional, ...same }) => ({
@@ -39,26 +40,56 @@ const template = z.strictObject({
 
 export type RawTemplate = z.infer<typeof template>;
 
-export const auth = section('Auth; always there, also without this block', {
-  jwt_expiry: duration('Lifetime of an access token; at least 2m', '15m'),
+export const auth = section('Auth; always available, even without this block', {
+  jwt_expiry: duration(
+    'Lifetime of an access token; below 2m, client libraries refresh permanently',
+    '15m',
+  ).meta(COMMON),
   refresh_token_expiry: duration('Lifetime of a refresh token', '7d'),
   refresh_tokens: z
     .boolean()
     .meta({ description: 'Ignored: refresh tokens are always issued', deprecated: true })
     .optional(),
-  allow_signup: flag('Anybody may sign up; false means by invitation', true),
-  allow_anonymous: flag('Anonymous sign-in; also off whenever sign-up is', true),
+  allow_signup: flag('Anyone can sign up; with `false` users need an invitation', true).meta(COMMON),
+  allow_anonymous: flag('Anonymous sign-in; disabled if sign-up is disabled', true).meta(COMMON),
   redirect_urls: list(
     'Where a browser may be sent after sign-in; the server’s own origin always',
     z.string().regex(/^[A-Za-z][A-Za-z\d+.-]*:\/\/\S+$/, 'is not a URL such as https://app.example.com'),
-  ),
+  ).meta(COMMON),
+  sessions: z
+    .strictObject({
+      revocation: choice(
+        'When the data APIs refuse the tokens of an ended session or a banned user: `immediate`, or `expiry` of the token',
+        ['immediate', 'expiry'],
+      ),
+    })
+    .prefault({})
+    .meta({ description: 'Sessions' }),
   email: z
     .strictObject({
-      verify_email: flag('No session before the address is confirmed; needs `providers.email`'),
-      templates: z.record(z.string(), template).prefault({}).meta({
-        description:
-          'Mail templates by name: confirm, recovery, magic_link, invite, email_change, reauthentication',
+      verify_email: flag(
+        'No session before the address is confirmed; `svc serve` needs `providers.email`',
+      ).meta(COMMON),
+      confirm_at_signup: flag(
+        'Without `verify_email`: send the confirmation mail at sign-up, if mail can be sent',
+        true,
+      ),
+      confirm_expiry: duration('Lifetime of the link in that mail, 1h to 30d', '7d', {
+        least: 3_600_000,
+        most: 30 * 86_400_000,
       }),
+      notices: z
+        .union([z.boolean(), z.array(z.enum(NOTICE_KINDS))])
+        .default(true)
+        .meta({ description: 'Mails about changes of an account: true, false, or a list of kinds' }),
+      templates: z
+        .record(z.string(), template)
+        .prefault({})
+        .meta({
+          description:
+            'Mail templates by name: confirm, recovery, magic_link, invite, email_change, reauthentication, or a kind of notice',
+          ...COMMON,
+        }),
     })
     .nullable()
     .meta({ description: 'Mail flows; magic link and one-time password exist only with this block' })
@@ -71,7 +102,7 @@ export const auth = section('Auth; always there, also without this block', {
     .array(userTrigger)
     .meta({
       description:
-        'Triggers of auth.users, inside the transaction that makes, changes or deletes the user: what fails there refuses it',
+        'Triggers of auth.users, in the transaction that creates, changes or deletes the user; an error in a trigger rejects the change',
     })
     .optional(),
 });

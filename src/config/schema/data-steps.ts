@@ -4,39 +4,42 @@ import { choice, count, list, sqlBody, text, timer } from './kinds.ts';
 
 const dataStep = z
   .strictObject({
-    name: text('Under this name the database remembers that it ran; never used again', 'split-names'),
+    name: text('Name under which the database records the step; never reuse it', 'split-names'),
     run: text('SQL file, relative to svc.yaml; or `sql`', 'steps/split-names.sql').optional(),
     sql: sqlBody('The statements themselves, instead of `run`').optional(),
     after: choice(
-      'When it runs: `expand` after what the file adds and before what it requires or removes, `start` before any change, `contract` after all of them',
+      'Time of the step: `expand` after the additions of the file and before its requirements and removals, `start` before any change, `contract` after all changes',
       ['expand', 'start', 'contract'],
     ),
-    on_empty: choice('Whether it runs on a database that this file builds from nothing', ['skip', 'run']),
-    timeout: timer('Deadline of the step, or of each of its batches: of one transaction', '5m'),
+    on_empty: choice('Whether the step runs on a database that this file creates', ['skip', 'run']),
+    timeout: timer('Deadline of the step, or of each of its batches', '5m'),
     batch: z
       .strictObject({
         table: text('Table with a primary key of one column', 'people'),
-        size: count('Rows of it in one batch', { absent: 5_000, least: 1 }),
+        size: count('Number of rows in one batch', { absent: 5_000, least: 1 }),
       })
       .meta({
         description:
-          'Runs the statements once for each batch of rows, in a transaction each: `$1` is the first key of the batch, `$2` the last',
+          'Run the statements once per batch of rows, each in a transaction: `$1` is the first key of the batch, `$2` the last',
       })
       .optional(),
     undo: z
       .union([
-        sqlBody('The statements that take it back'),
+        sqlBody('Statements that revert the step'),
         z.strictObject({ file: text('SQL file, relative to svc.yaml', 'steps/join-names.sql') }),
       ])
       .meta({
         description:
-          'What `svc migrate down` runs to take it back: the statements, or `{ file: <path> }`. Without it the rows stay as the step left them',
+          'Statements that `svc migrate down` runs to revert the step, or `{ file: <path> }`. Without it, the rows stay as the step left them',
         examples: ["update people set name = first || ' ' || last", { file: 'steps/join-names.sql' }],
       })
       .optional(),
   })
   .transform(({ on_empty: onEmpty, timeout: timeoutMs, ...same }) => ({ ...same, onEmpty, timeoutMs }));
 
-export const dataSteps = list('SQL that changes rows, each once in a database, in this order', dataStep);
+export const dataSteps = list(
+  'SQL steps that change rows; each runs once per database, in this order',
+  dataStep,
+);
 
 export type RawDataStep = z.infer<typeof dataStep>;

@@ -4,13 +4,13 @@
 export type Decimal = { readonly digits: bigint; readonly exponent: number };
 
 /** No database type keeps longer numbers, and comparing them takes time. */
-const MOST_EXPONENT = 20_000;
+const MAX_EXPONENT = 20_000;
 
 export function parseDecimal(text: string): Decimal | undefined {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:e([-+]?\d+))?$/.exec(text);
   if (!match) return undefined;
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
-  if (whole.length + fraction.length > MOST_EXPONENT || Math.abs(Number(exponent)) > MOST_EXPONENT)
+  if (whole.length + fraction.length > MAX_EXPONENT || Math.abs(Number(exponent)) > MAX_EXPONENT)
     return undefined;
   return { digits: BigInt(sign + whole + fraction), exponent: Number(exponent) - fraction.length };
 }

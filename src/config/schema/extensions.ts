@@ -6,9 +6,9 @@ const name = text('Name of the extension', 'pg_trgm', 'citext');
 
 const extension = z.strictObject({
   name,
-  schema: text('Schema of its types and functions; `extensions` when absent').optional(),
-  version: text('Version; when absent, what the server has').optional(),
-  cascade: flag('Install what it needs as well'),
+  schema: text('Schema of its types and functions; default: `extensions`').optional(),
+  version: text('Version; default: that of the server').optional(),
+  cascade: flag('Also install required extensions'),
 });
 
 export const extensions = z
@@ -20,7 +20,7 @@ export const extensions = z
   .prefault([])
   .meta({
     description:
-      'Extensions of PostgreSQL that the file uses. Made before anything else; those that leave the list stay until they are pruned',
+      'Extensions of PostgreSQL that the file uses. svc creates them first; removed ones stay until they are pruned',
     examples: [['pg_trgm', { name: 'postgis', schema: 'postgis' }]],
   });
 

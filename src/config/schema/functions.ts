@@ -1,6 +1,18 @@
 // SQL functions, code functions, and what the database has of its own that is served.
 import { z } from 'zod';
-import { anyDefault, asWritten, choice, flag, list, named, section, sqlBody, text, timer } from './kinds.ts';
+import {
+  anyDefault,
+  asWritten,
+  choice,
+  COMMON,
+  flag,
+  list,
+  named,
+  section,
+  functionBody,
+  text,
+  timer,
+} from './kinds.ts';
 
 const MODES = ['in', 'out', 'inout', 'variadic'] as const;
 
@@ -9,25 +21,28 @@ const column = z.strictObject({ name: text('Column name'), type: text('PostgreSQ
 const sqlFunction = z
   .strictObject({
     description: text('Shown in the API description').optional(),
-    auth_required: flag('Refuse callers who are not signed in'),
-    language: z.enum(['sql', 'plpgsql']).default('plpgsql').meta({ description: 'Language of the body' }),
-    volatility: choice('Stable and immutable functions can be called by GET too', [
+    auth_required: flag('Reject callers who are not signed in').meta(COMMON),
+    language: z
+      .enum(['sql', 'plpgsql'])
+      .default('plpgsql')
+      .meta({ description: 'Language of the body', ...COMMON }),
+    volatility: choice('Volatility; stable and immutable functions can also be called by GET', [
       'volatile',
       'stable',
       'immutable',
     ]),
-    security: choice('`definer` runs with the owner’s rights, past row-level security', [
+    security: choice('`definer` runs with the owner’s rights and bypasses row-level security', [
       'invoker',
       'definer',
-    ]),
+    ]).meta(COMMON),
     schema: text('PostgreSQL schema').default('public'),
     name: text(
-      'Name in SQL and at /rest/v1/rpc, where it is not the key. Several functions may have one name: the API chooses among them by the names of the arguments',
+      'Name in SQL and at /rest/v1/rpc; default: the key. Several functions can have the same name: the names of the arguments select one',
     ).optional(),
     kind: z
       .enum(['function', 'procedure'])
       .meta({
-        description: 'A procedure is called from SQL, with CALL: it has no result and is never served',
+        description: 'Kind; a procedure is called from SQL with CALL, has no result and is never served',
         default: 'function',
       })
       .optional(),
@@ -36,27 +51,27 @@ const sqlFunction = z
       z
         .strictObject({
           name: text(
-            'Argument name. May be left out with `expose: false`, since the API passes arguments by name, and of a single argument of type `json`, `jsonb`, `text` or `bytea`, which is the whole body of a call',
+            'Argument name. Optional with `expose: false`, because the API passes arguments by name, and for a single argument of type `json`, `jsonb`, `text` or `bytea`, which receives the whole body of a call',
           ).optional(),
           type: text('PostgreSQL type'),
           mode: z
             .enum(MODES)
             .meta({
               description:
-                '`out` and `inout` are columns of the result, `variadic` takes any number of values as an array',
+                '`out` and `inout` are columns of the result; `variadic` accepts any number of values as an array',
               default: 'in',
             })
             .optional(),
-          required: flag('A call without it is answered 400'),
+          required: flag('A call without the argument returns 400'),
           default: anyDefault,
-          renamed_from: text('Earlier name of the argument, which calls may still use').optional(),
+          renamed_from: text('Earlier name of the argument, which calls can still use').optional(),
         })
         .transform(({ renamed_from: renamedFrom, ...same }) => ({ ...same, renamedFrom })),
-    ),
+    ).meta(COMMON),
     returns: z
       .strictObject({
         type: text(
-          'A type, `record`, `setof <table>`, `void`, or `trigger` for what triggers call',
+          'A type, `record`, `setof <table>`, `void`, or `trigger` for trigger functions',
           'integer',
           'setof todos',
           'void',
@@ -65,34 +80,37 @@ const sqlFunction = z
         table: z
           .array(column)
           .min(1, 'must name at least one column')
-          .meta({ description: 'Columns of the rows that it returns, instead of `type`' })
+          .meta({ description: 'Columns of the returned rows, instead of `type`' })
           .optional(),
       })
       .refine(({ type, table }) => (type === undefined) !== (table === undefined), 'has either type or table')
-      .meta({ description: 'Result; absent where arguments with the mode `out` or `inout` are the result' })
+      .meta({
+        description: 'Result; omit it if arguments with the mode `out` or `inout` are the result',
+        ...COMMON,
+      })
       .optional(),
     strict: z
       .boolean()
       .meta({
-        description: 'Null for any argument is null as the result, without running it',
+        description: 'Return null for a null argument without running the function',
         default: false,
       })
       .optional(),
     parallel: z
       .enum(['unsafe', 'restricted', 'safe'])
-      .meta({ description: 'Whether parallel plans may run it', default: 'unsafe' })
+      .meta({ description: 'Whether parallel plans can run the function', default: 'unsafe' })
       .optional(),
     cost: z
       .number()
       .positive('must be positive')
-      .meta({ description: 'What a call costs the planner, in units of `cpu_operator_cost`', default: 100 })
+      .meta({ description: 'Estimated cost of a call, in units of `cpu_operator_cost`', default: 100 })
       .optional(),
     rows: z
       .number()
       .positive('must be positive')
-      .meta({ description: 'Rows that the planner expects of a set', default: 1000 })
+      .meta({ description: 'Estimated number of returned rows', default: 1000 })
       .optional(),
-    body: sqlBody('Function body: what stands between the dollar quotes').optional(),
+    body: functionBody('Function body: the text between the dollar quotes').meta(COMMON).optional(),
     body_file: text(
       'File with the body, relative to svc.yaml; instead of `body`',
       'sql/new_user.sql',
@@ -101,7 +119,7 @@ const sqlFunction = z
       .boolean()
       .meta({
         description:
-          'Of `language: sql`: the server reads the body when the function is made, and knows from then on what it uses. The body is `return <expression>`, or what stands between BEGIN ATOMIC and END',
+          'With `language: sql`: PostgreSQL parses the body when it creates the function, and tracks the objects that the body uses. The body is `return <expression>`, or the text between BEGIN ATOMIC and END',
         default: false,
       })
       .optional(),
@@ -109,7 +127,7 @@ const sqlFunction = z
       .boolean()
       .meta({
         description:
-          'False: made, but never served, and no API role may run it unless `execute` says so. A function that returns `trigger` is never served',
+          '`false`: not served, and API roles can run the function only if `execute` lists them. A function that returns `trigger` is never served',
         default: true,
       })
       .optional(),
@@ -117,7 +135,7 @@ const sqlFunction = z
       .union([z.string().min(1, 'must not be empty'), z.array(z.string().min(1, 'must not be empty'))])
       .meta({
         description:
-          'Roles that may run it; absent, the three API roles, or none of them with `expose: false`. What policies and defaults call runs with the caller’s rights',
+          'Roles that can run the function; default: the three API roles, or none of them with `expose: false`. Functions in policies and defaults run with the caller’s rights',
         examples: [['authenticated']],
       })
       .transform((named) => (typeof named === 'string' ? [named] : named))
@@ -126,7 +144,7 @@ const sqlFunction = z
       .record(z.string().regex(/^[a-z_][a-z0-9_.]*$/i, 'is not the name of a setting'), asWritten())
       .meta({
         description:
-          'Settings of PostgreSQL while it runs. With `search_path: ""` every name in the body needs its schema',
+          'PostgreSQL settings during the call. With `search_path: ""`, every name in the body needs its schema',
         examples: [{ search_path: '' }],
       })
       .optional(),
@@ -137,11 +155,11 @@ const sqlFunction = z
     bodyFile: body_file,
     authRequired: auth_required,
     renamedFrom: renamed_from,
-    returns: resultOf(returns),
+    returns: toResult(returns),
   }));
 
 /** As SQL writes it; empty where the arguments say it. */
-function resultOf(
+function toResult(
   returns: {
     readonly type?: string | undefined;
     readonly table?: ReadonlyArray<z.infer<typeof column>> | undefined;
@@ -158,8 +176,8 @@ function quoteIdent(name: string): string {
 const codeFunction = z
   .strictObject({
     runtime: z.enum(['node']).meta({ description: 'The only runtime' }),
-    file: text('Handler, relative to svc.yaml', 'functions/hello.js'),
-    auth_required: flag('Answer 401 to callers who are not signed in, before the handler runs'),
+    file: text('Handler, relative to svc.yaml', 'functions/hello.js').meta(COMMON),
+    auth_required: flag('Return 401 to callers who are not signed in, before the handler runs').meta(COMMON),
     timeout: timer('Deadline of one request', '30s'),
     env: z
       .record(
@@ -167,7 +185,7 @@ const codeFunction = z
         z.union([z.string(), z.number(), z.boolean()]),
       )
       .prefault({})
-      .meta({ description: 'Values of `ctx.env`: literals or `${SVC_ENV_NAME}` references' }),
+      .meta({ description: 'Values of `ctx.env`: literals or `${SVC_ENV_NAME}` references', ...COMMON }),
   })
   .transform(({ auth_required: authRequired, timeout: timeoutMs, env, ...same }) => ({
     ...same,
@@ -179,10 +197,10 @@ const codeFunction = z
 const objectName = z.string().min(1, 'must not be empty');
 
 export const expose = section(
-  'Objects that exist in the database already and are served as they are; svc never creates or changes them. Their rights are the database’s own grants',
+  'Existing objects of the database to serve; svc never creates or changes them. Permissions are the grants of the database',
   {
     relations: list(
-      'Views, and tables of others, by `name` or `schema.name`',
+      'Views, and tables of other tools, by `name` or `schema.name`',
       z.union([
         objectName,
         z.strictObject({
@@ -190,7 +208,7 @@ export const expose = section(
           columns: z
             .array(z.string())
             .min(1, 'must name at least one column')
-            .meta({ description: 'Only these columns; all when absent' })
+            .meta({ description: 'Served columns; default: all' })
             .optional(),
         }),
       ]),
@@ -202,7 +220,7 @@ export const expose = section(
         objectName,
         z.strictObject({
           name: text('`name` or `schema.name`'),
-          auth_required: flag('Refuse callers who are not signed in'),
+          auth_required: flag('Reject callers who are not signed in'),
         }),
       ]),
     ),
@@ -236,7 +254,7 @@ export function returnsTrigger(returns: string): boolean {
 /** An entry of `rpc` with its name in SQL. */
 export type NamedFunction = { readonly key: string; readonly name: string; readonly fn: RawSqlFunction };
 
-export function functionsOf(rpc: Readonly<Record<string, RawSqlFunction>>): NamedFunction[] {
+export function listFunctions(rpc: Readonly<Record<string, RawSqlFunction>>): NamedFunction[] {
   return Object.entries(rpc).map(([key, fn]) => ({ key, name: fn.name ?? key, fn }));
 }
 

@@ -7,13 +7,17 @@ import { toDecimal } from './scalar.ts';
 
 /** Marks SQL text in the JSON Schema; `${…}` is read there with PostgreSQL's dollar quotes in mind. */
 export const SQL_MEDIA_TYPE = 'application/sql';
+/** Marks a common key, which the reference prints first and `svc schema --common` contains. */
+export const COMMON = { common: true } as const;
+/** Excludes a shape that several keys share, although keys inside it are marked as common. */
+export const RARE = { common: false } as const;
 /** Names the unit of a text. Not `format`: editors would check `duration` as ISO 8601. */
 export const UNIT = 'x-unit';
 /** Scalars that are taken as text the way they are written, so that `true` and `1.10` need no quotes. */
 const AS_WRITTEN = { type: ['string', 'number', 'boolean'] };
 /** The longest a timer of Node can wait is 2^31 - 1 ms. */
-const LONGEST_TIMER_MS = 24 * 86_400_000;
-const LONGEST_DURATION_MS = 3650 * 86_400_000;
+const MAX_TIMER_MS = 24 * 86_400_000;
+const MAX_DURATION_MS = 3650 * 86_400_000;
 const NOT_EMPTY = 'must not be empty';
 
 export const text = (description: string, ...examples: string[]): z.ZodString =>
@@ -55,7 +59,7 @@ type Measure = z.ZodPrefault<z.ZodPipe<z.ZodString, z.ZodTransform<number, strin
 export function duration(
   description: string,
   absent: string,
-  { least = 1, most = LONGEST_DURATION_MS }: { least?: number; most?: number } = {},
+  { least = 1, most = MAX_DURATION_MS }: { least?: number; most?: number } = {},
 ): Measure {
   return z
     .string()
@@ -72,7 +76,7 @@ export function duration(
 }
 
 export const timer = (description: string, absent: string): Measure =>
-  duration(description, absent, { most: LONGEST_TIMER_MS });
+  duration(description, absent, { most: MAX_TIMER_MS });
 
 /** `5MB`, as bytes. */
 export const size = (description: string, absent: string, most?: string): Measure =>
@@ -96,6 +100,10 @@ export const sqlExpression = (description: string): z.ZodString =>
 
 export const sqlBody = (description: string): z.ZodString =>
   z.string().regex(/\S/, NOT_EMPTY).meta({ description, contentMediaType: SQL_MEDIA_TYPE });
+
+/** Empty where a function may do nothing, which the checks decide. */
+export const functionBody = (description: string): z.ZodString =>
+  z.string().meta({ description, contentMediaType: SQL_MEDIA_TYPE });
 
 export const secret = (description: string): z.ZodString =>
   z

@@ -55,6 +55,12 @@ export function isSql(node: SchemaNode): boolean {
   return node?.['contentMediaType'] === SQL_MEDIA_TYPE;
 }
 
+/** The same for a value that may also be written as a map or a list. */
+export function canBeSql(node: SchemaNode): boolean {
+  const branches = node?.['anyOf'];
+  return isSql(node) || (Array.isArray(branches) && branches.some((branch) => isSql(asNode(branch))));
+}
+
 /** A value that no message may show. */
 export function isSecret(node: SchemaNode): boolean {
   return node?.['writeOnly'] === true;
@@ -70,7 +76,7 @@ export function knownKeys(path: KeyPath): string[] {
 }
 
 /** Where else in the file a key of this name belongs, as `server.port`; undefined when that is not one place. */
-export function homeOf(key: string): string | undefined {
+export function findHome(key: string): string | undefined {
   const homes = collectHomes(rootSchema(), '', key);
   return homes.length === 1 ? homes[0] : undefined;
 }
@@ -107,12 +113,23 @@ function scalarTypes(node: SchemaNode): string[] {
 /** What the branches of a union have below them: a list and a map may be said in one place. */
 export function unwrap(node: SchemaNode): SchemaNode {
   const branches = node?.['anyOf'];
-  if (!Array.isArray(branches)) return node;
+  if (node === undefined || !Array.isArray(branches)) return node;
+  const known = unwrapped.get(node);
+  if (known) return known;
+  const shape = mergeBranches(node, branches);
+  unwrapped.set(node, shape);
+  return shape;
+}
+
+/** Every key of a file asks for the shape of its map. */
+const unwrapped = new WeakMap<object, NonNullable<SchemaNode>>();
+
+function mergeBranches(node: NonNullable<SchemaNode>, branches: readonly unknown[]): NonNullable<SchemaNode> {
   const withChildren = branches
     .map(asNode)
     .filter((branch) => branch?.['properties'] ?? branch?.['items'] ?? branch?.['additionalProperties']);
   if (withChildren.length < 2) return withChildren[0] ?? node;
-  return Object.assign({}, ...withChildren.toReversed()) as SchemaNode;
+  return Object.assign({}, ...withChildren.toReversed()) as NonNullable<SchemaNode>;
 }
 
 export function asNode(value: unknown): SchemaNode {

@@ -24,6 +24,19 @@ export const OAUTH_PROVIDERS: ReadonlySet<string> = new Set([
   'zoom',
 ]);
 
+/** Mails about a change of an account. They carry no link and no code. */
+export const NOTICE_KINDS = [
+  'password_changed',
+  'email_changed',
+  'identity_linked',
+  'identity_unlinked',
+  'mfa_factor_enrolled',
+  'mfa_factor_unenrolled',
+  'credentials_removed',
+  'guarded_sign_in',
+] as const;
+export type NoticeKind = (typeof NOTICE_KINDS)[number];
+
 /** The mails auth sends. */
 export const MAIL_KINDS = [
   'confirm',
@@ -32,6 +45,7 @@ export const MAIL_KINDS = [
   'invite',
   'email_change',
   'reauthentication',
+  ...NOTICE_KINDS,
 ] as const;
 export type MailKind = (typeof MAIL_KINDS)[number];
 
@@ -47,6 +61,7 @@ export const MAIL_TEMPLATES: ReadonlyMap<string, MailKind> = new Map<string, Mai
   ['invite', 'invite'],
   ['email_change', 'email_change'],
   ['reauthentication', 'reauthentication'],
+  ...NOTICE_KINDS.map((kind) => [kind, kind] as const),
 ]);
 
 /** Path segments of the storage API: a bucket of that name could never be reached. */

@@ -4,13 +4,13 @@ import type { RawSqlFunction } from './functions.ts';
 type Argument = Pick<RawSqlFunction['args'][number], 'name' | 'type' | 'mode'>;
 
 /** What a call passes. */
-export function inputsOf<A extends { readonly mode?: string | undefined }>(args: readonly A[]): A[] {
+export function inputArguments<A extends { readonly mode?: string | undefined }>(args: readonly A[]): A[] {
   return args.filter(({ mode }) => mode !== 'out');
 }
 
 /** The types by which PostgreSQL tells functions of one name apart, as far as their spelling tells. */
 export function inputTypes(args: readonly Argument[]): string[] {
-  return inputsOf(args).map(({ type, mode }) => {
+  return inputArguments(args).map(({ type, mode }) => {
     const plain = plainType(type);
     return mode === 'variadic' && !plain.endsWith('[]') ? `${plain}[]` : plain;
   });
@@ -18,7 +18,7 @@ export function inputTypes(args: readonly Argument[]): string[] {
 
 /** The names by which the data API tells them apart. */
 export function inputNames(args: readonly Argument[]): string[] {
-  return inputsOf(args)
+  return inputArguments(args)
     .map(({ name = '' }) => name)
     .sort();
 }
@@ -28,7 +28,7 @@ export function withArguments<
   R extends { readonly args: ReadonlyArray<{ readonly name: string; readonly type: string }> },
 >(overloads: readonly R[], args: readonly Argument[]): R | undefined {
   const list = (texts: readonly string[]): string => JSON.stringify(texts);
-  const names = list(inputsOf(args).map(({ name = '' }) => name));
+  const names = list(inputArguments(args).map(({ name = '' }) => name));
   const types = list(inputTypes(args));
   const named = overloads.filter((one) => list(one.args.map(({ name }) => name)) === names);
   if (named.length === 1) return named[0];

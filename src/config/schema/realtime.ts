@@ -1,37 +1,43 @@
 // Channels, and what tables tell of their changes.
 import { z } from 'zod';
-import { choice, count, duration, flag, section, size } from './kinds.ts';
+import { choice, COMMON, count, duration, flag, section, size } from './kinds.ts';
 import { policies } from './tables/policies.ts';
 
 const DAY_MS = 86_400_000;
 /** A frame ends at 5,000,000 bytes, and a payload has a name around it. */
-const LARGEST_PAYLOAD = '4MB';
+const MAX_PAYLOAD = '4MB';
 
 export const realtime = section('Channels at `/realtime/v1`: broadcasts, presence and changes of tables', {
-  enabled: flag('`false`: nobody may connect, and changes are not read', true),
-  private_only: flag('Refuse public channels, which every holder of a key may join and send to'),
+  enabled: flag('`false` rejects all connections and stops reading changes', true).meta(COMMON),
+  private_only: flag('Reject public channels, which every client with a key can join and send to'),
   source: choice(
-    'Where changes and stored messages come from: `wal` is the write-ahead log, which needs `wal_level=logical` and a role with REPLICATION; `triggers` are made on the tables that tell of their changes, and make writing slower; `auto` takes triggers where the log cannot be read, and the log of svc says what is missing. `none` leaves broadcasts between clients and presence',
+    'Source of changes and stored messages: `wal` is the write-ahead log, which needs `wal_level=logical` and a role with REPLICATION. `triggers` on published tables make writes slower. `auto` uses triggers if the log cannot be read; the log of svc names the missing setting. `none` supports only broadcasts between clients and presence',
     ['auto', 'wal', 'triggers', 'none'],
   ),
-  retention: duration('How long stored messages can be asked for again; `0s` keeps those of today', '3d', {
+  retention: duration('Time that stored messages can be replayed; `0s` keeps those of today', '3d', {
     least: 0,
     most: 30 * DAY_MS,
   }),
   rls: policies(
-    'Policies of private channels: `select` receives, `insert` sends. Expressions see `realtime.topic()`, `topic` and `extension` (`broadcast` or `presence`). Without any, only the secret key may use them',
-  ),
-  limits: section('Limits; beyond them clients are told, and the channel is closed', {
-    connections: count('Sockets of an instance; further ones get 429', { absent: 10_000, least: 1 }),
-    channels: count('Channels of a socket', { absent: 100, least: 1 }),
-    joins: count('Joins a second of an instance', { absent: 100, least: 1 }),
-    messages: count('Broadcasts a second of a socket; three seconds’ worth may come at once', {
+    'Policies of private channels: `select` receives, `insert` sends. Expressions can use `realtime.topic()`, `topic` and `extension` (`broadcast` or `presence`). Without policies, only the secret key can use them',
+  ).meta(COMMON),
+  limits: section('Limits; above them, clients get a message and the channel is closed', {
+    connections: count(
+      'Sockets per instance; further ones get 429. One network gets an eighth of them, and at least 32',
+      { absent: 10_000, least: 1 },
+    ),
+    channels: count('Channels per socket', { absent: 100, least: 1 }),
+    joins: count(
+      'Joins per second and instance; further ones wait up to 5 seconds. One caller gets at most half of them',
+      { absent: 100, least: 1 },
+    ),
+    messages: count('Broadcasts per second and socket; bursts of three seconds are allowed', {
       absent: 20,
       least: 1,
     }),
-    presence: count('Presence calls of a socket in ten seconds', { absent: 20, least: 1 }),
-    payload: size('Largest broadcast, and what one member may tell of itself', '3MB', LARGEST_PAYLOAD),
-    change: size('Largest change; of a larger one only small values are sent', '1MB'),
+    presence: count('Presence calls per socket in ten seconds', { absent: 20, least: 1 }),
+    payload: size('Maximum size of a broadcast, and of the presence data of a member', '3MB', MAX_PAYLOAD),
+    change: size('Maximum size of a change; a larger change contains only short values', '1MB'),
   }),
 }).transform(({ private_only: privateOnly, retention: retentionMs, ...same }) => ({
   ...same,
@@ -46,13 +52,13 @@ const published = z.strictObject({
     .array(z.enum(EVENTS))
     .min(1, 'must name at least one event')
     .default([...EVENTS])
-    .meta({ description: 'Which changes are told' }),
+    .meta({ description: 'Published events' }),
   old: choice(
-    'What is known of a row before its change: `key` is its primary key, so that filters of other columns never match a DELETE; `full` is all of it, at the price of a larger write-ahead log, and shows earlier values to whoever sees the row now',
+    'Old values in a change: `key` contains the primary key, so filters on other columns never match a DELETE; `full` contains the whole row, which enlarges the write-ahead log and shows earlier values to callers that can select the row now',
     ['key', 'full'],
   ),
   deletes: choice(
-    'With row-level security nobody can be asked who was allowed to see a row that is gone: with `key` everybody learns the keys of deleted rows, with `none` nobody learns of deletions',
+    'Deletes of tables with row-level security, which cannot be evaluated for a deleted row: `key` sends the key of deleted rows to all subscribers, `none` sends no deletes',
     ['key', 'none'],
   ),
 });
@@ -63,8 +69,9 @@ export const tableRealtime = z
   .union([z.boolean(), published])
   .meta({
     description:
-      'Changes of the rows are sent to whoever subscribes and may see them: `true`, or `{ events, old, deletes }`',
+      'Publish changes of rows to subscribers that can select them: `true`, or `{ events, old, deletes }`',
     examples: [true, { events: ['insert'], old: 'full' }],
+    ...COMMON,
   })
   .transform((value) => (value === true ? PUBLISHED : value === false ? undefined : value))
   .optional();

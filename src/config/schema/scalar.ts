@@ -15,7 +15,7 @@ export type ScalarText = {
 };
 
 /** Nothing but text begins like this; most of a file does. */
-const ONLY_TEXT = /^[a-eg-mo-su-zA-EG-MO-SU-Z_]/;
+export const ONLY_TEXT = /^[a-eg-mo-su-zA-EG-MO-SU-Z_]/;
 
 /** The YAML 1.2 core schema's reading of a plain scalar, whatever a `%YAML` line says. */
 export function readPlain(text: string): { readonly kind: ScalarKind; readonly text: string } {

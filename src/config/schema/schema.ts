@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { auth } from './auth.ts';
 import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
+import { COMMON } from './kinds.ts';
 import { realtime } from './realtime.ts';
 import { seed } from './seed.ts';
 import { sequences } from './sequences.ts';
@@ -15,7 +16,7 @@ import { views } from './tables/views.ts';
 
 export const svcSchema = z
   .strictObject({
-    version: z.literal(1).meta({ description: 'Version of this file format' }),
+    version: z.literal(1).meta({ description: 'Version of this file format', ...COMMON }),
     include,
     sql: sqlFiles,
     project,
@@ -48,8 +49,13 @@ export function describeSchema(): Record<string, unknown> {
   return z.toJSONSchema(svcSchema, { target: 'draft-2020-12', io: 'input' });
 }
 
-/** For editors: the same, with a `${VAR}` accepted wherever a value stands. */
+/** JSON Schema for editors: accepts `${VAR}` for every value. */
 export function toJsonSchema(): Record<string, unknown> {
+  return withoutMarks(toMarkedJsonSchema());
+}
+
+/** The same with the marks of common keys. */
+export function toMarkedJsonSchema(): Record<string, unknown> {
   return z.toJSONSchema(svcSchema, {
     target: 'draft-2020-12',
     io: 'input',
@@ -58,6 +64,15 @@ export function toJsonSchema(): Record<string, unknown> {
       if (path.at(-1) !== 'propertyNames') acceptReferences(jsonSchema);
     },
   });
+}
+
+/** Removes the marks of common keys. A property called `common` stays, because its schema is not a truth value. */
+export function withoutMarks(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return JSON.parse(
+    JSON.stringify(schema, (key, value: unknown) =>
+      key === 'common' && typeof value === 'boolean' ? undefined : value,
+    ),
+  );
 }
 
 const REFERENCE = { type: 'string', pattern: '\\$\\{' } as const;
@@ -77,4 +92,10 @@ function acceptReferences(node: z.core.JSONSchema.BaseSchema): void {
 }
 
 /** What stays beside the alternatives instead of inside of one. */
-const SAID_OF_THE_KEY: ReadonlySet<string> = new Set(['description', 'default', 'examples', 'deprecated']);
+const SAID_OF_THE_KEY: ReadonlySet<string> = new Set([
+  'description',
+  'default',
+  'examples',
+  'deprecated',
+  'common',
+]);

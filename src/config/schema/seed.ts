@@ -1,14 +1,14 @@
 // `seed`: users, rows and files that a database begins with, for development, tests and first installations.
 import { z } from 'zod';
 import { MODES } from '../mode.ts';
-import { asWritten, choice, flag, list, secret, text } from './kinds.ts';
+import { asWritten, choice, COMMON, flag, list, secret, text } from './kinds.ts';
 
 const user = z.strictObject({
-  as: text('What rows of seeds call this user: `{ user: ann }`', 'ann'),
+  as: text('Name of the user in rows of seeds: `{ user: ann }`', 'ann'),
   email: text('Email address', 'ann@example.com'),
-  password: secret('At least six characters; in production a reference'),
+  password: secret('At least six characters; use a reference in production'),
   id: text(
-    'Id; the same in every database when absent, made from the names of the entry and the user',
+    'Id; default: derived from the names of the entry and the user, the same in every database',
   ).optional(),
   confirmed: flag('Whether the address counts as confirmed', true),
   metadata: z.record(z.string(), z.unknown()).meta({ description: 'Becomes `user_metadata`' }).optional(),
@@ -25,18 +25,18 @@ const row = z
 
 const entry = z
   .strictObject({
-    name: text('Under this name the database remembers what it has of this entry', 'demo'),
+    name: text('Name under which the database records this entry', 'demo'),
     modes: z
       .array(z.enum(MODES))
       .min(1, 'must name at least one mode')
       .prefault(['development', 'test'])
-      .meta({ description: 'Where it may run' }),
-    on_conflict: choice('What happens to a row whose key is there already', ['keep', 'update']),
-    users: list('Users who can sign in', user),
+      .meta({ description: 'Modes in which the entry runs' }),
+    on_conflict: choice('Action for a row whose key exists', ['keep', 'update']),
+    users: list('Users who can sign in', user).meta(COMMON),
     rows: z
       .record(z.string(), z.union([rowFile, z.array(row)]))
       .prefault({})
-      .meta({ description: 'Rows by table' }),
+      .meta({ description: 'Rows by table', ...COMMON }),
     objects: z
       .record(z.string(), asWritten())
       .prefault({})
@@ -46,7 +46,7 @@ const entry = z
   .transform(({ on_conflict: onConflict, ...same }) => ({ ...same, onConflict }));
 
 export const seed = list(
-  'What a database begins with: by `svc dev` and `svc seed`, never by a migration',
+  'Initial data of a database, inserted by `svc dev` and `svc seed`, never by a migration',
   entry,
 );
 

@@ -13,7 +13,7 @@ export type SequenceBounds = Record<'least' | 'greatest' | 'increment' | 'min' |
 
 const BITS = { bigint: 63n, integer: 31n, smallint: 15n } as const;
 
-export function boundsOf(said: SequenceNumbers): SequenceBounds {
+export function sequenceBounds(said: SequenceNumbers): SequenceBounds {
   const greatest = 2n ** BITS[said.type] - 1n;
   const least = -greatest - 1n;
   const increment = BigInt(said.increment);

@@ -10,32 +10,32 @@ const whole = (description: string): z.ZodString =>
 const sequence = z
   .strictObject({
     type: choice('Type of its numbers', ['bigint', 'integer', 'smallint']),
-    start: whole('First number; when absent, the least, or the greatest of one that counts down').optional(),
-    increment: whole('From one number to the next; below 0 it counts down').default('1'),
-    min: whole('Least number; when absent, 1, or the least of the type').optional(),
-    max: whole('Greatest number; when absent, the greatest of the type, or -1').optional(),
-    cache: count('Numbers that a connection takes at once; what it does not use is lost', {
+    start: whole('First number; default: the minimum, or the maximum of a descending sequence').optional(),
+    increment: whole('Difference between two numbers; negative for a descending sequence').default('1'),
+    min: whole('Minimum; default: 1, or the minimum of the type').optional(),
+    max: whole('Maximum; default: the maximum of the type, or -1').optional(),
+    cache: count('Numbers that a connection reserves at once; unused ones are lost', {
       absent: 1,
       least: 1,
     }),
-    cycle: flag('Begin anew at the end; otherwise the end is an error'),
+    cycle: flag('Restart after the last number; otherwise this is an error'),
     usage: z
       .union([z.string().min(1, 'must not be empty'), z.array(z.string().min(1, 'must not be empty'))])
       .meta({
         description:
-          'Roles that may take numbers; absent, the three API roles. A default that calls `nextval` runs with the rights of whoever inserts',
+          'Roles that can use the sequence; default: the three API roles. A default that calls `nextval` runs with the rights of the inserting role',
         examples: [['authenticated']],
       })
       .transform((roles) => (typeof roles === 'string' ? [roles] : roles))
       .optional(),
     schema: text('PostgreSQL schema').default('public').meta({ description: 'PostgreSQL schema' }),
     comment,
-    renamed_from: text('Earlier name of the sequence; it goes on where it stands').optional(),
+    renamed_from: text('Earlier name of the sequence; it keeps its current value').optional(),
   })
   .transform(({ renamed_from: renamedFrom, ...same }) => ({ ...same, renamedFrom }));
 
 export const sequences = named(
-  "Sequences by name, for what no column numbers by itself: `default: { sql: nextval('tickets') }`. Where one stands is nothing the file says: no change begins it anew. One that leaves the file stays until it is pruned",
+  "Sequences by name, for numbers that no column owns: `default: { sql: nextval('tickets') }`. No change of the file resets the current value. A sequence that you remove from the file stays until it is pruned",
   sequence,
 );
 

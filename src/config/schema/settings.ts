@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   choice,
+  COMMON,
   count,
   duration,
   flag,
@@ -15,27 +16,27 @@ import {
 } from './kinds.ts';
 import { dataSteps } from './data-steps.ts';
 
-export const project = section('About the project', {
-  name: text('Display name').optional(),
-  description: text('A sentence about the project').optional(),
+export const project = section('Description of the project', {
+  name: text('Display name').meta(COMMON).optional(),
+  description: text('One sentence that describes the project').optional(),
   cloud: section('Managed cloud', {
-    project_id: text('Written by `svc deploy`; not for editing by hand').optional(),
+    project_id: text('Written by `svc deploy`; do not edit it').optional(),
   }),
 }).transform(({ name, description, cloud }) => ({ name, description, cloudProjectId: cloud.project_id }));
 
 export const sqlFiles = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
   .meta({
     description:
-      'SQL files with statements that make functions, triggers, views, types, aggregates and more, as paths or patterns relative to svc.yaml: svc keeps the database as they say, like everything else',
+      'SQL files that declare functions, triggers, views, types, aggregates and more, as paths or patterns relative to svc.yaml; svc keeps the database equal to them',
     examples: [['database/*.sql']],
   })
   .optional();
 
 export const include = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
   .meta({
-    description:
-      'Files that belong to this one, as paths or patterns relative to svc.yaml: maps are put together by their keys',
+    description: 'Additional files, as paths or patterns relative to svc.yaml; maps are merged by their keys',
     examples: [['tables/*.yaml', 'auth.yaml']],
+    ...COMMON,
   })
   .optional();
 
@@ -44,13 +45,15 @@ const QUEUE_FOR_EACH = 50;
 
 export const database = section('Database access; the connection string is SVC_DATABASE_URL', {
   pool: section('Connection pool of each instance', {
-    max: count('Most connections for requests', { absent: 20, least: 1, most: 10_000 }),
+    max: count('Maximum number of connections for requests', { absent: 20, least: 1, most: 10_000 }).meta(
+      COMMON,
+    ),
     min: count('Connections kept open when idle', { absent: 5, least: 0, most: 10_000 }),
     owner: count(
-      'Connections for the own statements of svc, beside `max`: five of eight for accounts, three for files',
+      'Connections for statements of svc itself, in addition to `max`: five of eight for accounts, three for files',
       { absent: 8, least: 2, most: 1_000 },
     ),
-    idle_timeout: timer('After this an idle connection above `min` is closed', '300s'),
+    idle_timeout: timer('Time after which an idle connection above `min` is closed', '300s'),
     queue: z
       .number()
       .int('must be a whole number')
@@ -58,7 +61,7 @@ export const database = section('Database access; the connection string is SVC_D
       .max(1_000_000, 'must be at most 1000000')
       .meta({
         description:
-          'Most requests that wait for a connection; one caller may hold half of them. Default: 50 for each connection of `max`',
+          'Maximum number of requests that wait for a connection; one caller can use half of them. Default: 50 per connection of `max`',
       })
       .optional(),
   }).transform(({ max, min, owner, idle_timeout: idleTimeoutMs, queue = QUEUE_FOR_EACH * max }) => ({
@@ -69,18 +72,18 @@ export const database = section('Database access; the connection string is SVC_D
     queue,
   })),
   failover_wait: duration(
-    'How long a request is held while the database cannot be reached, as in a failover; less than `server.timeouts.request`',
+    'Time that a request is held while the database is unreachable, such as during a failover; must be less than `server.timeouts.request`',
     '5s',
     { least: 0, most: 20_000 },
-  ),
-  replicas: section('Reads from replicas, where SVC_DATABASE_READ_URL names some', {
+  ).meta(COMMON),
+  replicas: section('Reads from the replicas of SVC_DATABASE_READ_URL', {
     reads: choice(
-      'What a read from a replica sees: with `fresh` everything acknowledged before it came, with `bounded` all but the last `max_staleness`; `off` reads from the primary alone',
+      'Consistency of reads from replicas: `fresh` includes every write acknowledged before the read, `bounded` can lack the last `max_staleness`, `off` reads only from the primary',
       ['fresh', 'bounded', 'off'],
     ),
-    max_staleness: duration('With `bounded`, how old an answer may be', '1s', { least: 100, most: 300_000 }),
+    max_staleness: duration('With `bounded`: maximum age of a response', '1s', { least: 100, most: 300_000 }),
     wait: duration(
-      'With `fresh`, how long a read waits for a replica before the primary answers it',
+      'With `fresh`: time that a read waits for a replica before the primary answers it',
       '20ms',
       {
         least: 0,
@@ -88,7 +91,7 @@ export const database = section('Database access; the connection string is SVC_D
       },
     ),
     without_primary: choice(
-      'What becomes of reads while the primary cannot be reached: answered by a replica however old, or refused',
+      'Reads while the primary is unreachable: answered by a replica of any age (`serve`), or rejected (`fail`)',
       ['serve', 'fail'],
     ),
   }).transform(({ reads, max_staleness, wait, without_primary }) => ({
@@ -100,7 +103,11 @@ export const database = section('Database access; the connection string is SVC_D
 }).transform(({ failover_wait: failoverWaitMs, ...same }) => ({ ...same, failoverWaitMs }));
 
 export const server = section('HTTP server', {
-  port: count('Listen port; SVC_PORT and --port win', { absent: 8080, least: 0, most: 65_535 }),
+  port: count('Listen port; SVC_PORT and --port take precedence', {
+    absent: 8080,
+    least: 0,
+    most: 65_535,
+  }).meta(COMMON),
   processes: z
     .string()
     .regex(/^(auto|[1-9]|[1-5]\d|6[0-4])$/, 'is neither a number from 1 to 64 nor `auto`')
@@ -109,57 +116,55 @@ export const server = section('HTTP server', {
     .prefault('1')
     .meta({
       description:
-        'Processes that share the port, or `auto`: one less than there are processors; SVC_PROCESSES and --processes win',
+        'Number of processes that share the port, or `auto`: number of processors minus one; SVC_PROCESSES and --processes take precedence',
       examples: [1, 'auto'],
     }),
-  max_body_size: size('Largest request body that is no upload', '1MB'),
-  max_response_size: size(
-    'Largest answer of the data API; one that would be larger ends in an error',
-    '100MB',
-  ),
+  max_body_size: size('Maximum size of a request body, except uploads', '1MB').meta(COMMON),
+  max_response_size: size('Maximum size of a response of the data API; larger ones return an error', '100MB'),
   response_budget: size(
-    'Most bytes of answers of a process that are built and not yet taken by their clients; one caller may hold half of them. Beyond: 503 for the largest',
+    'Maximum number of response bytes per process that clients have not read yet; one caller can use half of them. Above it, the largest responses get 503',
     '256MB',
   ),
-  max_in_flight: count('Most requests of a process that are answered at once; more get 503', {
-    absent: 1_000,
-    least: 1,
-  }),
+  max_in_flight: count(
+    'Maximum number of requests in flight per process; further ones get 503. One client network gets at most three quarters of them',
+    { absent: 1_000, least: 1 },
+  ),
   max_limit: count('Accepted for compatibility; not enforced on REST queries', { absent: 100, least: 0 }),
   cors: section('Cross-origin access', {
-    origins: list('Origins that browsers may call from; `["*"]` allows all', text('Origin'), [
+    origins: list('Origins of web pages that can call the APIs; `["*"]` allows all', text('Origin'), [
       ['https://app.example.com'],
-    ]),
+    ]).meta(COMMON),
   }),
   trusted_proxies: z
     .array(text('Address, range, `loopback` or `private`'))
     .max(256, 'has more than 256 entries')
     .meta({
       description:
-        'Proxies whose X-Forwarded-For, Forwarded and X-Forwarded-Proto are believed; when absent, those of SVC_TRUSTED_PROXIES',
+        'Proxies whose X-Forwarded-For, Forwarded and X-Forwarded-Proto headers are trusted; default: those of SVC_TRUSTED_PROXIES',
       examples: [['10.0.0.0/8', '2001:db8::/32', 'loopback']],
+      ...COMMON,
     })
     .optional(),
   listen_early: flag(
-    'Open the port before migrations, for the probes; `false` for balancers that only try to connect',
+    'Open the port before migrations, for probes; use `false` for balancers that only check for an open port',
     true,
   ),
   timeouts: section('Deadlines', {
-    request: timer('Deadline of a request', '30s'),
-    db_query: timer('Deadline of a statement in the database', '10s'),
+    request: timer('Deadline of a request', '30s').meta(COMMON),
+    db_query: timer('Deadline of a statement in the database', '10s').meta(COMMON),
     upload: timer('Deadline of an upload', '5m'),
     header: timer('Deadline of the head of a request', '15s'),
-    body_idle: timer('A request whose body stops coming for this long is ended with 408', '10s'),
+    body_idle: timer('Maximum pause within a request body; then the request ends with 408', '10s'),
     response_idle: timer(
-      'A connection whose client takes nothing of an answer for this long is ended; noticed after twice that at the latest',
+      'Maximum time without progress while a client reads a response; then the connection closes, after twice that time at the latest',
       '10s',
     ),
     drain_delay: duration(
-      'How long the port stays open after `/ready` has turned 503 at shutdown, where somebody asks for it',
+      'Time that the port stays open at shutdown after `/ready` returns 503, if clients check it',
       '5s',
       { least: 0, most: 3_600_000 },
     ),
-    shutdown: timer('How long requests in flight get to end after that', '30s'),
+    shutdown: timer('Time that requests in flight have to finish after that', '30s'),
   }).transform(({ request, db_query, upload, header, body_idle, response_idle, drain_delay, shutdown }) => ({
     requestMs: request,
     dbQueryMs: db_query,
@@ -194,11 +199,11 @@ export const server = section('HTTP server', {
 
 const s3Store = z
   .strictObject({
-    bucket: text('Bucket of the store'),
-    region: text('Region').optional(),
+    bucket: text('Bucket of the store').meta(COMMON),
+    region: text('Region').meta(COMMON).optional(),
     access_key_id: secret('Credentials; usually `${…}`').optional(),
     secret_access_key: secret('Credentials; usually `${…}`').optional(),
-    endpoint: text('URL of an S3-compatible store').optional(),
+    endpoint: text('URL of an S3-compatible store').meta(COMMON).optional(),
   })
   .meta({ description: 'With `type: s3`' })
   .transform(({ bucket, region, access_key_id, secret_access_key, endpoint }) => ({
@@ -211,13 +216,15 @@ const s3Store = z
 
 export type RawS3Store = z.infer<typeof s3Store>;
 
-export const providers = section('Outside services', {
+export const providers = section('External services', {
   email: z
     .strictObject({
-      type: z.enum(['resend', 'ses', 'smtp']).meta({ description: 'Who sends the mail' }),
-      api_key: secret('Key of the provider; usually `${…}`').optional(),
-      default_from_email: text('Sender address', 'App <no-reply@example.com>'),
-      url: secret('With `smtp`: `smtp://user:password@host:587`; usually `${…}`').optional(),
+      type: z
+        .enum(['resend', 'ses', 'smtp'])
+        .meta({ description: 'Provider that sends the mail', ...COMMON }),
+      api_key: secret('Key of the provider; usually `${…}`').meta(COMMON).optional(),
+      default_from_email: text('Sender address', 'App <no-reply@example.com>').meta(COMMON),
+      url: secret('With `smtp`: `smtp://user:password@host:587`; usually `${…}`').meta(COMMON).optional(),
       region: text('With `ses`: AWS region').optional(),
     })
     .transform(({ api_key: apiKey, default_from_email: defaultFromEmail, ...same }) => ({
@@ -226,14 +233,16 @@ export const providers = section('Outside services', {
       defaultFromEmail,
     }))
     .nullable()
-    .meta({ description: 'Outgoing mail; `null` or absent sends none' })
+    .meta({ description: 'Outgoing mail; without it, or with `null`, svc sends none' })
     .optional(),
   storage: z
     .strictObject({
-      type: z.enum(['local', 's3']).meta({ description: 'Where objects are kept' }),
+      type: z.enum(['local', 's3']).meta({ description: 'Kind of object store', ...COMMON }),
       local: z
         .strictObject({
-          path: text('Directory').meta({ description: 'Directory', default: '.svc/storage' }).optional(),
+          path: text('Directory')
+            .meta({ description: 'Directory', default: '.svc/storage', ...COMMON })
+            .optional(),
         })
         .meta({ description: 'With `type: local`' })
         .optional(),
@@ -245,17 +254,17 @@ export const providers = section('Outside services', {
 
 export const migrations = section('How schema changes are applied', {
   drop: choice(
-    'What removing a table or column from this file does: it is kept out of sight, refused, or dropped (what holds values only when allowed by name)',
+    'Effect of removing a table or column from the file: it is retired, refused, or dropped (data only if allowed by name)',
     ['retire', 'refuse', 'drop'],
-  ),
+  ).meta(COMMON),
   prune_after: duration('Retired objects younger than this are not pruned unless named', '7d', { least: 0 }),
-  lock_timeout: timer('How long a step waits for a lock before it steps back and tries again', '300ms'),
-  lock_budget: timer('How long it tries in all', '60s'),
+  lock_timeout: timer('Time that a step waits for a lock before it releases its place and retries', '300ms'),
+  lock_budget: timer('Total time of these retries', '60s'),
   boot_budget: timer(
-    'How long a start waits for work that blocks nobody, such as unique indexes; then that goes on in the background',
+    'Time that a start waits for work that blocks no session, such as unique indexes; then the work continues in the background',
     '60s',
   ),
-  max_write_block: timer('Steps that would block writes longer run online instead', '100ms'),
+  max_write_block: timer('Maximum time that a step blocks writes; longer steps run online', '100ms'),
   steps: dataSteps,
 }).transform(({ drop, prune_after, lock_timeout, lock_budget, boot_budget, max_write_block, steps }) => ({
   drop,

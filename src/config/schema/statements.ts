@@ -9,19 +9,19 @@ const CREATES =
 
 const statement = z.strictObject({
   create: sqlBody(
-    'The statement that makes it: `CREATE AGGREGATE`, `STATISTICS`, `TYPE … AS RANGE`, `RULE`, `OPERATOR`, `CAST`, `COLLATION`, `TEXT SEARCH CONFIGURATION` or `TEXT SEARCH DICTIONARY`',
+    'Statement that creates the object: `CREATE AGGREGATE`, `STATISTICS`, `TYPE … AS RANGE`, `RULE`, `OPERATOR`, `CAST`, `COLLATION`, `TEXT SEARCH CONFIGURATION` or `TEXT SEARCH DICTIONARY`',
   ).regex(
     CREATES,
     'makes nothing that could stand here: aggregates, statistics, range types, rules, operators, casts, collations, text search configurations and dictionaries can',
   ),
   alter: list(
-    'Statements that complete it: the mappings of a text search configuration, the target of statistics',
+    'Statements that complete the object: mappings of a text search configuration, the target of statistics',
     z.string(),
   ),
   execute: z
     .union([z.string().min(1, 'must not be empty'), z.array(z.string().min(1, 'must not be empty'))])
     .meta({
-      description: 'Roles that may run it, of an aggregate. Nobody without it',
+      description: 'For an aggregate: roles that can run it; default: none',
       examples: [['authenticated']],
     })
     .transform((roles) => (typeof roles === 'string' ? [roles] : roles))
@@ -30,7 +30,7 @@ const statement = z.strictObject({
 });
 
 export const statements = named(
-  'What SQL files make that has no key of its own, by a name for messages. These entries are what `svc config print` and `svc migrate pull` write; write [SQL files](sql-files.md) yourself',
+  'Objects of SQL files without another key, by a name for messages. `svc config print` and `svc migrate pull` write these entries; write [SQL files](sql-files.md) yourself',
   statement,
 );
 

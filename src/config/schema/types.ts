@@ -1,7 +1,7 @@
 // Types of the database that the file makes, for its columns and functions to use.
 import { z } from 'zod';
 import { collate, comment } from './tables/field-keys.ts';
-import { anyDefault, asWritten, flag, named, sqlExpression, text } from './kinds.ts';
+import { anyDefault, asWritten, COMMON, flag, named, sqlExpression, text } from './kinds.ts';
 
 const type = z
   .strictObject({
@@ -9,38 +9,38 @@ const type = z
       .array(asWritten())
       .min(1, 'must list at least one value')
       .meta({
-        description: 'An enum type: its values, in the order in which they sort',
+        description: 'Enum type: its values, in sort order',
         examples: [['free', 'pro', 'team']],
+        ...COMMON,
       })
       .optional(),
     renamed_values: z
       .record(z.string(), asWritten())
       .meta({
-        description:
-          'Of an enum: values that were renamed, old: new; rows keep them. Harmless once that is done',
+        description: 'For an enum: renamed values, `old: new`; rows keep them. No effect after the rename',
         examples: [{ team: 'business' }],
       })
       .optional(),
-    domain: text('A domain: the type that it restricts', 'text', 'numeric(10,2)').optional(),
+    domain: text('Domain: the type that it restricts', 'text', 'numeric(10,2)').optional(),
     check: z
       .union([
         sqlExpression('SQL condition on `value`'),
         z.array(sqlExpression('SQL condition on `value`')).min(1),
       ])
       .meta({
-        description: 'Of a domain: an SQL condition on `value`, or a list of them',
+        description: 'For a domain: SQL condition on `value`, or a list of conditions',
         examples: ["value ~ '@'"],
       })
       .transform((said) => (typeof said === 'string' ? [said] : said))
       .optional(),
-    not_null: flag('Of a domain: no value of it is null'),
+    not_null: flag('For a domain: values cannot be null'),
     default: anyDefault,
     collate,
     composite: z
       .record(z.string(), text('PostgreSQL type'))
       .refine((attributes) => Object.keys(attributes).length > 0, 'must have at least one attribute')
       .meta({
-        description: 'A composite type: types by attribute, in order',
+        description: 'Composite type: types by attribute, in order',
         examples: [{ low: 'integer', high: 'integer' }],
       })
       .optional(),
@@ -59,6 +59,6 @@ const type = z
     }) => ({ ...same, values, renamedValues, checks, notNull, renamedFrom }),
   );
 
-export const types = named('Types by name; fields and functions use them like those of PostgreSQL', type);
+export const types = named('Types by name; fields and functions use them like built-in types', type);
 
 export type RawType = z.infer<typeof type>;

@@ -35,13 +35,18 @@ export class Refusal extends Error {
 export type Written = { readonly statement: Statement; readonly text: string };
 
 /** First line of a statement: what is underlined where nothing smaller is meant. */
-export function headOf({ statement, text }: Written): Extent {
+export function statementHead({ statement, text }: Written): Extent {
   const { start, end } = statement;
   const line = text.indexOf('\n', start);
   return { start, end: line < 0 ? end : Math.min(line, end) };
 }
 
-export function refuse(written: Written, message: string, hint: string, extent = headOf(written)): never {
+export function refuse(
+  written: Written,
+  message: string,
+  hint: string,
+  extent = statementHead(written),
+): never {
   throw new Refusal(message, hint, extent);
 }
 

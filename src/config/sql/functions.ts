@@ -1,7 +1,7 @@
 // CREATE FUNCTION and CREATE PROCEDURE → keys of `rpc`.
 import type { A_Const, CreateFunctionStmt, DefElem, FunctionParameter } from '@pgsql/types';
-import { Words } from './cut.ts';
-import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
+import { Words } from './statement-text.ts';
+import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
 import type { Extent } from './parser.ts';
 import { inputTypes } from '../schema/overloads.ts';
@@ -41,7 +41,7 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
     schema,
     name,
     inputs: inputTypes(args.map(({ keys }) => keys)),
-    extent: headOf(written),
+    extent: statementHead(written),
     keys: {
       schema: schema === 'public' ? undefined : schema,
       ...(node.is_procedure === true ? { kind: 'procedure' } : {}),
@@ -115,7 +115,7 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
       case 'language':
       case 'volatility':
       case 'parallel':
-        keys[defname] = new Said(textOf(option.DefElem), extent);
+        keys[defname] = new Said(readText(option.DefElem), extent);
         break;
       case 'security':
         keys['security'] = isTrue(option.DefElem) ? 'definer' : 'invoker';
@@ -125,7 +125,7 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
         break;
       case 'cost':
       case 'rows':
-        keys[defname] = numberOf(option.DefElem);
+        keys[defname] = readNumber(option.DefElem);
         break;
       case 'as': {
         const [body = '', other] = arg && 'List' in arg ? namesIn(arg.List.items) : [];
@@ -137,7 +137,7 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
         if (!arg || !('VariableSetStmt' in arg)) break;
         const { kind, name = '', args } = arg.VariableSetStmt;
         if (kind !== 'VAR_SET_VALUE') refuseOption(written, `SET ${name} without a value`, extent);
-        settings[name] = (args ?? []).map((one) => settingOf(one, name)).join(', ');
+        settings[name] = (args ?? []).map((one) => readSetting(one, name)).join(', ');
         break;
       }
       default:
@@ -180,7 +180,7 @@ function bodyExtent({ statement }: Written, start: number): { start: number; end
   return { start: from, end };
 }
 
-function settingOf(node: object, name: string): string {
+function readSetting(node: object, name: string): string {
   if (!('A_Const' in node)) return '';
   const { sval, ival, fval, boolval } = node.A_Const as A_Const;
   if (sval) {
@@ -195,7 +195,7 @@ function settingOf(node: object, name: string): string {
   return boolval?.boolval === true ? 'true' : 'false';
 }
 
-function textOf({ arg }: DefElem): string {
+function readText({ arg }: DefElem): string {
   return arg && 'String' in arg ? (arg.String.sval ?? '').toLowerCase() : '';
 }
 
@@ -206,7 +206,7 @@ export function isTrue({ arg }: DefElem): boolean {
   return 'String' in arg && /^(on|true|yes|1|t|y)$/i.test(arg.String.sval ?? '');
 }
 
-function numberOf({ arg }: DefElem): number {
+function readNumber({ arg }: DefElem): number {
   if (arg && 'Integer' in arg) return arg.Integer.ival ?? 0;
   return arg && 'Float' in arg ? Number(arg.Float.fval) : 0;
 }

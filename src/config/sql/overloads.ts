@@ -8,11 +8,11 @@ type Signed = Pick<Declaration, 'kind' | 'schema' | 'name' | 'inputs'>;
 
 /** Both are functions, and PostgreSQL tells them apart. */
 export function areOverloads(a: Signed, b: Signed): boolean {
-  return a.kind === 'rpc' && b.kind === 'rpc' && signatureOf(a) !== signatureOf(b);
+  return a.kind === 'rpc' && b.kind === 'rpc' && renderSignature(a) !== renderSignature(b);
 }
 
 /** `f(integer, text)`, with its schema unless that is `public`. */
-export function signatureOf({ schema, name, inputs = [] }: Omit<Signed, 'kind'>): string {
+export function renderSignature({ schema, name, inputs = [] }: Omit<Signed, 'kind'>): string {
   return `${schema === 'public' ? '' : `${schema}.`}${name}(${inputs.join(', ')})`;
 }
 

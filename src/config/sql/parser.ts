@@ -1,5 +1,6 @@
 // PostgreSQL's own parser, compiled for here: what the server would read is what is read. It says what stands in a
 // statement; texts of expressions and queries are cut out of the file as they are written.
+import { setFlagsFromString } from 'node:v8';
 import type { Node } from '@pgsql/types';
 import type * as LibPgQuery from 'libpg-query';
 
@@ -33,6 +34,9 @@ let library: Library | undefined;
 /** Must have been awaited once in this process before `parseSql` is called. Takes about 40 ms, so only whoever needs it waits. */
 export async function loadSqlParser(): Promise<void> {
   if (library) return;
+  // The optimizing compiler of V8 takes 500 MB for the functions of this parser, and makes it no faster. V8 reads the
+  // flags when functions are called, so they stay.
+  for (const flag of ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']) setFlagsFromString(flag);
   const loaded = await import('libpg-query');
   await loaded.loadModule();
   library = loaded;

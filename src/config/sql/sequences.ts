@@ -1,6 +1,6 @@
 // CREATE SEQUENCE → keys of `sequences`.
 import type { CreateSeqStmt, DefElem, Node } from '@pgsql/types';
-import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
+import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { namesIn, type KeyMap, type KeyValue } from './key-nodes.ts';
 
 /** The parser's names of the types. */
@@ -18,12 +18,12 @@ export function declareSequence(written: Written, { sequence, options = [] }: Cr
   if (relpersistence !== 'p')
     refuse(written, 'svc makes sequences that outlive a crash and a session', 'Write CREATE SEQUENCE.');
   const said: Record<string, KeyValue> = {};
-  for (const one of options) if ('DefElem' in one) Object.assign(said, keysOf(written, one.DefElem));
+  for (const one of options) if ('DefElem' in one) Object.assign(said, toKeys(written, one.DefElem));
   return {
     kind: 'sequences',
     schema: schemaname ?? 'public',
     name: relname,
-    extent: headOf(written),
+    extent: statementHead(written),
     keys: {
       ...(schemaname === undefined || schemaname === 'public' ? {} : { schema: schemaname }),
       ...said,
@@ -32,7 +32,7 @@ export function declareSequence(written: Written, { sequence, options = [] }: Cr
   };
 }
 
-function keysOf(written: Written, { defname = '', arg }: DefElem): KeyMap {
+function toKeys(written: Written, { defname = '', arg }: DefElem): KeyMap {
   switch (defname) {
     case 'as': {
       const names = arg && 'TypeName' in arg ? namesIn(arg.TypeName.names) : [];
@@ -41,12 +41,12 @@ function keysOf(written: Written, { defname = '', arg }: DefElem): KeyMap {
     case 'start':
     case 'increment':
     case 'cache':
-      return { [defname]: digitsOf(arg) };
+      return { [defname]: readDigits(arg) };
     // NO MINVALUE is the usual one.
     case 'minvalue':
-      return { min: digitsOf(arg) };
+      return { min: readDigits(arg) };
     case 'maxvalue':
-      return { max: digitsOf(arg) };
+      return { max: readDigits(arg) };
     case 'cycle':
       return { cycle: isTrue(arg) ? true : undefined };
     case 'owned_by':
@@ -66,7 +66,7 @@ function keysOf(written: Written, { defname = '', arg }: DefElem): KeyMap {
 }
 
 /** As a number where JavaScript has it exactly. */
-function digitsOf(arg: Node | undefined): KeyValue {
+function readDigits(arg: Node | undefined): KeyValue {
   if (arg && 'Integer' in arg) return arg.Integer.ival ?? 0;
   if (arg && 'Float' in arg) return arg.Float.fval;
   return undefined;

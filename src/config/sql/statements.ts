@@ -15,7 +15,7 @@ import type {
   RuleStmt,
   TypeName,
 } from '@pgsql/types';
-import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
+import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { namesIn, Said } from './key-nodes.ts';
 
 /** Its statement is an entry of `statements`; undefined: none of these. */
@@ -51,7 +51,7 @@ function declareDefined(written: Written, node: DefineStmt): Declaration | undef
     }
     case 'OBJECT_OPERATOR': {
       const side = (wanted: string): TypeName | undefined => {
-        const { arg } = definition.map(elementOf).find((one) => one?.defname === wanted) ?? {};
+        const { arg } = definition.map(readElement).find((one) => one?.defname === wanted) ?? {};
         return arg && 'TypeName' in arg ? arg.TypeName : undefined;
       };
       return declare(written, operator(name, [side('leftarg'), side('rightarg')]));
@@ -67,7 +67,7 @@ function declareDefined(written: Written, node: DefineStmt): Declaration | undef
   }
 }
 
-function elementOf(node: Node): DefElem | undefined {
+function readElement(node: Node): DefElem | undefined {
   return 'DefElem' in node ? node.DefElem : undefined;
 }
 
@@ -82,12 +82,12 @@ function declareStatistics(written: Written, { defnames, relations = [] }: Creat
   const [table] = relations;
   return {
     ...declare(written, `statistics ${name}`),
-    host: table && 'RangeVar' in table ? hostOf(table.RangeVar) : undefined,
+    host: table && 'RangeVar' in table ? toHost(table.RangeVar) : undefined,
   };
 }
 
 function declareRange(written: Written, { typeName, params = [] }: CreateRangeStmt): Declaration {
-  if (params.some((one) => elementOf(one)?.defname === 'canonical'))
+  if (params.some((one) => readElement(one)?.defname === 'canonical'))
     refuse(
       written,
       'svc does not make range types with CANONICAL, whose function must be there before its type',
@@ -99,7 +99,7 @@ function declareRange(written: Written, { typeName, params = [] }: CreateRangeSt
 function declareRule(written: Written, { relation, rulename = '', event }: RuleStmt): Declaration {
   if (event === 'CMD_SELECT')
     refuse(written, 'a rule ON SELECT is a view', 'Write create view, or declare it under views.');
-  const host = hostOf(relation);
+  const host = toHost(relation);
   return { ...declare(written, `rule ${rulename} on ${nameOfHost(host)}`), host };
 }
 
@@ -120,14 +120,14 @@ function declare(written: Written, name: string): Declaration {
     kind: 'statements',
     schema: 'public',
     name,
-    extent: headOf(written),
+    extent: statementHead(written),
     keys: { create: new Said(text.slice(start, end), { start, end }) },
   };
 }
 
 type Host = NonNullable<Declaration['host']>;
 
-function hostOf({ schemaname = 'public', relname = '' }: RangeVar = {}): Host {
+function toHost({ schemaname = 'public', relname = '' }: RangeVar = {}): Host {
   return { schema: schemaname, name: relname };
 }
 
@@ -160,10 +160,10 @@ export function commentedStatement({ objtype, object }: CommentStmt): string | u
     case 'OBJECT_OPERATOR': {
       if (!object || !('ObjectWithArgs' in object)) return undefined;
       const { objname, objargs = [] } = object.ObjectWithArgs;
-      return operator(nameIn(objname), objargs.map(typeOf));
+      return operator(nameIn(objname), objargs.map(readType));
     }
     case 'OBJECT_CAST':
-      return cast(...items.map(typeOf));
+      return cast(...items.map(readType));
     case 'OBJECT_RULE': {
       const names = namesIn(items);
       const host = names.slice(0, -1);
@@ -186,10 +186,10 @@ export function commentedStatement({ objtype, object }: CommentStmt): string | u
 
 /** As GRANT and COMMENT name an aggregate. */
 export function aggregateNamed({ objname, objargs = [] }: ObjectWithArgs): string {
-  return aggregate(nameIn(objname), objargs.map(typeOf));
+  return aggregate(nameIn(objname), objargs.map(readType));
 }
 
-function typeOf(node: Node): TypeName | undefined {
+function readType(node: Node): TypeName | undefined {
   return 'TypeName' in node ? node.TypeName : undefined;
 }
 

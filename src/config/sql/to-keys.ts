@@ -2,12 +2,12 @@
 // are about, wherever that is made; so the order of files and statements has no meaning.
 import type { CommentStmt, GrantStmt, Node } from '@pgsql/types';
 import type { MistakeCode } from '../mistakes/mistake.ts';
-import { type Declaration, headOf, refuse, Refusal, type Written } from './declaration.ts';
+import { type Declaration, statementHead, refuse, Refusal, type Written } from './declaration.ts';
 import { declareFunction } from './functions.ts';
 import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
-import { areOverloads, signatureOf, writtenInputs } from './overloads.ts';
+import { areOverloads, renderSignature, writtenInputs } from './overloads.ts';
 import { parseSql, type Extent } from './parser.ts';
-import { homeOf } from './refused.ts';
+import { findHome } from './unsupported.ts';
 import { declareSequence } from './sequences.ts';
 import { aggregateNamed, commentedStatement, completedBy, declareStatement } from './statements.ts';
 import { declareTrigger } from './triggers.ts';
@@ -34,7 +34,7 @@ export type SqlProblem = {
   readonly extent: Extent;
   readonly code: MistakeCode;
   readonly message: string;
-  readonly hint: string | undefined;
+  readonly hint: string;
 };
 
 export type FromSql = {
@@ -76,7 +76,7 @@ class Reader {
   read(): FromSql {
     for (const file of this.#files) this.#readFile(file);
     for (const apply of this.#later) apply();
-    return { keys: this.#files.map((file) => this.#keysOf(file)), problems: this.#problems };
+    return { keys: this.#files.map((file) => this.#collectKeys(file)), problems: this.#problems };
   }
 
   #readFile(file: SqlFile): void {
@@ -85,7 +85,7 @@ class Reader {
       const { offset, message } = parsed;
       const hint = file.text.startsWith('\\', offset)
         ? 'Commands of psql, which begin with a backslash, are no SQL: leave them out.'
-        : undefined;
+        : 'Write the statement as psql accepts it, and end it with a semicolon.';
       this.#report(file, { start: offset, end: offset + 1 }, 'sql', message, hint);
       return;
     }
@@ -104,7 +104,7 @@ class Reader {
     }
   }
 
-  #report(file: SqlFile, extent: Extent, code: MistakeCode, message: string, hint: string | undefined): void {
+  #report(file: SqlFile, extent: Extent, code: MistakeCode, message: string, hint: string): void {
     this.#problems.push({ file, extent, code, message, hint });
   }
 
@@ -133,7 +133,7 @@ class Reader {
     if (declaration !== undefined) this.#make(file, written, declaration);
     else if (completed !== undefined) this.#afterwards(file, () => this.#complete(written, completed));
     else {
-      const { what, hint } = homeOf(node);
+      const { what, hint } = findHome(node);
       refuse(written, `${what} has no place in an SQL file`, hint);
     }
   }
@@ -202,15 +202,15 @@ class Reader {
       refuse(
         written,
         `several functions are called ${name}`,
-        `Say which: ${known.map(signatureOf).join(', ')}.`,
+        `Say which: ${known.map(renderSignature).join(', ')}.`,
       );
-    return known.find((one) => signatureOf(one) === signatureOf({ ...one, inputs }));
+    return known.find((one) => renderSignature(one) === renderSignature({ ...one, inputs }));
   }
 
   /** Under `rpc`. */
-  #entryOf(made: Made): string {
+  #findEntry(made: Made): string {
     const isOne = this.#made.every((one) => one === made || one.kind !== 'rpc' || one.name !== made.name);
-    return isOne ? made.name : signatureOf(made);
+    return isOne ? made.name : renderSignature(made);
   }
 
   #comment(written: Written, node: CommentStmt): void {
@@ -229,14 +229,14 @@ class Reader {
           : 'svc does not keep this comment',
         'Comments on tables and their columns stand under tables.<name>: comment; others in the SQL file that makes the thing.',
       );
-    made.comment = new Said(comment ?? '', headOf(written));
+    made.comment = new Said(comment ?? '', statementHead(written));
   }
 
   #grant(written: Written, node: GrantStmt): void {
     const { objtype, targtype, objects = [], privileges = [], grantees = [], is_grant: isGrant } = node;
     const rights = rightsOn(objtype ?? '');
     if (targtype !== 'ACL_TARGET_OBJECT' || rights === undefined) {
-      const { what, hint } = homeOf({ GrantStmt: node });
+      const { what, hint } = findHome({ GrantStmt: node });
       refuse(written, `${what} has no place in an SQL file`, hint);
     }
     const roles = grantees
@@ -285,14 +285,14 @@ class Reader {
     made.grants.set(role, has);
   }
 
-  #keysOf(file: SqlFile): KeyMap {
+  #collectKeys(file: SqlFile): KeyMap {
     const own = this.#made.filter((made) => made.file === file);
     const named = (kind: Declaration['kind'], keys: (made: Made) => KeyMap): KeyValue => {
       const some = own.filter((made) => made.kind === kind);
       if (some.length === 0) return undefined;
       return Object.fromEntries(
         some.map((made) => [
-          kind === 'rpc' ? this.#entryOf(made) : made.name,
+          kind === 'rpc' ? this.#findEntry(made) : made.name,
           new Said(keys(made), made.extent),
         ]),
       );
@@ -300,7 +300,7 @@ class Reader {
     const hosts = [
       ...new Set(own.filter(({ kind }) => kind === 'trigger').map(({ schema, name }) => `${schema}.${name}`)),
     ];
-    const triggersOf = (host: string): KeyValue =>
+    const listTriggers = (host: string): KeyValue =>
       own
         .filter(({ kind, schema, name }) => kind === 'trigger' && `${schema}.${name}` === host)
         .map(({ keys, extent }) => new Said(keys, extent));
@@ -310,7 +310,7 @@ class Reader {
       hosts.flatMap((host) => {
         const name = host.slice(host.indexOf('.') + 1);
         const skip = host === 'auth.users' || isOfView(name) !== wanted;
-        return skip ? [] : [[name, { triggers: triggersOf(host) }] as const];
+        return skip ? [] : [[name, { triggers: listTriggers(host) }] as const];
       });
     const views = named('views', (made) => this.#viewKeys(made)) as KeyMap | undefined;
     const tables = Object.fromEntries(homes(false));
@@ -318,15 +318,15 @@ class Reader {
       types: named('types', ({ keys, comment }) => ({ ...keys, comment })),
       sequences: named('sequences', ({ keys, grants, comment }) => ({
         ...keys,
-        usage: rolesOf(grants, 'usage'),
+        usage: listRoles(grants, 'usage'),
         comment,
       })),
       ...(Object.keys(tables).length > 0 ? { tables } : {}),
       views: withTriggers(views, homes(true)),
-      auth: hosts.includes('auth.users') ? { triggers: triggersOf('auth.users') } : undefined,
+      auth: hosts.includes('auth.users') ? { triggers: listTriggers('auth.users') } : undefined,
       rpc: named('rpc', (made) => this.#functionKeys(made)),
       statements: named('statements', ({ keys, grants, comment, alter }) => {
-        const roles = rolesOf(grants, 'execute');
+        const roles = listRoles(grants, 'execute');
         return {
           ...keys,
           alter: alter.length === 0 ? undefined : alter,
@@ -339,13 +339,13 @@ class Reader {
 
   #functionKeys(made: Made): KeyMap {
     const { keys, schema, name, grants, comment } = made;
-    const entry = this.#entryOf(made);
+    const entry = this.#findEntry(made);
     const { exposedFunctions } = this.#surroundings;
     // All of one name, or one of them with its arguments.
     const exposed =
       exposedFunctions.get(`${schema}.${name}`) ??
       exposedFunctions.get(schema === 'public' ? `public.${entry}` : entry);
-    const roles = rolesOf(grants, 'execute');
+    const roles = listRoles(grants, 'execute');
     const isSaid = grants.size > 0;
     // What returns trigger, and a procedure, is called by nobody, and has no such keys.
     const isServable = keys['kind'] !== 'procedure' && !isTriggerFunction(keys);
@@ -424,7 +424,7 @@ function rightsOn(kind: string): Rights | undefined {
   return kind === 'OBJECT_TABLE' || kind === 'OBJECT_SEQUENCE' ? RIGHTS[kind] : undefined;
 }
 
-function rolesOf(grants: Made['grants'], privilege: string): string[] {
+function listRoles(grants: Made['grants'], privilege: string): string[] {
   return [...grants].filter(([, has]) => has.has(privilege)).map(([role]) => role);
 }
 

@@ -1,7 +1,7 @@
 // CREATE TRIGGER → an entry of the triggers of a table, of a view, or of auth.users.
 import type { CreateTrigStmt } from '@pgsql/types';
-import { Words } from './cut.ts';
-import { type Declaration, headOf, refuse, type Written } from './declaration.ts';
+import { Words } from './statement-text.ts';
+import { type Declaration, statementHead, refuse, type Written } from './declaration.ts';
 import { namesIn, type KeyMap } from './key-nodes.ts';
 
 /** PostgreSQL's pg_trigger.h. */
@@ -33,7 +33,7 @@ export function declareTrigger(written: Written, node: CreateTrigStmt): Declarat
       : undefined,
   };
   if (schema === 'auth' && name === 'users') refuseForUsers(written, keys);
-  return { kind: 'trigger', schema, name, keys, extent: headOf(written) };
+  return { kind: 'trigger', schema, name, keys, extent: statementHead(written) };
 }
 
 function condition({ statement, text }: Written): string {

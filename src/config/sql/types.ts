@@ -1,7 +1,7 @@
 // CREATE TYPE and CREATE DOMAIN → keys of `types`.
 import type { CompositeTypeStmt, CreateDomainStmt, CreateEnumStmt } from '@pgsql/types';
-import { Words } from './cut.ts';
-import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
+import { Words } from './statement-text.ts';
+import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
 
 export function declareEnum(written: Written, node: CreateEnumStmt): Declaration {
@@ -62,7 +62,7 @@ function declare(written: Written, names: readonly string[], keys: KeyMap): Decl
     kind: 'types',
     schema,
     name: names.at(-1) ?? '',
-    extent: headOf(written),
+    extent: statementHead(written),
     keys: { ...(schema === 'public' ? {} : { schema }), ...keys, renamed_from: renamedFrom(written) },
   };
 }

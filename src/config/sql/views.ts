@@ -1,7 +1,7 @@
 // CREATE VIEW and CREATE MATERIALIZED VIEW → keys of `views`.
 import type { CreateTableAsStmt, Node, RangeVar, ViewStmt } from '@pgsql/types';
-import { Words } from './cut.ts';
-import { type Declaration, headOf, refuse, renamedFrom, type Written } from './declaration.ts';
+import { Words } from './statement-text.ts';
+import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { isTrue } from './functions.ts';
 import { Said, type KeyValue } from './key-nodes.ts';
 
@@ -28,7 +28,7 @@ export function declareView(written: Written, node: ViewStmt): Declaration {
       checkOption = arg && 'String' in arg ? arg.String.sval?.toLowerCase() : undefined;
     else refuse(written, `svc does not make views with ${defname}`, 'Leave it out.');
   }
-  const tail = withCheckOption === 'NO_CHECK_OPTION' ? 0 : endOf(written, 'with');
+  const tail = withCheckOption === 'NO_CHECK_OPTION' ? 0 : findEnd(written, 'with');
   return declare(written, view, tail, { security, barrier, check_option: checkOption });
 }
 
@@ -42,7 +42,7 @@ export function declareMaterialized(written: Written, { into }: CreateTableAsStm
     );
   const words = Words.of(written.statement);
   const last = words.tokens.at(-1)?.text;
-  const tail = last === 'data' ? endOf(written, 'with') : 0;
+  const tail = last === 'data' ? findEnd(written, 'with') : 0;
   return declare(written, into?.rel, tail, { materialized: true });
 }
 
@@ -59,7 +59,7 @@ function declare(
     kind: 'views',
     schema,
     name,
-    extent: headOf(written),
+    extent: statementHead(written),
     keys: {
       ...(schema === 'public' ? {} : { schema }),
       query: new Said(query.in(written.text), query.extent),
@@ -70,7 +70,7 @@ function declare(
 }
 
 /** How many words from the end the last of this kind is. */
-function endOf({ statement }: Written, word: string): number {
+function findEnd({ statement }: Written, word: string): number {
   const index = statement.tokens.findLastIndex(({ text }) => text === word);
   return statement.tokens.length - index;
 }

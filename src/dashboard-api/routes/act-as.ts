@@ -1,7 +1,8 @@
-// `/dashboard/api/as/<caller>/…`: the APIs as that caller. The request is routed again in this server under the API's
-// path, with credentials that are created here and never sent to the page.
+// Serves the APIs as a chosen caller under `/dashboard/api/as/<caller>/…`. The request is routed again in this server
+// under the API's path, with credentials that are created here and never sent to the page.
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { markDashboardRead } from '../../http/request-scope.ts';
 import { callerToken } from '../session/caller.ts';
 import type { CallerName } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
@@ -9,24 +10,24 @@ import { badPath, readOnly } from '../problem.ts';
 import { baseUrlFor } from '../request.ts';
 
 const UUID = '[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
-/** Matched against the raw URL, because that is what the server will route. */
-const FORM = new RegExp(
+/** Matched against the raw URL, because the server routes by it. */
+const TARGET_PATTERN = new RegExp(
   `^/dashboard/api/as/(?:(service|anon)|user(?::|%3[aA])(${UUID}))(/(rest|auth|storage|functions)/v1(?:[/?].*)?)$`,
 );
 /** Segments and characters that could be interpreted as a path outside the API. */
-const CONFUSING = /\/\/|\\|%(?:2f|5c|00)|\/(?:\.|%2e){1,2}(?:\/|$)/i;
+const AMBIGUOUS_PATH = /\/\/|\\|%(?:2f|5c|00)|\/(?:\.|%2e){1,2}(?:\/|$)/i;
 
-/** GET routes of `/auth/v1` without effects; the others redeem tokens or begin a sign-in. */
+/** GET routes of `/auth/v1` without effects. The others consume tokens or start a sign-in. */
 const AUTH_READS = /^\/auth\/v1\/(?:admin\/[\w/-]+|settings|health|\.well-known\/[\w.-]+)$/;
-/** Reads that use POST. */
+/** Routes that read with POST. */
 const POSTED_READS = /^\/storage\/v1\/object\/list(?:-v2)?\/[^/]+$/;
 
-/** Headers for the dashboard, or from the browser about the page; the API does not get them. */
+/** Headers for the dashboard, or set by the browser about the page. They are not forwarded to the API. */
 const PAGE_HEADERS = /^(?:cookie|x-svc-csrf|origin|referer|sec-.*|apikey|authorization|x-request-id)$/;
 
 /**
- * Answers of storage and functions have untrusted content. In a sandbox without an origin it runs nothing, and cannot
- * reach the dashboard's session.
+ * Overrides for responses. Content from storage and functions is not trusted: in a sandbox without an origin it runs
+ * no scripts and cannot reach the dashboard's session.
  */
 const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
@@ -37,7 +38,7 @@ const ANSWER_HEADERS: Readonly<Record<string, string>> = {
   'cross-origin-resource-policy': 'same-origin',
   'x-frame-options': 'SAMEORIGIN',
 };
-/** Headers of an answer that would affect the dashboard's origin. */
+/** Response headers that would affect the dashboard's origin. */
 const REFUSED_HEADERS: ReadonlySet<string> = new Set([
   'set-cookie',
   'clear-site-data',
@@ -49,7 +50,7 @@ const REFUSED_HEADERS: ReadonlySet<string> = new Set([
 type Target = {
   readonly caller: CallerName;
   readonly api: string;
-  /** The API's own path, with the query. */
+  /** Path of the API, with the query. */
   readonly url: string;
 };
 
@@ -57,7 +58,9 @@ export function actAsRoutes(app: FastifyInstance, context: DashboardContext): vo
   const config = { deadline: 'none' as const };
   app.all('/as/*', { config }, async (request, reply) => {
     const target = parseTarget(request.raw.url ?? '');
-    if (context.mode !== 'readwrite' && !isRead(request.method, target)) throw readOnly();
+    const isReading = isRead(request.method, target);
+    if (context.mode !== 'readwrite' && !isReading) throw readOnly();
+    if (isReading) markDashboardRead(request.raw);
     const token = await callerToken(context, target.caller, baseUrlFor(request, context));
     reply.hijack();
     request.scope.handedOn = true;
@@ -72,11 +75,12 @@ export function actAsRoutes(app: FastifyInstance, context: DashboardContext): vo
 }
 
 function parseTarget(url: string): Target {
-  const match = FORM.exec(url);
+  const match = TARGET_PATTERN.exec(url);
   const [, role, userId, target = '', api = ''] = match ?? [];
-  if (!match || CONFUSING.test(pathOf(target))) {
+  if (!match || AMBIGUOUS_PATH.test(withoutQuery(target))) {
     throw badPath(
-      'It must be /as/<service, anon or user:uuid>/<rest, auth, storage or functions>/v1/…, without dots and encoded slashes',
+      'It must be /as/<service, anon or user:uuid>/<rest, auth, storage or functions>/v1/…, ' +
+        'without dots and encoded slashes',
     );
   }
   const named = role === 'service' ? 'service' : 'anon';
@@ -85,22 +89,22 @@ function parseTarget(url: string): Target {
 }
 
 /**
- * Whether the request changes nothing, so that a read-only dashboard may send it. A GET of `/rest/v1/rpc` is one:
- * PostgreSQL runs it in a read-only transaction.
+ * Returns whether the request changes nothing, so that a read-only dashboard may send it. A GET of `/rest/v1/rpc`
+ * counts as a read, because PostgreSQL runs it in a read-only transaction.
  */
 function isRead(method: string, { api, url }: Target): boolean {
-  const path = pathOf(url);
+  const path = withoutQuery(url);
   if (api === 'functions') return false;
   if (method === 'POST') return POSTED_READS.test(path);
   if (method !== 'GET' && method !== 'HEAD') return false;
   return api !== 'auth' || AUTH_READS.test(path);
 }
 
-function pathOf(url: string): string {
+function withoutQuery(url: string): string {
   return url.split('?', 1)[0] ?? '';
 }
 
-/** Changes both `headers` and `rawHeaders`: features read one or the other. */
+/** Changes both `headers` and `rawHeaders`, because features read either. */
 function rewriteRequest(request: FastifyRequest, url: string, own: Readonly<Record<string, string>>): void {
   const { raw }: { raw: IncomingMessage } = request;
   const kept: string[] = [];
@@ -114,17 +118,18 @@ function rewriteRequest(request: FastifyRequest, url: string, own: Readonly<Reco
   raw.url = url;
 }
 
-/** Overrides headers of the answer. Every way to write them ends in `writeHead`, so this comes last. */
+/** Overrides headers of the response. All writes end in `writeHead`, so the overrides are applied last. */
 function overrideHeaders(answer: ServerResponse, api: string): void {
   const writeHead = answer.writeHead.bind(answer);
   const forced = {
     ...ANSWER_HEADERS,
-    // Private even for public buckets, because the URL is the visitor's own. Objects may be revalidated by their tag.
+    // Private even for public buckets, because the URL belongs to the visitor. Clients may revalidate objects by
+    // ETag.
     'cache-control': api === 'storage' ? 'private, no-cache' : 'no-store',
   };
   answer.writeHead = (status: number, ...rest: unknown[]): ServerResponse => {
     const [first, second] = rest;
-    for (const [name, value] of listed(typeof first === 'string' ? second : first)) {
+    for (const [name, value] of headerEntries(typeof first === 'string' ? second : first)) {
       answer.setHeader(name, value);
     }
     for (const name of REFUSED_HEADERS) answer.removeHeader(name);
@@ -133,8 +138,8 @@ function overrideHeaders(answer: ServerResponse, api: string): void {
   };
 }
 
-/** Node takes headers as an object, or as an array of names and values in turn. */
-function listed(headers: unknown): Array<[string, OutgoingHttpHeader]> {
+/** Node accepts headers as an object, or as an array of alternating names and values. */
+function headerEntries(headers: unknown): Array<[string, OutgoingHttpHeader]> {
   if (typeof headers !== 'object' || headers === null) return [];
   if (!Array.isArray(headers)) {
     const entries = Object.entries(headers as Record<string, OutgoingHttpHeader | undefined>);

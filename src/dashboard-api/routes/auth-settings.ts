@@ -1,12 +1,12 @@
-// GET /auth, the settings without secrets, and the preview of a mail template, rendered like the real mail with example
-// values.
+// GET /auth returns the settings without secrets. POST /auth/templates/preview renders a mail template like the real
+// mail, with example values.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { composeMail, findOverride } from '../../auth/mail/compose.ts';
 import { defaultTexts } from '../../auth/mail/kinds.ts';
 import { parseTemplate, TemplateError, type TemplateValues } from '../../auth/mail/template.ts';
 import { readAuthSettings } from '../../auth/settings.ts';
-import { MAIL_KINDS, MAIL_TEMPLATES, type MailKind } from '../../config/schema/names.ts';
+import { MAIL_KINDS, MAIL_TEMPLATES, NOTICE_KINDS, type MailKind } from '../../config/schema/names.ts';
 import { Problem } from '../../problem/problem.ts';
 import { readJson } from '../request.ts';
 import type { AuthSettings, MailPreview, MailTemplateInfo } from '../contract.ts';
@@ -32,6 +32,7 @@ async function readSettings(context: DashboardContext): Promise<AuthSettings> {
   return {
     jwtExpirySeconds: settings.jwtExpirySeconds,
     refreshTokenExpirySeconds: settings.refreshTokenExpirySeconds,
+    revocation: settings.sessions.revocation,
     allowSignup: settings.allowSignup,
     allowAnonymous: settings.allowAnonymous,
     redirectUrls: [...settings.redirectUrls],
@@ -74,16 +75,19 @@ async function previewTemplate(request: FastifyRequest): Promise<MailPreview> {
   }
   const texts = { subject, body };
   for (const part of ['subject', 'body'] as const) {
-    const error = errorOf(texts[part]);
+    const error = findTemplateError(texts[part]);
     if (error)
-      return { ok: false, error: `${part}, ${placeIn(texts[part], error.offset)}: ${error.message}` };
+      return {
+        ok: false,
+        error: `${part}, ${describePosition(texts[part], error.offset)}: ${error.message}`,
+      };
   }
   const values = exampleValues(kind, locale);
   const mail = composeMail(kind, 'ada@example.com', values, { [kind]: texts });
   return { ok: true, subject: mail.subject, html: mail.html ?? null, text: mail.text };
 }
 
-function errorOf(source: string): TemplateError | undefined {
+function findTemplateError(source: string): TemplateError | undefined {
   try {
     parseTemplate(source);
     return undefined;
@@ -93,13 +97,27 @@ function errorOf(source: string): TemplateError | undefined {
   }
 }
 
-function placeIn(text: string, offset: number): string {
+function describePosition(text: string, offset: number): string {
   const before = text.slice(0, offset);
   return `line ${before.split('\n').length}, column ${before.length - before.lastIndexOf('\n')}`;
 }
 
-/** Example values for what real mails fill in. */
+const NOTICE_VALUES: TemplateValues = {
+  SiteURL: 'https://app.example.com',
+  Email: 'ada@example.com',
+  OldEmail: 'ada.old@example.com',
+  SendingTo: 'ada@example.com',
+  Time: '2026-05-03 12:00 UTC',
+  Device: 'Mozilla/5.0',
+  Provider: 'google',
+  FactorType: 'totp',
+  PasswordRemoved: true,
+};
+
+/** Returns example values for the variables of real mails. */
 function exampleValues(kind: MailKind, locale: string | undefined): TemplateValues {
+  const data = { name: 'Ada', full_name: 'Ada Example', ...(locale === undefined ? {} : { locale }) };
+  if (NOTICE_KINDS.some((notice) => notice === kind)) return { ...NOTICE_VALUES, Data: data };
   const link = 'https://api.example.com/auth/v1/verify?token=example-token&type=example';
   return {
     ...(kind === 'reauthentication'
@@ -110,6 +128,6 @@ function exampleValues(kind: MailKind, locale: string | undefined): TemplateValu
     Email: 'ada@example.com',
     NewEmail: kind === 'email_change' ? 'ada.new@example.com' : '',
     SendingTo: kind === 'email_change' ? 'ada.new@example.com' : 'ada@example.com',
-    Data: { name: 'Ada', full_name: 'Ada Example', ...(locale === undefined ? {} : { locale }) },
+    Data: data,
   };
 }

@@ -1,19 +1,18 @@
-// The code functions of the file: their state, new ones, and their sources. Only sources that the file declares can be
-// read or changed.
+// Lists, creates and edits code functions. Only sources that the file declares can be read or changed.
 import { createHash, randomUUID } from 'node:crypto';
 import { lstatSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { CodeFunction } from '../../config/config.ts';
-import { checkSource } from '../../functions/sources/check.ts';
+import { checkSource, checkSyntax } from '../../functions/sources/check.ts';
 import { createFunction } from '../../functions/sources/starter.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { CodeFunctionList, FunctionSaved, FunctionSource, CreatedFunction } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { assertSingleInstance, countInstances, loadWrittenFile } from '../local-files.ts';
 import { fileChanged, notFound } from '../problem.ts';
-import { baseUrlFor, parameter, readJson } from '../request.ts';
+import { baseUrlFor, pathParameter, readJson } from '../request.ts';
 import type { DashboardRoutes } from './route.ts';
 
 const MAX_SOURCE_BYTES = 1024 * 1024;
@@ -71,7 +70,7 @@ async function makeFunction(
   const { reload } = context.following ?? {};
   if (reload) await loadWrittenFile(context, reload);
   void reply.code(201);
-  return { files, error: loadFailure(context, name), taken: reload !== undefined };
+  return { files, error: loadFailure(context, name), loaded: reload !== undefined };
 }
 
 function showSource(context: DashboardContext, request: FastifyRequest): FunctionSource {
@@ -86,37 +85,52 @@ async function saveSource(context: DashboardContext, request: FastifyRequest): P
   const directory = requireDirectory(context);
   if (Buffer.byteLength(text) > MAX_SOURCE_BYTES) throw tooLarge(file);
   checkUnsaved(fn, text);
+  await checkSyntax(fn, text);
   await assertSingleInstance(context);
-  // Nothing is awaited from here on, so no other save of this process can come in between.
+  // There is no await from here on, so no other save of this process can run in between.
   const path = locate(directory, file);
-  if (readSource(file, path).version !== version) throw fileChanged(file);
+  const former = readSource(file, path);
+  if (former.version !== version) throw fileChanged(file);
   replaceFile(path, text);
   const saved = readSource(file, path);
   context.log.info({ function: name, file }, 'the dashboard changed the source of a function');
-  // Under `svc dev` the sources are watched.
-  const taken = !context.dev;
-  if (taken) {
-    await loadWrittenFile(context, async () => {
-      await context.functions.refresh();
-      await context.following?.reloadOthers?.();
+  // Under `svc dev` the file watcher loads the source.
+  const loaded = !context.dev;
+  if (loaded) {
+    await loadSaved(context, name, () => {
+      // Restore the served version, because workers that start later load the file.
+      if (readSource(file, path).version === saved.version) replaceFile(path, former.text);
     });
   }
-  return { ...saved, error: loadFailure(context, name), taken };
+  return { ...saved, error: loadFailure(context, name), loaded };
+}
+
+/** Serves the saved source. If it does not load, calls `restore`, and the previous version stays in service. */
+async function loadSaved(context: DashboardContext, name: string, restore: () => void): Promise<void> {
+  await loadWrittenFile(context, async () => {
+    try {
+      await context.functions.refresh(name);
+    } catch (error) {
+      restore();
+      throw error;
+    }
+    await context.following?.reloadOthers?.();
+  });
 }
 
 function declaredFunction({ snapshot }: DashboardContext, request: FastifyRequest): CodeFunction {
-  const name = parameter(request, 'name');
-  const found = snapshot().config.functions.find((one) => one.name === name);
+  const name = pathParameter(request, 'name');
+  const found = snapshot().config.functions.find((fn) => fn.name === name);
   if (!found) throw notFound(`svc.yaml declares no function ${JSON.stringify(name)}`);
   return found;
 }
 
-/** The error of the last attempt to load the code. */
+/** Returns the error of the last attempt to load the code. */
 function loadFailure({ functions }: DashboardContext, name: string): string | null {
   return functions.status().failures.get(name) ?? null;
 }
 
-/** Refuses a source that the next start would refuse. */
+/** Rejects a source that the next start would reject. */
 function checkUnsaved(fn: CodeFunction, text: string): void {
   try {
     checkSource(fn, text);
@@ -127,7 +141,7 @@ function checkUnsaved(fn: CodeFunction, text: string): void {
   }
 }
 
-/** Where the sources are; undefined for a remote file, and when a bundle runs. */
+/** Directory of the sources; undefined for a remote file, and if a bundle runs. */
 function projectDirectory({ dev, snapshot }: DashboardContext): string | undefined {
   const { source, functionsBundle } = snapshot().config;
   return dev || functionsBundle === undefined ? source.directory : undefined;
@@ -141,14 +155,16 @@ function requireDirectory(context: DashboardContext): string {
   });
 }
 
-/** The real path of the file, which must be inside the project once all links are resolved. */
+/**
+ * Returns the real path of the file. Throws `outside_project` if it is outside the project after all links are
+ * resolved.
+ */
 function locate(directory: string, file: string): string {
   const root = realpathSync(directory);
   let path: string;
   try {
     path = realpathSync(resolve(root, file));
   } catch {
-    // Whatever the reason, there is nothing to show.
     throw notFound(`There is no file ${file}`);
   }
   if (!path.startsWith(root + sep) || !lstatSync(path).isFile()) {
@@ -166,7 +182,7 @@ function readSource(file: string, path: string): FunctionSource {
   return { file, text: bytes.toString('utf8'), version };
 }
 
-/** Atomic: a reader sees the old file or the new one. */
+/** Replaces the file atomically: a reader sees either the old or the new content. */
 function replaceFile(path: string, text: string): void {
   const draft = join(dirname(path), `.${randomUUID()}.tmp`);
   try {

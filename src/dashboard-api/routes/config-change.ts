@@ -1,5 +1,7 @@
-// GET /config, POST /config/plan and /config/apply: changes of svc.yaml. Before one is written, the file is checked and
-// the migration is planned against the running database.
+// GET /config, POST /config/plan and POST /config/apply: changes of svc.yaml. Before a change is written, the file is
+// checked and the migration is planned against the running database.
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
@@ -13,15 +15,17 @@ import {
   withTexts,
   type Texts,
 } from '../../config/edit/edit-parts.ts';
-import { overlaidChanges } from '../../config/edit/overlaid.ts';
+import { overriddenChanges } from '../../config/edit/overridden.ts';
 import { readModeVariables } from '../../config/read/env-file.ts';
 import type { LoadOptions } from '../../config/load.ts';
 import { renderPath, type Mistake } from '../../config/mistakes/mistake.ts';
 import { keysForRestart } from '../../config/restart-keys.ts';
-import { diffLines } from '../../lib/line-diff.ts';
-import { SerialQueue } from '../../lib/serial-queue.ts';
+import { checkSyntax } from '../../functions/sources/check.ts';
+import { diffLines } from '../../lib/text/line-diff.ts';
+import { SerialQueue } from '../../lib/limits/serial-queue.ts';
 import { checkPending, planMigration, type PendingCheck } from '../../migrate/commands/plan.ts';
 import type { MigrateOptions } from '../../migrate/migrate.ts';
+import { HAZARD_TEXTS } from '../../migrate/plan/step.ts';
 import type { MigrationProblem } from '../../migrate/problem.ts';
 import { describeSuperseded, remedyFor, type Superseded } from '../../migrate/state/superseded.ts';
 import { Problem } from '../../problem/problem.ts';
@@ -29,7 +33,7 @@ import { valueMask } from '../../shared-config/shared-source.ts';
 import {
   isWritable,
   notEditable,
-  pathOf,
+  localPath,
   readConfigFile,
   replaceConfigFiles,
   type ReadFile,
@@ -74,7 +78,7 @@ const CHANGE = z.union([
 type Change = z.infer<typeof CHANGE>;
 
 export const configRoutes: DashboardRoutes = (context) => {
-  // Of two changes made against the same version, the second must see the first.
+  // Run changes one after another, so that the second of two changes against the same version is rejected.
   const queue = new SerialQueue();
   const apply: Handler = async (request, reply) => {
     const change = await readJson(request, CHANGE);
@@ -109,10 +113,10 @@ async function planChange(
   const checked = await checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
   const { texts, warnings } = checked;
-  const plan = await planOf(context, checked);
+  const plan = await planChecked(context, checked);
   return {
     text: mainText(source, checked),
-    diff: diffOf(source, texts),
+    diff: diffTexts(source, texts),
     warnings: warnings.map(toFileMistake),
     ...plan,
     hints: [...overlaidHints(context, source, texts), ...plan.hints],
@@ -128,12 +132,12 @@ async function applyChange(
   const { source } = former;
   const shared = context.following?.shared;
   if (shared === undefined) {
-    if (pathOf(source) === undefined) throw notEditable(source.name);
+    if (localPath(source) === undefined) throw notEditable(source.name);
     await assertSingleInstance(context);
   }
   const checked = await checkChange(context, source, change);
   if (!checked.ok) return sendRefusal(reply, checked.refusal);
-  const { problems } = await planOf(context, checked);
+  const { problems } = await planChecked(context, checked);
   if (problems.length > 0) return sendRefusal(reply, planRefused(problems));
   if (shared) return await saveShared(context, shared, former, checked, reply);
   const version = await replaceConfigFiles(source, checked.texts, former.version);
@@ -148,8 +152,8 @@ function mainText(source: Source, { texts }: CheckedChange): string {
   return texts.get('') ?? source.text;
 }
 
-/** One file behind the other, each with its name where there are several. */
-function diffOf(source: Source, texts: Texts): ConfigPlan['diff'] {
+/** Returns the diffs of all changed files. Each included file starts with its path. */
+function diffTexts(source: Source, texts: Texts): ConfigPlan['diff'] {
   const former = textsOfParts(source);
   return [...texts].flatMap(([path, text]) => {
     const lines = diffLines(former.get(path) ?? '', text);
@@ -157,7 +161,7 @@ function diffOf(source: Source, texts: Texts): ConfigPlan['diff'] {
   });
 }
 
-/** For all instances at once. */
+/** Saves the change for all instances at once. */
 async function saveShared(
   context: DashboardContext,
   shared: SharedFile,
@@ -199,7 +203,7 @@ async function readVersion(context: DashboardContext, change: Change): Promise<R
 
 type CheckedChange = {
   readonly ok: true;
-  /** What changes, by file. */
+  /** New content of the changed files, keyed by path. */
   readonly texts: Texts;
   readonly config: Config;
   readonly warnings: readonly Mistake[];
@@ -211,7 +215,7 @@ async function checkChange(
   change: Change,
 ): Promise<CheckedChange | { readonly ok: false; readonly refusal: ApiError }> {
   const options = loadOptions(context, source);
-  // What is edited may name SQL files now.
+  // The edited file may name SQL files.
   await loadSqlParser();
   const edited =
     'text' in change
@@ -226,7 +230,7 @@ function loadOptions({ following, dev, env }: DashboardContext, source: Source):
   return { variables, strict: following?.strict };
 }
 
-async function planOf(
+async function planChecked(
   context: DashboardContext,
   { config }: CheckedChange,
 ): Promise<Pick<ConfigPlan, 'steps' | 'problems' | 'hints'>> {
@@ -234,15 +238,16 @@ async function planOf(
   if (functions) return { steps: [], problems: [functions], hints: [] };
   const planned = await planMigration(migrateOptions(context, config));
   const mask = valueMask(config.source.text, loadOptions(context, config.source).variables);
-  const toMasked = (one: MigrationProblem): PlanProblem => {
-    const { hint, ...rest } = toProblem(one);
-    return { ...rest, message: mask(one.message), hint: hint === null ? null : mask(hint) };
+  const toMasked = (problem: MigrationProblem): PlanProblem => {
+    const { hint, ...rest } = toProblem(problem);
+    return { ...rest, message: mask(problem.message), hint: hint === null ? null : mask(hint) };
   };
   if (planned.kind === 'refused') return { steps: [], problems: planned.problems.map(toMasked), hints: [] };
   const { steps, problems, hints } = planned.plan;
   return {
     steps: steps.map(({ sign, at, summary, sql, lock, rewrites, hazards }) => {
-      return { sign, at, summary: mask(summary), sql: mask(sql), lock, rewrites, hazards: [...hazards] };
+      const effects = hazards.flatMap((hazard) => HAZARD_TEXTS[hazard] ?? []);
+      return { sign, at, summary: mask(summary), sql: mask(sql), lock, rewrites, hazards: effects };
     }),
     problems: [
       ...problems.map(toMasked),
@@ -252,28 +257,32 @@ async function planOf(
   };
 }
 
-/** Forms and the text of the page change svc.yaml and what it includes, never an overlay. */
+/**
+ * Returns hints for changes that an overlay hides. Forms and the text editor change svc.yaml and its includes, but no
+ * overlay.
+ */
 function overlaidHints(context: DashboardContext, source: Source, texts: Texts): PlanProblem[] {
-  const found = overlaidChanges(source, withTexts(source, texts), loadOptions(context, source));
+  const found = overriddenChanges(source, withTexts(source, texts), loadOptions(context, source));
   return (found?.paths ?? []).map((at) => ({
     code: 'overlay',
     at,
-    message: `has no effect in this mode: ${found?.overlay} says it otherwise, and is not changed from here`,
+    message: `has no effect in this mode: ${found?.overlay} sets another value, and the dashboard does not change it`,
     hint: `Change it in ${found?.overlay} by hand.`,
   }));
 }
 
-/** Changed settings that a reload does not apply. */
+/** Returns hints for changed settings that a reload does not apply. */
 function restartHints(context: DashboardContext, config: Config): PlanProblem[] {
   const message = 'takes effect when the service is restarted';
   const keys = keysForRestart(context.snapshot().config, config);
   return keys.map((at) => ({ code: 'restart', at, message, hint: null }));
 }
 
-/** What a reload would refuse about the code functions, before the file is written. */
+/** Returns the problem for which a reload would reject the code functions, before the file is written. */
 async function functionProblem(context: DashboardContext, config: Config): Promise<PlanProblem | undefined> {
   try {
     await context.functions.check(config);
+    await checkChangedHandlers(context, config);
     return undefined;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -283,12 +292,23 @@ async function functionProblem(context: DashboardContext, config: Config): Promi
   }
 }
 
+/** Parses the handlers of functions that are new or have a different file. */
+async function checkChangedHandlers({ snapshot }: DashboardContext, config: Config): Promise<void> {
+  const { directory } = config.source;
+  if (directory === undefined || config.functionsBundle !== undefined) return;
+  const served = new Map(snapshot().config.functions.map(({ name, file }) => [name, file]));
+  for (const fn of config.functions) {
+    if (served.get(fn.name) === fn.file) continue;
+    await checkSyntax(fn, readFileSync(resolve(directory, fn.file), 'utf8'));
+  }
+}
+
 function supersededProblem(superseded: Superseded): PlanProblem {
   const message = describeSuperseded(superseded);
   return { code: superseded.code, at: '', message, hint: remedyFor(superseded) };
 }
 
-/** Loads the written file, and says what the database still lacks. */
+/** Loads the written file and returns the migration steps that are still pending. */
 async function loadChange(context: DashboardContext, config: Config): Promise<Pending | null> {
   const reload = context.following?.reload;
   if (!reload) return null;
@@ -307,14 +327,14 @@ function migrateOptions(context: DashboardContext, config: Config): MigrateOptio
   return { owner, config, log, policy: reloadPolicy(context, config) };
 }
 
-/** A Problem cannot carry a list of mistakes. */
+/** Sends the body directly, because a Problem cannot carry a list of mistakes. */
 function sendRefusal(reply: FastifyReply, refusal: ApiError): FastifyReply {
   reply.request.scope.refusal = { code: refusal.code, hint: refusal.hint ?? undefined };
   return reply.code(422).send(refusal);
 }
 
 function configRefused(mistakes: readonly Mistake[]): ApiError {
-  // Warnings do not prevent a change.
+  // Warnings do not reject a change.
   const errors = mistakes.filter(({ severity }) => severity === 'error');
   return refusal('config_refused', 'The file would have mistakes', errors.map(toFileMistake));
 }

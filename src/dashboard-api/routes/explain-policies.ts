@@ -1,8 +1,9 @@
 // POST /policies/explain: which policies allow one row for one caller. PostgreSQL evaluates the policy expressions as
-// that caller; only their combination is computed here.
+// that caller; this file only combines the results.
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { relationKey } from '../../catalog/catalog.ts';
+import type { Policy } from '../../config/config.ts';
 import type { CallerTransaction } from '../../postgres/pool/caller-pool.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { ident, join, quoteIdent, raw, sql } from '../../postgres/sql.ts';
@@ -11,11 +12,12 @@ import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import { callerSettings, isCallerName } from '../session/caller.ts';
 import type { ExplainPolicies, PolicyInfo, PolicyOutcome } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
+import { policyText } from '../policy-text.ts';
 import { baseUrlFor, readJson } from '../request.ts';
 import type { DashboardRoutes } from './route.ts';
 import { judge, type EvaluatedPolicy, type Situation } from './policy-verdict.ts';
 import { badBody } from '../problem.ts';
-import { shownRelations } from '../shown-relations.ts';
+import { visibleRelations } from '../visible-relations.ts';
 
 const REQUEST = z.object({
   schema: z.string(),
@@ -35,9 +37,16 @@ async function explain(context: DashboardContext, request: FastifyRequest): Prom
   const policies = await readPolicies(context, relation);
   const caller = await callerSettings(context, callerName, baseUrlFor(request, context));
   const situation = await context.callers.transaction(
-    // The search path of the data API: functions look names up in the table's schema first.
+    // Search path of the data API: functions look up names in the table's schema first.
     schema === 'public' ? caller : { ...caller, extra: [['search_path', `${quoteIdent(schema)}, public`]] },
-    async (transaction) => await readSituation(transaction, { relation, row, policies, role: caller.role }),
+    async (transaction) =>
+      await readSituation(transaction, {
+        relation,
+        row,
+        policies,
+        written: writtenPolicies(context, relation),
+        role: caller.role,
+      }),
     { rollback: true },
   );
   return {
@@ -50,8 +59,8 @@ async function explain(context: DashboardContext, request: FastifyRequest): Prom
 }
 
 function findRelation(context: DashboardContext, schema: string, table: string): ExposedRelation {
-  const relation = shownRelations(context.snapshot()).find(
-    (one) => one.schema === schema && one.name === table,
+  const relation = visibleRelations(context.snapshot()).find(
+    (candidate) => candidate.schema === schema && candidate.name === table,
   );
   if (!relation)
     throw new Problem('relation_not_found', 404, `There is no table ${relationKey(schema, table)} here`);
@@ -62,9 +71,9 @@ function findRelation(context: DashboardContext, schema: string, table: string):
   });
 }
 
-type OneRow = {
+type TargetRow = {
   readonly shown: Record<string, unknown>;
-  /** The text of the composite value, which unlike JSON loses nothing. */
+  /** Text of the composite value. Unlike JSON, it loses nothing. */
   readonly composite: string;
   readonly rowSecurity: boolean;
 };
@@ -73,7 +82,7 @@ async function readRow(
   { owner }: DashboardContext,
   relation: ExposedRelation,
   key: Readonly<Record<string, string>>,
-): Promise<OneRow> {
+): Promise<TargetRow> {
   const name = ident(relation.schema, relation.name);
   const missing = relation.primaryKey.filter((column) => !Object.hasOwn(key, column));
   const unknown = Object.keys(key).filter((column) => !relation.primaryKey.includes(column));
@@ -81,14 +90,14 @@ async function readRow(
     throw badBody(`key: must have the columns of the primary key, ${relation.primaryKey.join(', ')}.`);
   }
   const conditions = relation.primaryKey.map(
-    // Each text is converted to its column's type.
+    // Convert each text to the type of its column.
     (column) =>
       sql`t.${ident(column)} = (jsonb_populate_record(null::${name}, ${JSON.stringify(key)}::jsonb)).${ident(column)}`,
   );
   const statement = sql`
     select t::text as composite, c.relrowsecurity as "rowSecurity", (
         select jsonb_object_agg(f.key, case
-          -- A number that JavaScript would round is shown as text.
+          -- Show a number that JavaScript would round as text.
           when jsonb_typeof(f.value) = 'number' and f.value::numeric <> f.value::float8::numeric
             then to_jsonb(f.value #>> '{}')
           else f.value end)
@@ -96,17 +105,17 @@ async function readRow(
       ) as shown
     from ${name} as t, pg_class c
     where c.oid = ${relationName(relation)}::regclass and ${join(conditions, ' and ')}`;
-  let row: OneRow | undefined;
+  let row: TargetRow | undefined;
   try {
-    row = await owner.maybeOne<OneRow>(statement);
+    row = await owner.maybeOne<TargetRow>(statement);
   } catch (error) {
-    // Class 22: a text that is not a value of the column's type.
+    // Class 22: the text is not a valid value of the column's type.
     if (!isDatabaseError(error, 'data_exception')) throw error;
     throw badBody(`key: ${error.message}`);
   }
   if (row) return row;
   throw new Problem('row_not_found', 404, 'There is no such row', {
-    hint: 'It may have been deleted meanwhile.',
+    hint: 'It may have been deleted since then.',
   });
 }
 
@@ -117,7 +126,7 @@ function relationName({ schema, name }: ExposedRelation): string {
 type PolicyRow = Omit<PolicyInfo, 'roles'>;
 
 async function readPolicies({ owner }: DashboardContext, relation: ExposedRelation): Promise<PolicyRow[]> {
-  // With an empty search path every name is printed with its schema.
+  // With an empty search path PostgreSQL prints every name with its schema.
   return await owner.transaction(
     (transaction) =>
       transaction.query<PolicyRow>(sql`
@@ -134,13 +143,15 @@ async function readPolicies({ owner }: DashboardContext, relation: ExposedRelati
 
 type Question = {
   readonly relation: ExposedRelation;
-  readonly row: OneRow;
+  readonly row: TargetRow;
   readonly policies: readonly PolicyRow[];
+  /** Policies that the file declares. */
+  readonly written: readonly Policy[];
   readonly role: string;
 };
 
 async function readSituation(transaction: CallerTransaction, question: Question): Promise<Situation> {
-  const { relation, row, policies, role } = question;
+  const { relation, row, policies, written, role } = question;
   const [rights] = await transaction.query(sql`
     select row_security_active(c.oid) as active,
       has_schema_privilege(c.relnamespace, 'usage') and (
@@ -152,32 +163,32 @@ async function readSituation(transaction: CallerTransaction, question: Question)
       has_schema_privilege(c.relnamespace, 'usage') and has_table_privilege(c.oid, 'delete') as delete
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = ${relation.schema} and c.relname = ${relation.name}`);
-  const holds = (name: string): boolean => rights?.[name] === 't';
+  const isGranted = (name: string): boolean => rights?.[name] === 't';
   const applying = await readApplying(transaction, relation);
   const evaluated: EvaluatedPolicy[] = [];
   for (const policy of policies) {
     evaluated.push({
       ...policy,
       applies: applying.has(policy.name),
-      using: await evaluate(transaction, relation, row, policy.using),
-      withCheck: await evaluate(transaction, relation, row, policy.withCheck),
+      using: withFileText(await evaluate(transaction, relation, row, policy.using), written),
+      withCheck: withFileText(await evaluate(transaction, relation, row, policy.withCheck), written),
     });
   }
   return {
     role,
     relation: relationKey(relation.schema, relation.name),
     granted: {
-      select: holds('select'),
-      insert: holds('insert'),
-      update: holds('update'),
-      delete: holds('delete'),
+      select: isGranted('select'),
+      insert: isGranted('insert'),
+      update: isGranted('update'),
+      delete: isGranted('delete'),
     },
-    security: holds('active') ? 'on' : row.rowSecurity ? 'bypassed' : 'off',
+    security: isGranted('active') ? 'on' : row.rowSecurity ? 'bypassed' : 'off',
     policies: evaluated,
   };
 }
 
-/** Names of the policies that apply to the caller's role. */
+/** Returns the names of the policies that apply to the caller's role. */
 async function readApplying(
   transaction: CallerTransaction,
   relation: ExposedRelation,
@@ -186,21 +197,36 @@ async function readApplying(
     select p.polname as name
     from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = ${relation.schema} and c.relname = ${relation.name} and exists (
-      -- 0 is PUBLIC.
+      -- Role 0 is PUBLIC.
       select from unnest(p.polroles) as r (role)
       where case role when 0 then true else pg_has_role(role, 'usage') end)`);
   return new Set(rows.map((row) => row['name']));
 }
 
+function withFileText<T extends { readonly sql: string }>(
+  evaluated: T | null,
+  written: readonly Policy[],
+): T | null {
+  return evaluated && { ...evaluated, sql: policyText(evaluated.sql, written) };
+}
+
+function writtenPolicies(
+  { snapshot }: DashboardContext,
+  { schema, name }: ExposedRelation,
+): readonly Policy[] {
+  const rls = snapshot().config.tables.find((table) => table.schema === schema && table.name === name)?.rls;
+  return rls === undefined || typeof rls === 'string' ? [] : rls;
+}
+
 async function evaluate(
   transaction: CallerTransaction,
   relation: ExposedRelation,
-  row: OneRow,
+  row: TargetRow,
   expression: string | null,
 ): Promise<{ sql: string; outcome: PolicyOutcome } | null> {
   if (expression === null) return null;
   // A function in FROM gives the row the table's type and name, so that whole-row references work. The expression is
-  // not user input: the server printed it.
+  // not user input: PostgreSQL printed it.
   const statement = sql`
     select (${raw(expression)})::boolean as outcome
     from jsonb_populate_record(${row.composite}::${ident(relation.schema, relation.name)}, '{}'::jsonb)
@@ -214,7 +240,7 @@ async function evaluate(
     if (!isDatabaseError(error)) throw error;
     return { sql: expression, outcome: { kind: 'error', message: error.message } };
   } finally {
-    // Also undoes what a function in the expression wrote.
+    // The rollback also reverts writes of a function in the expression.
     await transaction.query(raw('rollback to savepoint policy'));
   }
 }

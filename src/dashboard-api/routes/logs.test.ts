@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a stream ends by itself, so that nobody keeps reading after their session has ended', async () => {
+test('a stream ends after its lifetime, so that an ended session cannot keep reading', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
   const recentLines = new RecentLines();
   const app = fastify();
@@ -20,7 +20,7 @@ test('a stream ends by itself, so that nobody keeps reading after their session 
     answered.text = answer.body;
   });
   for (let second = 0; second < 70 && answered.text === undefined; second++) {
-    // Real event loop turns between the fake seconds.
+    // Run real event loop turns between the fake seconds.
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
     vi.advanceTimersByTime(1000);
@@ -29,7 +29,7 @@ test('a stream ends by itself, so that nobody keeps reading after their session 
   const { text } = answered;
   expect(text).toMatch(/^retry: \d+\n/);
   expect(text).toContain('"message":"before"');
-  // Heartbeats, so that proxies do not close the connection.
+  // Heartbeats prevent proxies from closing the connection.
   expect(text?.match(/^:$/gm)?.length).toBeGreaterThanOrEqual(3);
   await app.close();
 });

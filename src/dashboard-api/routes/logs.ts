@@ -1,4 +1,4 @@
-// The latest log lines of this instance, as a list and as a stream.
+// Returns the latest log lines of this instance, as a list and as a stream.
 import { PassThrough } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -10,18 +10,18 @@ import { badPath } from '../problem.ts';
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 /** Proxies close connections that are silent for a minute. */
 const HEARTBEAT_MS = 15_000;
-/** Then the browser reconnects, and its session is checked again. */
+/** Maximum duration of a stream. The browser then reconnects, which checks its session again. */
 const LIFETIME_MS = 60_000;
 const RECONNECT_MS = 500;
-/** A reader this far behind is cut off; the browser reconnects and gets what it missed. */
+/** A reader that lags by more than this is disconnected. The browser reconnects and receives the missed lines. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
 
-const NONE = z.literal('').transform(() => undefined);
+const EMPTY = z.literal('').transform(() => undefined);
 const Query = z.object({
   after: z.coerce.number().int().min(0).default(0),
-  /** This level and those above. */
-  level: NONE.or(z.enum(LEVELS)).optional(),
-  source: NONE.or(z.enum(['request', 'function', 'service'])).optional(),
+  /** Minimum level. */
+  level: EMPTY.or(z.enum(LEVELS)).optional(),
+  source: EMPTY.or(z.enum(['request', 'function', 'service'])).optional(),
 });
 
 export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
@@ -37,7 +37,7 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
   };
 
   const follow = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    // When reconnecting, the browser says where it was.
+    // When it reconnects, the browser sends the id of the last event it received.
     const seen = Number(request.headers['last-event-id']);
     const from = Number.isInteger(seen) && seen > 0 ? seen : readQuery(request.query).after;
     const stream = new PassThrough();
@@ -53,9 +53,9 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
       last = line.seq;
       write(toEvent(line));
     };
-    // Those that come while the earlier ones are read wait for their turn.
-    let waiting: RecentLine[] | undefined = [];
-    const unfollow = recentLines.follow((line) => (waiting ? waiting.push(line) : writeLine(line)));
+    // Buffer new lines until the earlier ones have been read.
+    let pending: RecentLine[] | undefined = [];
+    const unfollow = recentLines.follow((line) => (pending ? pending.push(line) : writeLine(line)));
     const heartbeat = setInterval(() => write(':\n\n'), HEARTBEAT_MS);
     const end = setTimeout(() => stream.end(), LIFETIME_MS);
     streams.add(stream);
@@ -67,12 +67,12 @@ export const logRoutes: DashboardRoutes = ({ recentLines }, app) => {
     });
     reply.raw.once('close', () => stream.destroy());
     const earlier = await recentLines.after(from);
-    for (const line of [...earlier, ...waiting]) writeLine(line);
-    waiting = undefined;
+    for (const line of [...earlier, ...pending]) writeLine(line);
+    pending = undefined;
     return reply.header('x-accel-buffering', 'no').type('text/event-stream; charset=utf-8').send(stream);
   };
 
-  // A shutdown waits for responses in flight, and streams do not end by themselves.
+  // Shutdown waits for responses in flight, and streams do not end by themselves.
   app.addHook('preClose', (done) => {
     for (const stream of streams) stream.end();
     done();
@@ -98,12 +98,12 @@ function toEvent(line: RecentLine): string {
 function toLogLine({ seq, text }: RecentLine): LogLine {
   const { level, time, msg, ...fields } = parseLine(text);
   const isRequest = msg === 'request' && typeof fields['status'] === 'number';
-  // The line of a request says which function answered, but does not come from it.
+  // The log line of a request names the function that handled it, but it is not output of that function.
   const functionName = !isRequest && typeof fields['function'] === 'string' ? fields['function'] : null;
   return {
     seq,
     time: typeof time === 'string' ? time : '',
-    level: LEVELS.find((one) => one === level) ?? 'info',
+    level: LEVELS.find((name) => name === level) ?? 'info',
     source: isRequest ? 'request' : functionName === null ? 'service' : 'function',
     message: isRequest
       ? `${String(fields['status'])} ${String(fields['method'])} ${String(fields['url'])}`
@@ -119,7 +119,7 @@ function parseLine(text: string): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch {
-    // A line that was cut short is still worth showing.
+    // Show a truncated line as text.
     return { msg: text };
   }
 }

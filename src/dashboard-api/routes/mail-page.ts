@@ -1,6 +1,6 @@
-// The HTML of a mail as a page of its own. Its content is not trusted: it has its own origin (CSP sandbox), runs no
-// scripts, and its links open without a referrer. A frame with `srcdoc` would inherit the dashboard's policy, which
-// blocks the styles of the mail.
+// Serves the HTML of a mail as a separate page. Its content is not trusted: the page has its own origin (CSP
+// sandbox), runs no scripts, and opens links without a referrer. A frame with `srcdoc` would inherit the dashboard's
+// policy, which blocks the styles of the mail.
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -11,7 +11,7 @@ import { Problem } from '../../problem/problem.ts';
 import { notFound } from '../problem.ts';
 
 const MAIL_CSP = [
-  // Popups leave the sandbox: sign-in pages need scripts.
+  // Popups leave the sandbox, because sign-in pages need scripts.
   'sandbox allow-popups allow-popups-to-escape-sandbox',
   "default-src 'none'",
   "style-src 'unsafe-inline'",
@@ -33,7 +33,7 @@ export function sendMailPage(reply: FastifyReply, html: string): FastifyReply {
         'cross-origin-opener-policy': 'unsafe-none',
         'cache-control': 'no-store',
       })
-      // Before the mail's own HTML: the first <base> counts.
+      // Insert the base element before the mail's HTML, because the first <base> applies.
       .send(`<!doctype html><base target="_blank">${html}`)
   );
 }
@@ -44,8 +44,8 @@ const MAX_TOKEN_LENGTH = 48 * 1024;
 const PURPOSE = 'dashboard mail preview';
 
 /**
- * Previews of templates. The content is in the address, sealed: any instance can answer, and nobody else can forge a
- * preview.
+ * Routes for previews of templates. The encrypted content is in the URL: any instance can serve it, and only svc can
+ * create a preview.
  */
 export const mailPageRoutes: DashboardRoutes = ({ keyring }) => {
   const box = keyring.box(PURPOSE);

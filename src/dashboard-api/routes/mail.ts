@@ -1,11 +1,11 @@
-// The outbox, and the HTML of mail that `svc dev` caught.
+// Lists the outbox and shows the HTML of mail that `svc dev` caught.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isUuid } from '../../auth/fields.ts';
 import { listOutbox, type OutboxEntry } from '../../auth/mail/outbox.ts';
 import { readAuthSettings } from '../../auth/settings.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { MailList, MailRow } from '../contract.ts';
-import { parameter, queryOf } from '../request.ts';
+import { pathParameter, queryFields } from '../request.ts';
 import { sendMailPage } from './mail-page.ts';
 import type { DashboardRoutes } from './route.ts';
 
@@ -17,7 +17,7 @@ export const mailRoutes: DashboardRoutes = (context) => {
   const box = keyring.box('mail');
 
   const list = async (request: FastifyRequest): Promise<MailList> => {
-    const fields = queryOf(request);
+    const fields = queryFields(request);
     const limit = Math.min(Math.max(1, fields.count('limit') ?? DEFAULT_LIMIT), MAX_LIMIT);
     const { mail } = readAuthSettings(context.snapshot().config, context.env, context.dev);
     const entries = await listOutbox(owner, { limit, to: fields.filled('to'), box });
@@ -25,7 +25,7 @@ export const mailRoutes: DashboardRoutes = (context) => {
   };
 
   const show = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const id = parameter(request, 'id');
+    const id = pathParameter(request, 'id');
     const [entry] = isUuid(id) ? await listOutbox(owner, { limit: 1, id, box }) : [];
     if (entry?.html === undefined) {
       throw new Problem('mail_not_found', 404, 'There is no such mail, or it has no HTML', {

@@ -1,7 +1,7 @@
-// The first page: health, versions, counts, pending migration steps.
+// Data of the first page: health, versions, counts, pending migration steps.
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../config/config.ts';
-import { packageVersion } from '../../lib/own-files.ts';
+import { packageVersion } from '../../lib/package-files.ts';
 import { checkPending } from '../../migrate/commands/plan.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Overview, Pending, SecretKey } from '../contract.ts';
@@ -17,7 +17,7 @@ const VERSIONS = { svc: packageVersion(), node: process.versions.node };
 export const overviewRoutes: DashboardRoutes = (context) => [
   ['GET', '/overview', 'read', (request) => describe(context, request)],
   ['GET', '/pending', 'read', () => readPending(context)],
-  // POST, so that no link, prefetch or history can request it.
+  // POST, so that no link, prefetch or history entry can request it.
   ['POST', '/keys/secret', 'read', (request) => showSecretKey(context, request)],
 ];
 
@@ -44,7 +44,7 @@ async function describe(context: DashboardContext, request: FastifyRequest): Pro
         processes.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0) || process.memoryUsage.rss(),
       processes,
     },
-    counts: { ...countsOf(config), users: figures?.users ?? 0 },
+    counts: { ...countObjects(config), users: figures?.users ?? 0 },
     databaseBytes: figures?.bytes ?? 0,
     openTables: config.tables
       .filter((table) => table.rls === 'absent')
@@ -85,7 +85,7 @@ async function readFigures({
   }
 }
 
-function countsOf(config: Config): Omit<Overview['counts'], 'users'> {
+function countObjects(config: Config): Omit<Overview['counts'], 'users'> {
   const { tables, expose, storage, rpc, functions } = config;
   return {
     tables: tables.length + expose.relations.length,

@@ -1,9 +1,9 @@
-// Combines the evaluated policies of a table into a decision about one row, as PostgreSQL does.
+// Combines the evaluated policies of a table into a decision about one row, in the same way as PostgreSQL.
 import type { OperationVerdict, PolicyOutcome, PolicyVerdict } from '../contract.ts';
 
 export type Operation = OperationVerdict['operation'];
 
-/** One policy with the results of its expressions for this row and caller. */
+/** A policy with the results of its expressions for this row and caller. */
 export type EvaluatedPolicy = Readonly<PolicyVerdict> & { readonly operation: Operation | 'all' };
 
 export type Situation = {
@@ -18,17 +18,17 @@ export type Situation = {
 type Decision = { readonly allowed: boolean; readonly reason: string };
 
 export function judge(situation: Situation): OperationVerdict[] {
-  const select = judgeOne(situation, 'select');
+  const select = judgeOperation(situation, 'select');
   return [
     toVerdict(situation, 'select', select),
-    toVerdict(situation, 'insert', judgeOne(situation, 'insert')),
+    toVerdict(situation, 'insert', judgeOperation(situation, 'insert')),
     // UPDATE and DELETE by key read the row first, so a row that cannot be read cannot be changed.
-    toVerdict(situation, 'update', behind(select, 'changed', judgeOne(situation, 'update'))),
-    toVerdict(situation, 'delete', behind(select, 'deleted', judgeOne(situation, 'delete'))),
+    toVerdict(situation, 'update', requireReadable(select, 'changed', judgeOperation(situation, 'update'))),
+    toVerdict(situation, 'delete', requireReadable(select, 'deleted', judgeOperation(situation, 'delete'))),
   ];
 }
 
-function behind(select: Decision, act: string, next: Decision): Decision {
+function requireReadable(select: Decision, act: string, next: Decision): Decision {
   if (!next.allowed || select.allowed) return next;
   return denied(`A row that cannot be read cannot be ${act} by its key: ${select.reason}`);
 }
@@ -54,58 +54,62 @@ function coversOperation(operation: Operation): (policy: EvaluatedPolicy) => boo
   return (policy) => policy.operation === 'all' || policy.operation === operation;
 }
 
-function judgeOne(situation: Situation, operation: Operation): Decision {
+function judgeOperation(situation: Situation, operation: Operation): Decision {
   const { role, relation, granted, security } = situation;
   if (!granted[operation])
     return denied(`The role ${role} has no ${operation.toUpperCase()} privilege on ${relation}.`);
   if (security === 'off') return allowed(`Row-level security is off: ${relation} is open.`);
-  if (security === 'bypassed') return allowed(`The role ${role} is above row-level security.`);
+  if (security === 'bypassed') return allowed(`The role ${role} bypasses row-level security.`);
   const policies = situation.policies.filter(
     (policy) => policy.applies && coversOperation(operation)(policy),
   );
   switch (operation) {
     case 'select':
     case 'delete':
-      return combine(policies, usingOf, operation, role);
+      return combine(policies, usingClause, operation, role);
     case 'insert':
-      return combine(policies, checkOf, operation, role);
+      return combine(policies, checkClause, operation, role);
     case 'update': {
-      const before = combine(policies, usingOf, operation, role);
-      return before.allowed ? combine(policies, checkOf, operation, role) : before;
+      const before = combine(policies, usingClause, operation, role);
+      return before.allowed ? combine(policies, checkClause, operation, role) : before;
     }
   }
 }
 
 type Clause = { readonly word: string; readonly outcome: PolicyOutcome };
-type ClauseOf = (policy: EvaluatedPolicy) => Clause | undefined;
+type ClauseSelector = (policy: EvaluatedPolicy) => Clause | undefined;
 
-const usingOf: ClauseOf = ({ using }) => (using ? { word: 'USING', outcome: using.outcome } : undefined);
-/** Without WITH CHECK, USING applies to the new row. */
-const checkOf: ClauseOf = (policy) =>
-  policy.withCheck ? { word: 'WITH CHECK', outcome: policy.withCheck.outcome } : usingOf(policy);
+const usingClause: ClauseSelector = ({ using }) =>
+  using ? { word: 'USING', outcome: using.outcome } : undefined;
+/** USING applies to the new row if WITH CHECK is absent. */
+const checkClause: ClauseSelector = (policy) =>
+  policy.withCheck ? { word: 'WITH CHECK', outcome: policy.withCheck.outcome } : usingClause(policy);
 
-/** Every restrictive policy and at least one permissive policy must be true; one without the expression is ignored. */
+/**
+ * Every restrictive policy and at least one permissive policy must be true. Policies without the expression are
+ * ignored.
+ */
 function combine(
   policies: readonly EvaluatedPolicy[],
-  clauseOf: ClauseOf,
+  selectClause: ClauseSelector,
   operation: Operation,
   role: string,
 ): Decision {
   const clauses = policies.flatMap((policy) => {
-    const clause = clauseOf(policy);
+    const clause = selectClause(policy);
     return clause ? [{ policy, ...clause }] : [];
   });
   const permissive = clauses.filter(({ policy }) => policy.permissive);
   const [only] = permissive;
   if (!only) {
-    return denied(`No permissive ${operation} policy speaks for the role ${role}, so no row is allowed.`);
+    return denied(`No permissive ${operation} policy applies to the role ${role}, so no row is allowed.`);
   }
   for (const { policy, word, outcome } of clauses.filter((clause) => !clause.policy.permissive)) {
     if (outcome.kind !== 'true')
       return denied(`The restrictive policy "${policy.name}" refuses: its ${word} ${describe(outcome)}.`);
   }
-  // PostgreSQL's order of evaluation: from the last name on, until the first that is true.
-  for (const { policy, word, outcome } of permissive.toSorted((a, b) => byName(b.policy, a.policy))) {
+  // PostgreSQL evaluates in descending order of names, until the first that is true.
+  for (const { policy, word, outcome } of permissive.toSorted((a, b) => compareNames(b.policy, a.policy))) {
     if (outcome.kind === 'true') return allowed(`The policy "${policy.name}" allows it.`);
     if (outcome.kind === 'error')
       return denied(`The statement fails: ${word} of the policy "${policy.name}" ${describe(outcome)}.`);
@@ -116,8 +120,8 @@ function combine(
   );
 }
 
-/** By bytes, like PostgreSQL's index on policy names. */
-function byName(a: EvaluatedPolicy, b: EvaluatedPolicy): number {
+/** Compares bytes, like PostgreSQL's index on policy names. */
+function compareNames(a: EvaluatedPolicy, b: EvaluatedPolicy): number {
   return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
 }
 

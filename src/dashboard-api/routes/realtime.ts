@@ -1,4 +1,4 @@
-// The channels that are open, joining one as somebody, and sending to it.
+// Lists open channels, joins a channel as a chosen caller, and sends broadcasts.
 import { PassThrough } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -12,13 +12,15 @@ import type { DashboardRoutes } from './route.ts';
 
 /** Proxies close connections that are silent for a minute. */
 const HEARTBEAT_MS = 15_000;
-/** Who has signed out elsewhere sees no more after this time. */
+/**
+ * Interval of the session check. A page whose session has ended elsewhere is disconnected after at most this time.
+ */
 const CHECK_SESSION_MS = 60_000;
-/** A caller's token lives for five minutes. */
+/** Interval of token renewal. A caller's token expires after five minutes. */
 const RENEW_MS = 240_000;
-/** A page this far behind is cut off. */
+/** A page that lags by more than this is disconnected. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
-const MOST_CHANNELS = 500;
+const MAX_CHANNELS = 500;
 
 const caller = z.string().refine(isCallerName, 'must be service, anon or user:<uuid>');
 const topic = z.string().min(1).max(240);
@@ -44,7 +46,7 @@ export const realtimeRoutes =
   (sessions: DashboardSessions): DashboardRoutes =>
   (context, app) => {
     const streams = new Set<PassThrough>();
-    // A shutdown waits for responses in flight, and streams do not end by themselves.
+    // Shutdown waits for responses in flight, and streams do not end by themselves.
     app.addHook('preClose', (done) => {
       for (const stream of streams) stream.end();
       done();
@@ -78,17 +80,17 @@ async function describe({ realtime, snapshot }: DashboardContext): Promise<Realt
   for (const { rooms } of instances) {
     for (const room of rooms) {
       const key = `${room.isPrivate ? 'private' : 'public'}:${room.topic}`;
-      const here = present.get(key);
-      const before = channels.get(key);
+      const presence = present.get(key);
+      const known = channels.get(key);
       channels.set(key, {
         topic: room.topic,
         private: room.isPrivate,
-        members: (before?.members ?? 0) + room.members,
-        instances: (before?.instances ?? 0) + 1,
-        delivered: (before?.delivered ?? 0) + room.delivered,
-        tables: [...new Set([...(before?.tables ?? []), ...room.tables])].sort(),
-        present: [...(here?.keys ?? [])],
-        presentCount: here?.count ?? 0,
+        members: (known?.members ?? 0) + room.members,
+        instances: (known?.instances ?? 0) + 1,
+        delivered: (known?.delivered ?? 0) + room.delivered,
+        tables: [...new Set([...(known?.tables ?? []), ...room.tables])].sort(),
+        present: [...(presence?.keys ?? [])],
+        presentCount: presence?.count ?? 0,
       });
     }
   }
@@ -100,8 +102,8 @@ async function describe({ realtime, snapshot }: DashboardContext): Promise<Realt
     ...settings,
     instances: instances.map(({ rooms: _rooms, more: _more, ...figures }) => figures),
     silent,
-    channels: all.slice(0, MOST_CHANNELS),
-    more: unlisted + Math.max(0, all.length - MOST_CHANNELS),
+    channels: all.slice(0, MAX_CHANNELS),
+    more: unlisted + Math.max(0, all.length - MAX_CHANNELS),
   };
 }
 
@@ -128,7 +130,7 @@ async function watch(
     stream.write(text);
     if (stream.writableLength + stream.readableLength > MAX_BUFFERED_BYTES) stream.end();
   };
-  write(': what a member is sent\n\n');
+  write(': messages that a member receives\n\n');
   const { renew, leave } = context.realtime.watch({
     topic: wanted.topic,
     isPrivate: wanted.private === 'true',
@@ -144,20 +146,23 @@ async function watch(
     },
     onEnd: () => stream.end(),
   });
-  const renewed = async (): Promise<void> => {
+  const renewToken = async (): Promise<void> => {
     const next = await token();
     if (next !== undefined) renew(next);
   };
-  const checked = async (): Promise<void> => {
+  const checkSession = async (): Promise<void> => {
     if (!(await sessions.find(readCookie(request.headers.cookie)))) stream.end();
   };
-  // A database that is away for a moment ends nothing here.
-  const ignore = (error: unknown): void =>
-    context.log.debug({ err: error }, 'a page that watches a channel could not be looked at');
+  // A short outage of the database does not end the stream.
+  const logFailure = (error: unknown): void =>
+    context.log.debug(
+      { err: error },
+      'the session or token of a page that watches a channel could not be checked',
+    );
   const timers = [
     setInterval(() => write(':\n\n'), HEARTBEAT_MS),
-    setInterval(() => void checked().catch(ignore), CHECK_SESSION_MS),
-    setInterval(() => void renewed().catch(ignore), RENEW_MS),
+    setInterval(() => void checkSession().catch(logFailure), CHECK_SESSION_MS),
+    setInterval(() => void renewToken().catch(logFailure), RENEW_MS),
   ];
   streams.add(stream);
   stream.once('close', () => {

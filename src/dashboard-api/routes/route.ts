@@ -1,11 +1,11 @@
-// Declares routes of the dashboard's API with the access they require.
+// Declares routes of the dashboard's API with the access that they require.
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { DashboardContext } from '../dashboard-context.ts';
 
 /** `read` requires a session, `write` also the mode `readwrite`. */
 export type Access = 'public' | 'read' | 'write';
 
-/** The returned value is sent as JSON, undefined as 204. A handler that responds itself returns the reply. */
+/** Sends the returned value as JSON, or 204 for undefined. A handler that responds itself returns the reply. */
 export type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown;
 
 export type Route = readonly [
@@ -21,7 +21,7 @@ export type DashboardRoutes = (context: DashboardContext, app: FastifyInstance) 
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `read` when absent. */
+    /** Defaults to `read`. */
     dashboard?: Access;
   }
 }

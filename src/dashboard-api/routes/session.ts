@@ -1,4 +1,4 @@
-// Signing in and out: with the secret key, or without it from the same machine under `svc dev`.
+// Signs in with the secret key, or under `svc dev` without it from the same machine. Signs out.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { Limiter, type Bucket } from '../../auth/rate-limit.ts';
@@ -16,7 +16,7 @@ import {
   type DashboardSessions,
 } from '../session/session.ts';
 
-/** Limits wrong keys by address. The key cannot be guessed anyway; this keeps attempts cheap for us. */
+/** Limits attempts with wrong keys per address. The key cannot be guessed, but failed attempts should stay cheap. */
 const SIGN_INS: Bucket = { name: 'dashboard_sign_in', rate: 30, perSeconds: 300, burst: 30 };
 
 const SecretKey = z.strictObject({ secret_key: z.string().max(1024) });
@@ -54,7 +54,7 @@ export function sessionRoutes(context: DashboardContext, sessions: DashboardSess
     const { secret_key: key } = await readJson(request, SecretKey);
     const { id, client } = request;
     const from = { client, now: context.now() };
-    // Counted before the comparison, so that parallel attempts count too.
+    // Count before the comparison, so that parallel attempts count too.
     await limiter.byAddress(SIGN_INS, from);
     if (match(key) !== 'secret') {
       context.log.warn(
@@ -77,7 +77,7 @@ export function sessionRoutes(context: DashboardContext, sessions: DashboardSess
     setCookie(request, reply, null);
   };
 
-  // Who looks why the service is overloaded must get in.
+  // Sign-in uses reserved capacity, so that an operator can inspect an overloaded service.
   const reserved = { reserved: true };
   return [
     ['GET', '/session', 'public', show, reserved],

@@ -1,4 +1,4 @@
-// GET /sql-functions: the functions of the data API, with the types a form for their arguments needs.
+// GET /sql-functions: the functions of the data API, with the argument types that a form needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { keyOf, type RoutineResult } from '../../catalog/catalog.ts';
@@ -11,10 +11,10 @@ import { exposed } from '../../rest/plan/exposed.ts';
 import type { ExposedRoutine } from '../../rest/plan/relation.ts';
 import type { SqlFunctionList } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
-import { isShown } from '../shown-relations.ts';
+import { isVisible } from '../visible-relations.ts';
 import type { DashboardRoutes } from './route.ts';
 
-/** `pg_type.typcategory` of user-defined types; forms treat unknown types the same way. */
+/** `pg_type.typcategory` of user-defined types. Forms treat unknown types the same way. */
 const UNKNOWN_CATEGORY = 'U';
 
 export const sqlFunctionRoutes: DashboardRoutes = (context) => [
@@ -23,12 +23,12 @@ export const sqlFunctionRoutes: DashboardRoutes = (context) => [
 
 async function listFunctions({ snapshot, owner }: DashboardContext): Promise<SqlFunctionList> {
   const current = snapshot();
-  const routines = [...exposed(current).routines.values()].flat().filter(isShown);
+  const routines = [...exposed(current).routines.values()].flat().filter(isVisible);
   const categories = await readCategories(owner, routines);
-  const bodyOf = bodyReader(current);
+  const readBody = bodyReader(current);
   return {
     functions: routines.map((routine) => {
-      const body = bodyOf(routine);
+      const body = readBody(routine);
       return {
         schema: routine.schema,
         name: routine.name,
@@ -50,8 +50,8 @@ async function listFunctions({ snapshot, owner }: DashboardContext): Promise<Sql
 }
 
 /**
- * The body as written in the file, with `${VAR}` unreplaced: values may be secret. Null for one in a file of its own, undefined
- * for a function that the file does not declare.
+ * Returns a reader of bodies as written in the file. `${VAR}` is not replaced, because values may be secret. Null if
+ * the body is in a separate file, undefined if the file does not declare the function.
  */
 function bodyReader({ config, catalog }: Snapshot): (routine: ExposedRoutine) => string | null | undefined {
   const { rpc, source } = config;

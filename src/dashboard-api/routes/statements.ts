@@ -1,8 +1,8 @@
-// What statements cost: as PostgreSQL counts it where it has the extension, otherwise as this process does.
+// GET /statements: cost of SQL statements, from the PostgreSQL extension if available, otherwise from this process.
 import type { ExtensionMissing, StatementList } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
 import { readPgStatStatements } from '../pg-stat-statements.ts';
-import { withoutStrings } from '../without-strings.ts';
+import { redactLiterals } from '../redact-literals.ts';
 import type { DashboardRoutes } from './route.ts';
 
 export const statementsRoutes: DashboardRoutes = (context) => [
@@ -30,7 +30,7 @@ function fromOwnCounts(
       .map(({ name, role, text, calls, totalMs, rows }) => ({
         id: name,
         role,
-        sql: withoutStrings(text),
+        sql: redactLiterals(text),
         calls,
         meanMs: totalMs / calls,
         totalMs,

@@ -1,13 +1,19 @@
 // GET /tables: the relations of the data API with their policies, indexes and sizes.
-import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql } from '../../postgres/sql.ts';
+import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
+import { isDatabaseError } from '../../postgres/pg-error.ts';
+import { ident, join, raw, sql } from '../../postgres/sql.ts';
 import { relationKey, type Column } from '../../catalog/catalog.ts';
 import type { Table } from '../../config/config.ts';
 import type { ExposedRelation } from '../../rest/plan/relation.ts';
 import type { TableInfo, TableList } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
-import { shownRelations } from '../shown-relations.ts';
+import { visibleRelations } from '../visible-relations.ts';
+import { policyText } from '../policy-text.ts';
 import type { DashboardRoutes } from './route.ts';
+
+const MAX_COUNTED_BYTES = 1024 * 1024;
+const MAX_COUNTED_TABLES = 200;
+const COUNT_LOCK_TIMEOUT_MS = 200;
 
 export const tablesRoutes: DashboardRoutes = (context) => [
   ['GET', '/tables', 'read', () => listTables(context)],
@@ -15,27 +21,33 @@ export const tablesRoutes: DashboardRoutes = (context) => [
 
 async function listTables({ snapshot, owner }: DashboardContext): Promise<TableList> {
   const current = snapshot();
-  const relations = shownRelations(current);
+  const relations = visibleRelations(current);
   const details = await readDetails(owner, relations);
+  const counted = await countSmall(owner, details);
   const declared = new Map(
     current.config.tables.map((table) => [relationKey(table.schema, table.name), table]),
   );
   return {
     tables: relations.map((relation) => {
       const key = relationKey(relation.schema, relation.name);
-      return toTable(relation, declared.get(key), details.get(key) ?? UNKNOWN);
+      const found = details.get(key) ?? UNKNOWN;
+      return toTable(relation, declared.get(key), { ...found, countedRows: counted.get(key) ?? null });
     }),
   };
 }
 
-/** What is not in the catalog snapshot. */
+/** Details that the catalog snapshot does not contain. */
 type CatalogDetails = Pick<
   TableInfo,
-  'rowSecurity' | 'policies' | 'indexes' | 'estimatedRows' | 'totalBytes'
->;
+  'schema' | 'name' | 'rowSecurity' | 'policies' | 'indexes' | 'estimatedRows' | 'totalBytes'
+> & {
+  /** True if rows can be counted. */
+  readonly isTable: boolean;
+};
 
-/** A relation dropped since the catalog was read. */
-const UNKNOWN: CatalogDetails = {
+/** Details of a relation that was dropped after the catalog was read. */
+const UNKNOWN: Omit<CatalogDetails, 'schema' | 'name'> = {
+  isTable: false,
   rowSecurity: false,
   policies: [],
   indexes: [],
@@ -47,11 +59,12 @@ async function readDetails(
   owner: Queryable,
   relations: readonly ExposedRelation[],
 ): Promise<Map<string, CatalogDetails>> {
-  const rows = await owner.query<CatalogDetails & { schema: string; name: string }>(sql`
+  const rows = await owner.query<CatalogDetails>(sql`
     select n.nspname as schema, c.relname as name, c.relrowsecurity as "rowSecurity",
       c.reltuples::float8 as "estimatedRows",
+      c.relkind in ('r', 'p') and has_table_privilege(c.oid, 'select') as "isTable",
       case c.relkind
-        -- A partitioned table has no file of its own.
+        -- The parent of a partitioned table has no storage.
         when 'p' then (select coalesce(sum(pg_total_relation_size(relid)), 0) from pg_partition_tree(c.oid))
         when 'v' then 0
         else coalesce(pg_total_relation_size(c.oid), 0)
@@ -79,10 +92,46 @@ async function readDetails(
   return new Map(rows.map((row) => [relationKey(row.schema, row.name), row]));
 }
 
-function toTable(relation: ExposedRelation, declared: Table | undefined, details: CatalogDetails): TableInfo {
+/** Counts the rows of small tables. If one of them is locked, returns no counts at all. */
+async function countSmall(
+  owner: OwnerDatabase,
+  details: ReadonlyMap<string, CatalogDetails>,
+): Promise<ReadonlyMap<string, number>> {
+  const small = [...details.values()]
+    .filter(({ isTable, totalBytes }) => isTable && totalBytes <= MAX_COUNTED_BYTES)
+    .slice(0, MAX_COUNTED_TABLES);
+  if (small.length === 0) return new Map();
+  const counts = small.map(
+    ({ schema, name }) =>
+      sql`select ${relationKey(schema, name)} as key, count(*)::int as rows from ${ident(schema, name)}`,
+  );
+  try {
+    return await owner.transaction(async (transaction) => {
+      await transaction.query(sql`set local lock_timeout = ${raw(String(COUNT_LOCK_TIMEOUT_MS))}`);
+      const rows = await transaction.query<{ key: string; rows: number }>(join(counts, ' union all '));
+      return new Map(rows.map(({ key, rows: count }) => [key, count]));
+    });
+  } catch (error) {
+    // A table was dropped, is locked, or does not belong to the owner.
+    if (!isDatabaseError(error)) throw error;
+    return new Map();
+  }
+}
+
+function toTable(
+  relation: ExposedRelation,
+  declared: Table | undefined,
+  { isTable: _isTable, ...details }: Omit<CatalogDetails, 'schema' | 'name'> & Pick<TableInfo, 'countedRows'>,
+): TableInfo {
   const { schema, name, kind, comment, primaryKey, uniqueKeys } = relation;
+  const written = declared !== undefined && typeof declared.rls !== 'string' ? declared.rls : [];
   return {
     ...details,
+    policies: details.policies.map((policy) => ({
+      ...policy,
+      using: policy.using && policyText(policy.using, written),
+      withCheck: policy.withCheck && policyText(policy.withCheck, written),
+    })),
     schema,
     name,
     kind,
@@ -95,7 +144,7 @@ function toTable(relation: ExposedRelation, declared: Table | undefined, details
       notNull: column.notNull,
       default: column.default,
       generated: column.generated,
-      enumLabels: labelsOf(column, declared),
+      enumLabels: enumLabels(column, declared),
       comment: column.comment,
     })),
     primaryKey: [...primaryKey],
@@ -111,8 +160,8 @@ function toTable(relation: ExposedRelation, declared: Table | undefined, details
   };
 }
 
-/** Of an enum type, or of `enum:` in the file, which is a check constraint in the database. */
-function labelsOf(column: Column, declared: Table | undefined): string[] | null {
+/** Returns the labels of an enum type, or of `enum:` in the file, which is a check constraint in the database. */
+function enumLabels(column: Column, declared: Table | undefined): string[] | null {
   const labels = column.enumLabels ?? declared?.fields.find(({ name }) => name === column.name)?.enum;
   return labels ? [...labels] : null;
 }

@@ -1,5 +1,5 @@
-// The users and their sessions. Secrets (hashes, tokens, session keys, factor secrets) are never selected, so no later
-// change of the answer can show them.
+// Lists users and their sessions. Secrets (hashes, tokens, session keys, factor secrets) are never selected, so later
+// changes of the response cannot expose them.
 import type { FastifyRequest } from 'fastify';
 import { ADMIN_ACTOR, recordAudit } from '../../auth/audit.ts';
 import { isUuid, type Fields } from '../../auth/fields.ts';
@@ -9,7 +9,7 @@ import { sql, raw, type Sql } from '../../postgres/sql.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { UserDetail, UserList, UserRow } from '../contract.ts';
 import type { DashboardContext } from '../dashboard-context.ts';
-import { parameter, queryOf } from '../request.ts';
+import { pathParameter, queryFields } from '../request.ts';
 import type { DashboardRoutes } from './route.ts';
 
 const USER_COLUMNS = raw(`
@@ -26,14 +26,14 @@ type Row = Pick<UserRow, 'id' | 'email' | 'phone' | 'providers'> & {
 };
 
 export const userRoutes: DashboardRoutes = (context) => [
-  ['GET', '/users', 'read', (request) => listUsers(context, queryOf(request))],
-  ['GET', '/users/:id', 'read', (request) => readUser(context, parameter(request, 'id'))],
+  ['GET', '/users', 'read', (request) => listUsers(context, queryFields(request))],
+  ['GET', '/users/:id', 'read', (request) => readUser(context, pathParameter(request, 'id'))],
   ['DELETE', '/users/:id/sessions', 'write', (request) => signOut(context, request, undefined)],
   [
     'DELETE',
     '/users/:id/sessions/:session',
     'write',
-    (request) => signOut(context, request, parameter(request, 'session')),
+    (request) => signOut(context, request, pathParameter(request, 'session')),
   ],
 ];
 
@@ -84,7 +84,7 @@ async function signOut(
   request: FastifyRequest,
   sessionId: string | undefined,
 ): Promise<void> {
-  const userId = parameter(request, 'id');
+  const userId = pathParameter(request, 'id');
   if (!isUuid(userId)) throw noSuchUser(userId);
   await owner.transaction(async (db) => {
     const [user] = await db.query<{ email: string | null }>(
@@ -125,6 +125,6 @@ function noSuchUser(id: string): Problem {
 function noSuchSession(id: string): Problem {
   return new Problem('session_not_found', 404, 'There is no such session', {
     details: id.slice(0, 100),
-    hint: 'It may have ended meanwhile: reload the user.',
+    hint: 'It may have ended since then: reload the user.',
   });
 }

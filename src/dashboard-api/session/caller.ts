@@ -1,5 +1,5 @@
-// The caller that the dashboard acts as (`service`, `anon` or `user:<uuid>`), as a token and as transaction settings.
-// The secret key itself is never used: a code function would see it in its headers.
+// Credentials of the caller that the dashboard acts as (`service`, `anon` or `user:<uuid>`): a token and transaction
+// settings. Never uses the secret key, because a code function would see it in its headers.
 import { isUuid } from '../../auth/fields.ts';
 import { userClaims } from '../../auth/users/caller-claims.ts';
 import { ANON } from '../../identity/caller.ts';
@@ -17,7 +17,7 @@ export function isCallerName(text: string): text is CallerName {
   return text === 'service' || text === 'anon' || (text.startsWith(USER) && isUuid(text.slice(USER.length)));
 }
 
-/** Undefined for `anon`, which has only an API key. `baseUrl` is that of the APIs. */
+/** Returns undefined for `anon`, which has only an API key. `baseUrl`: base URL of the APIs. */
 export async function callerToken(
   context: DashboardContext,
   name: CallerName,
@@ -27,7 +27,7 @@ export async function callerToken(
   return claims && (await signToken(claims, context.signingKeys.signing));
 }
 
-/** The transaction settings that the data API would use for this caller. */
+/** Returns the transaction settings that the data API would use for this caller. */
 export async function callerSettings(
   context: DashboardContext,
   name: CallerName,
@@ -38,7 +38,7 @@ export async function callerSettings(
   return isDatabaseRole(role) ? { role, claims: JSON.stringify(claims) } : ANON;
 }
 
-/** A user gets the claims of a sign-in without a session. */
+/** A user gets the claims of a sign-in, without a session. */
 async function callerClaims(
   { owner, now }: DashboardContext,
   name: CallerName,

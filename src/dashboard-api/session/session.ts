@@ -1,5 +1,5 @@
-// Dashboard sessions, stored in PostgreSQL so that every instance knows them. Only a digest of the token is stored,
-// keyed by the secret key and the keyring: a new secret key ends every session at once.
+// Dashboard sessions, stored in PostgreSQL so that every instance can find them. Only a digest of the token is
+// stored, keyed by the secret key and the keyring: a new secret key ends every session at once.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { databaseFailure } from '../../postgres/pg-error.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
@@ -8,17 +8,17 @@ import type { DashboardContext } from '../dashboard-context.ts';
 import { databaseFailed } from '../problem.ts';
 
 const COOKIE = 'svc_dashboard';
-/** A session ends this long after its last use, and after a week in any case. */
+/** Time after its last use at which a session ends. `MAX_AGE_SECONDS` limits it in any case. */
 const IDLE_SECONDS = 12 * 3600;
 const MAX_AGE_SECONDS = 7 * 24 * 3600;
-/** `last_seen_at` is updated at most this often. */
+/** Minimum time between two updates of `last_seen_at`. */
 const TOUCH_AFTER_MS = 60_000;
 const TOKEN_BYTES = 32;
 const TOKEN_FORM = /^[\w-]{43}$/;
 
 export type DashboardSession = {
   readonly hash: Buffer;
-  /** Every change must send it as `x-svc-csrf`. */
+  /** Token that every change must send as `x-svc-csrf`. */
   readonly csrf: string;
 };
 
@@ -83,7 +83,7 @@ export class DashboardSessions {
   }
 }
 
-/** The session token in a Cookie header; undefined if missing or malformed. */
+/** Returns the session token of a Cookie header, or undefined if it is missing or malformed. */
 export function readCookie(header: string | undefined): string | undefined {
   for (const pair of (header ?? '').split(';')) {
     const at = pair.indexOf('=');
@@ -94,7 +94,7 @@ export function readCookie(header: string | undefined): string | undefined {
   return undefined;
 }
 
-/** `secure` when the browser uses https: over plain http it would drop the cookie. */
+/** `secure`: true if the browser uses https. Over plain http the browser would drop a secure cookie. */
 export function writeCookie(token: string | null, secure: boolean): string {
   const life = token === null ? 0 : IDLE_SECONDS;
   const attributes = `Path=/dashboard; Max-Age=${life}; HttpOnly; SameSite=Strict`;

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { withServerCors } from '../../http/cors.ts';
 import type { FeatureContext } from '../../http/feature.ts';
 import { databaseFailure, failureProblem } from '../../postgres/pg-error.ts';
 import { Abort, Problem } from '../../problem/problem.ts';
@@ -16,11 +17,10 @@ export async function respond(
   { status, headers, body }: FunctionAnswer,
 ): Promise<FastifyReply> {
   const fields: Record<string, string | string[]> = {};
-  for (const [name, value] of headers) fields[name] = typeof value === 'string' ? value : [...value];
+  for (const [name, value] of headers)
+    fields[name.toLowerCase()] = typeof value === 'string' ? value : [...value];
   const { raw } = reply;
-  // The function's own `vary` must not replace the `vary: origin` of CORS.
-  const vary = raw.getHeader('vary');
-  if (typeof vary === 'string' && typeof fields['vary'] === 'string') fields['vary'] += `, ${vary}`;
+  withServerCors(raw, fields);
   if (body && !(body instanceof Readable)) fields['content-length'] = String(body.length);
   // Before hijacking, so that headers Node rejects still become an error response.
   raw.writeHead(status, fields);

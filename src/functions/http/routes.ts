@@ -2,12 +2,14 @@
 import { METHODS } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { readBody } from '../../http/body.ts';
+import { isPreflight } from '../../http/cors.ts';
 import type { FeatureContext } from '../../http/feature.ts';
-import { resolveFunctionCaller, type Caller } from '../../identity/caller.ts';
+import { isRestrictedBearer, resolveFunctionCaller, type Caller } from '../../identity/caller.ts';
+import { callerKey } from '../../lib/limits/caller-key.ts';
 import { Abort } from '../../problem/problem.ts';
-import type { Admission } from '../admission.ts';
+import type { DrainGate } from '../drain-gate.ts';
 import type { ServedFunction } from '../generation.ts';
-import { bodyTooSlow, functionNotFound, signInRequired } from '../problem.ts';
+import { bodyTooSlow, functionNotFound, sessionRestricted, signInRequired } from '../problem.ts';
 import type { Call } from '../runtime/call.ts';
 import type { WorkerPool } from '../runtime/worker-pool.ts';
 import type { CallerClaims, RequestHead } from '../worker/protocol.ts';
@@ -15,7 +17,7 @@ import { answerError, answerProblem, respond } from './respond.ts';
 
 export type Service = {
   readonly find: (name: string) => ServedFunction | undefined;
-  readonly admission: Admission;
+  readonly admission: DrainGate;
   readonly pool: WorkerPool;
 };
 
@@ -35,7 +37,7 @@ export function addRoutes(app: FastifyInstance, context: FeatureContext, service
     request.raw.headers['content-type'] = 'application/octet-stream';
     done();
   });
-  const config = { deadline: 'none' as const };
+  const config = { deadline: 'none', cors: 'handler' } as const;
   app.all('/:name', { config }, handler);
   app.all('/:name/*', { config }, handler);
 }
@@ -53,9 +55,15 @@ async function invoke(
   request.scope.functionName = name;
   // No API key is needed; without a valid user token the caller is anonymous.
   const { authorization } = request.headers;
-  const caller = resolveFunctionCaller(await context.credentials.read({ authorization }));
-  if (fn.authRequired && !caller.user) throw signInRequired();
-  pool.assertRoom();
+  const presented = await context.credentials.read({ authorization });
+  const caller = resolveFunctionCaller(presented);
+  if (fn.authRequired && !caller.user) {
+    // A preflight never has a token. The handler of such a function does not run without a user, not even for this.
+    if (isPreflight(request)) return reply.code(200).send();
+    throw isRestrictedBearer(presented) ? sessionRestricted() : signInRequired();
+  }
+  const key = callerKey(caller, request.client.address);
+  pool.assertRoom(key);
   // Ended while the credentials were read: it would never be released.
   if (reply.raw.destroyed) throw new Abort('client-gone');
   const release = admission.accept();
@@ -64,6 +72,7 @@ async function invoke(
   const call: Call = {
     functionName: name,
     requestId: request.id,
+    caller: key,
     head: encodeHead(request, caller, declared),
     body,
     serviceRole: fn.authRequired,

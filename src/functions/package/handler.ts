@@ -1,6 +1,6 @@
 // The types of handlers.
 
-/** What a handler is called with. Header names are in lower case. */
+/** The request that a handler receives. Header names are in lower case. */
 export type Request = {
   readonly method: string;
   readonly path: string;

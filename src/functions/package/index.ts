@@ -1,4 +1,4 @@
-// What a project imports from the package: types for its handlers, and what tests them. Nothing of the server.
+// Public API of the package: types and test helpers for handlers. It contains no server code.
 export {
   defineFunction,
   type Claims,

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { defineFunction, testFunction, type Handler } from './index.ts';
 
-test('the request has what was said, in the forms of the server', async () => {
+test('the request has the given values in the format of the server', async () => {
   const handler = defineFunction((req) => ({ body: { ...req, rawBody: req.rawBody.toString() } }));
   const answer = await testFunction(handler, {
     query: { tag: ['a b', 'c'], one: '1' },
@@ -23,19 +23,19 @@ test('the request has what was said, in the forms of the server', async () => {
   });
 });
 
-test('without anything said: a GET of nobody who is signed in', async () => {
+test('the default is an anonymous GET', async () => {
   const handler: Handler = (req, ctx) => ({
     body: [req.method, req.body ?? null, ctx.claims, ctx.clientAddress, ctx.signal.aborted],
   });
   expect(await (await testFunction(handler)).json()).toEqual(['GET', null, null, '127.0.0.1', false]);
 });
 
-test('claims, variables, stand-ins for clients, and the lines that it writes', async () => {
+test('claims, variables, fake clients and log lines', async () => {
   const lines: unknown[] = [];
   type Client = { count: () => Promise<number> };
   const handler = defineFunction<'GREETING', Client>(async (_req, ctx) => {
     ctx.log.info('called');
-    ctx.log.debug('not heard');
+    ctx.log.debug('not logged');
     return { body: [ctx.env.GREETING, ctx.claims?.sub, ctx.claims?.role, await ctx.client.count()] };
   });
   const answer = await testFunction(handler, {

@@ -1,10 +1,10 @@
-// A call of a handler without a server, for unit tests: it gets the request and the context that it would get there, and what
-// it returns is read as the server reads it.
+// Calls a handler without a server, for unit tests. The handler gets the request and the context of a real call, and
+// its result is converted like a real response.
 import { toRequest } from '../worker/request.ts';
-import { bytesOf, toAnswer, type Answer } from '../worker/response.ts';
+import { toBytes, toAnswer, type Answer } from '../worker/response.ts';
 import type { Claims, Context, Handler } from './handler.ts';
 
-/** What the test says of a call; everything has a default. */
+/** Properties of a test call. All have defaults. */
 export type TestCall<Env extends string = string> = {
   /** `POST` where there is a body, else `GET`. */
   readonly method?: string;
@@ -13,30 +13,32 @@ export type TestCall<Env extends string = string> = {
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
   /** A text or bytes as they are, anything else as JSON. */
   readonly body?: unknown;
-  /** Who calls; by default nobody who is signed in. The role is `authenticated` unless you name another. */
+  /**
+   * Claims of the caller. Anonymous by default. The role is `authenticated` unless the claims name another.
+   */
   readonly claims?: Partial<Claims> | null;
   readonly clientAddress?: string;
   readonly env?: Readonly<Record<Env, string>>;
-  /** Stand-ins, with as much of the client library as the handler uses. */
+  /** Fakes that implement the methods of the client library that the handler uses. */
   readonly client?: object;
   readonly serviceClient?: object;
-  /** Where the handler's lines go; by default nowhere. */
+  /** Receives the handler's log lines. They are discarded by default. */
   readonly log?: Partial<Context['log']>;
   readonly signal?: AbortSignal;
 };
 
-/** Throws what the handler throws, and for what the server would not take as an answer. */
+/** Throws the handler's error, or an error for a result that the server would reject. */
 export async function testFunction<Env extends string, Client>(
   handler: Handler<Env, Client>,
   call: TestCall<Env> = {},
 ): Promise<globalThis.Response> {
-  const answer = toAnswer(await handler(requestOf(call), contextOf<Env, Client>(call)));
+  const answer = toAnswer(await handler(buildRequest(call), buildContext<Env, Client>(call)));
   const headers = new Headers();
   for (const [name, value] of answer.headers) for (const one of [value].flat()) headers.append(name, one);
-  return new globalThis.Response(bodyOf(answer), { status: answer.status, headers });
+  return new globalThis.Response(responseBody(answer), { status: answer.status, headers });
 }
 
-function requestOf(call: TestCall): ReturnType<typeof toRequest> {
+function buildRequest(call: TestCall): ReturnType<typeof toRequest> {
   const { path = '/functions/v1/test', query = {}, headers = {} } = call;
   const body = bytesOfBody(call.body);
   const isNamed = Object.keys(headers).some((name) => name.toLowerCase() === 'content-type');
@@ -44,8 +46,8 @@ function requestOf(call: TestCall): ReturnType<typeof toRequest> {
   const head = {
     method: call.method ?? (body.bytes.length > 0 ? 'POST' : 'GET'),
     path,
-    rawQuery: new URLSearchParams(pairsOf(query)).toString(),
-    rawHeaders: pairsOf(named).flat(),
+    rawQuery: new URLSearchParams(toPairs(query)).toString(),
+    rawHeaders: toPairs(named).flat(),
   };
   return toRequest(head, body.bytes);
 }
@@ -53,17 +55,17 @@ function requestOf(call: TestCall): ReturnType<typeof toRequest> {
 function bytesOfBody(body: unknown): { readonly bytes: Buffer; readonly isJson: boolean } {
   if (body === undefined) return { bytes: Buffer.alloc(0), isJson: false };
   if (typeof body === 'string' || ArrayBuffer.isView(body) || body instanceof ArrayBuffer)
-    return { bytes: bytesOf(body), isJson: false };
+    return { bytes: toBytes(body), isJson: false };
   return { bytes: Buffer.from(JSON.stringify(body)), isJson: true };
 }
 
-function pairsOf(values: Readonly<Record<string, string | readonly string[]>>): Array<[string, string]> {
+function toPairs(values: Readonly<Record<string, string | readonly string[]>>): Array<[string, string]> {
   return Object.entries(values).flatMap(([name, value]) =>
-    [value].flat().map((one): [string, string] => [name, one]),
+    [value].flat().map((item): [string, string] => [name, item]),
   );
 }
 
-function contextOf<Env extends string, Client>(call: TestCall<Env>): Context<Env, Client> {
+function buildContext<Env extends string, Client>(call: TestCall<Env>): Context<Env, Client> {
   const quiet = (): void => {};
   const { claims = null, log } = call;
   const context = {
@@ -84,16 +86,16 @@ function contextOf<Env extends string, Client>(call: TestCall<Env>): Context<Env
 }
 
 function missing(name: string): never {
-  throw new Error(`the handler uses ctx.${name}: testFunction(handler, { ${name}: … }) gives it a stand-in`);
+  throw new Error(`the handler uses ctx.${name}: testFunction(handler, { ${name}: … }) provides a fake`);
 }
 
-function bodyOf({ body }: Answer): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null {
+function responseBody({ body }: Answer): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null {
   if (body.kind === 'none') return null;
   if (body.kind === 'bytes') return new Uint8Array(body.bytes);
   const { chunks } = body;
   return ReadableStream.from(
     (async function* () {
-      for await (const chunk of chunks) yield new Uint8Array(bytesOf(chunk));
+      for await (const chunk of chunks) yield new Uint8Array(toBytes(chunk));
     })(),
   );
 }

@@ -7,6 +7,8 @@ import type { FunctionAnswer } from './function-answer.ts';
 export type Call = {
   readonly functionName: string;
   readonly requestId: string;
+  /** Key of the caller whose share of the slots it uses. */
+  readonly caller: string;
   /** JSON text of a RequestHead. */
   readonly head: string;
   readonly body: Buffer;
@@ -25,6 +27,8 @@ export class PendingCall {
   readonly reject: (reason: Problem | Abort) => void;
   /** Set by the current owner of the call: the queue, then a worker. */
   cancel: (reason: CancelReason) => void = () => {};
+  /** Returns its slot to the caller's share. Further calls have no effect. */
+  release: () => void = () => {};
   /** A call moves only once: if it crashes its worker, it must not crash them all. */
   moved = false;
   readonly #deadline: number;

@@ -2,9 +2,11 @@
 import { parse } from 'yaml';
 import type { Config } from '../../config/config.ts';
 import { valueAt } from '../../config/check/validate.ts';
-import { SHORTEST_SECRET } from '../../lib/secret-mask.ts';
+import { MIN_SECRET_CHARS } from '../../lib/secret-mask.ts';
 
-/** Compares with the file's text, because the parsed configuration no longer tells references from literals. */
+/**
+ * Compares with the text of the file, because the parsed configuration does not distinguish references from literals.
+ */
 export function secretValues(config: Config): ReadonlySet<string> {
   const secrets = new Set<string>();
   let written: unknown;
@@ -18,7 +20,7 @@ export function secretValues(config: Config): ReadonlySet<string> {
     for (const [variable, value] of Object.entries(env)) {
       const text = valueAt(written, ['functions', name, 'env', variable]);
       const isLiteral = text !== undefined && !(typeof text === 'string' && text.includes('${'));
-      if (!isLiteral && value.length >= SHORTEST_SECRET) secrets.add(value);
+      if (!isLiteral && value.length >= MIN_SECRET_CHARS) secrets.add(value);
     }
   }
   return secrets;

@@ -5,7 +5,7 @@ import { signToken } from '../../identity/token.ts';
 const LIFETIME_SECONDS = 300;
 const RENEW_AFTER_SECONDS = 60;
 
-export function serviceTokens(keys: SigningKeys, now: () => Date): () => Promise<string> {
+export function serviceTokens(keys: Pick<SigningKeys, 'signing'>, now: () => Date): () => Promise<string> {
   let known: { readonly text: Promise<string>; readonly issuedAt: number; readonly kid: string } | undefined;
   return () => {
     const seconds = Math.floor(now().getTime() / 1000);

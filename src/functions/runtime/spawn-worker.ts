@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
-import { ownModule } from '../../lib/own-files.ts';
+import { ownModule } from '../../lib/package-files.ts';
 
 /** Variables that Node itself reads at startup; the worker deletes all but TZ before any handler runs. */
 const INHERITED = [
@@ -20,7 +20,7 @@ const WORKER_FILE = ownModule('functions/worker/main');
 export type SpawnOptions = {
   readonly runtime: string;
   readonly memoryMb: number;
-  /** Its working directory. */
+  /** Working directory of the worker. */
   readonly root: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 };

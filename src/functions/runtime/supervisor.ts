@@ -25,7 +25,7 @@ export type SupervisorOptions = {
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #workers = new Set<WorkerProcess>();
-  /** They serve until their replacement is ready. */
+  /** Degraded workers, which serve until their replacement is ready. */
   readonly #degraded = new Set<WorkerProcess>();
   /** Functions that killed a worker while loading. No longer preloaded, or every worker would die. */
   readonly #crashedLoading = new Set<string>();

@@ -12,9 +12,9 @@ type Watched = {
   isBusy(): boolean;
   /** Sends a ping and returns the id of the last request sent before it. */
   ping(): number;
-  /** It should be replaced, after the calls in flight. */
+  /** Called when the worker should be replaced after the calls in flight. */
   onDegraded(reason: string): void;
-  /** It will not recover and must be killed now. */
+  /** Called when the worker cannot recover and must be killed. */
   onFatal(reason: string, fields: object): void;
 };
 

@@ -2,9 +2,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { Duplex } from 'node:stream';
 import type { Log } from '../../log/log.ts';
-import { AnswerStream, parseHead } from './function-answer.ts';
+import { AnswerStream } from './function-answer.ts';
 import { functionFailed, timedOut, workerDied } from '../problem.ts';
 import type { PendingCall } from './call.ts';
+import { parseFailure, parseHead, parseLoaded } from './parse-frame.ts';
 import { spawnWorker, type SpawnOptions } from './spawn-worker.ts';
 import { WorkerHealth } from './worker-health.ts';
 import { logLine, logStreams, type Redact } from './worker-log.ts';
@@ -13,7 +14,6 @@ import {
   FrameReader,
   FrameWriter,
   FROM_WORKER,
-  fromJson,
   splitHead,
   TO_WORKER,
   toJson,
@@ -42,11 +42,11 @@ export type WorkerOptions = Omit<SpawnOptions, 'root'> & {
 export type WorkerEvents = {
   onReady(): void;
   onExit(): void;
-  /** It should be replaced, after the calls in flight. */
+  /** Called when the worker should be replaced after the calls in flight. */
   onDegraded(reason: string): void;
   /** A slot became free. */
   onFree(): void;
-  /** It died before it read this call, so another worker may run it. */
+  /** Called when the worker died before it read this call, so that another worker can run it. */
   onUnread(pending: PendingCall): void;
 };
 
@@ -66,7 +66,7 @@ type Running = {
   readonly pending: PendingCall;
   stream: AnswerStream | undefined;
   cancelled: boolean;
-  /** Its deadline passed: the caller was answered and the slot is free, but the handler still runs. */
+  /** The deadline passed: the caller has a response and the slot is free, but the handler still runs. */
   leaked: boolean;
   timer: NodeJS.Timeout;
 };
@@ -231,10 +231,11 @@ export class WorkerProcess {
   #onFrame(type: number, id: number, payload: Buffer): void {
     switch (type) {
       case FROM_WORKER.answer: {
-        const running = this.#take(id);
-        if (!running || running.leaked) return;
+        // Parse first: a frame that cannot be read ends the worker, and the calls it still has are answered then.
         const { head, body } = splitHead(payload);
         const { status, headers, bodyless } = parseHead(head);
+        const running = this.#removeCall(id);
+        if (!running || running.leaked) return;
         running.pending.resolve({ status, headers, body: bodyless ? undefined : body });
         return;
       }
@@ -247,11 +248,12 @@ export class WorkerProcess {
         this.#running.get(id)?.stream?.receive(payload);
         return;
       case FROM_WORKER.end:
-        this.#take(id)?.stream?.complete();
+        this.#removeCall(id)?.stream?.complete();
         return;
       case FROM_WORKER.failed: {
-        const running = this.#take(id);
-        if (running) this.#onFailure(running, fromJson<Failure>(payload));
+        const failure = parseFailure(payload);
+        const running = this.#removeCall(id);
+        if (running) this.#onFailure(running, failure);
         return;
       }
       case FROM_WORKER.log:
@@ -264,7 +266,7 @@ export class WorkerProcess {
         void this.#giveToken(id);
         return;
       case FROM_WORKER.loaded:
-        this.#loads.get(id)?.(fromJson<Loaded>(payload));
+        this.#loads.get(id)?.(parseLoaded(payload));
         return;
       case FROM_WORKER.faulty:
         this.#events.onDegraded('it had an uncaught exception');
@@ -290,18 +292,19 @@ export class WorkerProcess {
   }
 
   /** Removes a call that ended and frees its slot, unless its deadline already did. */
-  #take(id: number): Running | undefined {
+  #removeCall(id: number): Running | undefined {
     const running = this.#running.get(id);
     if (!running) return undefined;
     this.#running.delete(id);
     clearTimeout(running.timer);
     if (running.leaked) this.#leaked--;
-    else this.#release();
+    else this.#release(running);
     return running;
   }
 
-  #release(): void {
+  #release({ pending }: Running): void {
     this.#inFlight--;
+    pending.release();
     if (this.#state === 'ready') this.#events.onFree();
     else this.#endIfIdle();
   }
@@ -310,12 +313,10 @@ export class WorkerProcess {
     const { log, redact, showErrors } = this.#options;
     const { requestId, functionName } = pending.call;
     const error = redact(stack ?? message);
-    if (kind !== 'bad-json' && !stream) {
-      log.error(
-        { requestId, function: functionName, error },
-        kind === 'load' ? 'the function could not be loaded' : 'the function failed',
-      );
-    }
+    // A failed load was logged when the worker started.
+    if (kind === 'load') log.debug({ requestId, function: functionName }, 'the function is not loaded');
+    else if (kind !== 'bad-json' && !stream)
+      log.error({ requestId, function: functionName, error }, 'the function failed');
     if (leaked) return;
     if (stream) stream.destroy(new Error('the function failed while streaming'));
     else pending.reject(functionFailed(kind, message, showErrors ? error : undefined));
@@ -333,7 +334,7 @@ export class WorkerProcess {
     this.#sendCancel(id, 'deadline');
     running.leaked = true;
     this.#leaked++;
-    this.#release();
+    this.#release(running);
     this.#health.expectPong();
     running.timer = setTimeout(() => {
       if (this.#running.has(id)) this.#events.onDegraded(`${functionName} still runs after its timeout`);
@@ -372,7 +373,10 @@ export class WorkerProcess {
     const running = [...this.#running];
     this.#running.clear();
     this.#inFlight = 0;
-    for (const [, { timer }] of running) clearTimeout(timer);
+    for (const [, { timer, pending }] of running) {
+      clearTimeout(timer);
+      pending.release();
+    }
     const unanswered = running.filter(([, { leaked }]) => !leaked);
     const isUnread = ([id, { pending }]: [number, Running]): boolean =>
       id > this.#health.lastReadId && !pending.moved;

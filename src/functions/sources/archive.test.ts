@@ -40,11 +40,11 @@ test('pack and unpack round-trip: long paths, binary, empty, larger than a chunk
 });
 
 test('archives do not depend on the order of entries or the time', async () => {
-  const one = await bytes([text('b', '2'), text('a', '1')]);
+  const archive = await bytes([text('b', '2'), text('a', '1')]);
   const two = await bytes([text('a', '1'), text('b', '2')]);
   const digest = (data: Buffer): string => createHash('sha256').update(data).digest('hex');
-  expect(digest(one)).toBe(digest(two));
-  expect(one[9]).toBe(255);
+  expect(digest(archive)).toBe(digest(two));
+  expect(archive[9]).toBe(255);
 });
 
 test.each(['../up', 'a/../../up', '/etc/x', 'C:/x', 'a\\b', 'dir/'])(
@@ -63,7 +63,7 @@ test('a repeated name does not overwrite the first entry', async () => {
 });
 
 test.each([
-  ['no gzip', Buffer.from('hello, this is no archive at all')],
+  ['no gzip', Buffer.from('hello, this is not an archive')],
   ['nothing', Buffer.alloc(0)],
   ['gzip of nonsense', gzipSync(Buffer.alloc(2048, 'x'))],
 ])('%s is refused or empty, and never an internal error', async (_, data) => {
@@ -95,13 +95,13 @@ test('links and devices are refused', async () => {
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
   const target = mkdtempSync(join(folder, 'out-'));
   const archive = gzipSync(Buffer.concat([header, Buffer.alloc(1024)]));
-  await expect(unpack(Readable.from([archive]), target)).rejects.toThrow(/no plain file/);
+  await expect(unpack(Readable.from([archive]), target)).rejects.toThrow(/is not a regular file/);
 });
 
 test('an archive above the limits is refused', async () => {
   const archive = await bytes([text('a', 'x'.repeat(2000)), text('b', 'y')]);
-  const one = mkdtempSync(join(folder, 'out-'));
-  await expect(unpack(Readable.from([archive]), one, { maxBytes: 1000, maxEntries: 9 })).rejects.toThrow();
+  const target = mkdtempSync(join(folder, 'out-'));
+  await expect(unpack(Readable.from([archive]), target, { maxBytes: 1000, maxEntries: 9 })).rejects.toThrow();
   const two = mkdtempSync(join(folder, 'out-'));
   await expect(unpack(Readable.from([archive]), two, { maxBytes: 9999, maxEntries: 1 })).rejects.toThrow();
 });

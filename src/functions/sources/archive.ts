@@ -86,8 +86,8 @@ function paxRecord(key: string, value: string): Buffer {
 }
 
 /** Contents are padded to whole blocks. */
-const paddingOf = (size: number): number => (BLOCK - (size % BLOCK)) % BLOCK;
-const padding = (size: number): Buffer => Buffer.alloc(paddingOf(size));
+const paddingSize = (size: number): number => (BLOCK - (size % BLOCK)) % BLOCK;
+const padding = (size: number): Buffer => Buffer.alloc(paddingSize(size));
 
 /** Unpacks into an empty directory and returns the paths. Refuses anything but plain files below it. */
 export async function unpack(
@@ -115,12 +115,12 @@ export async function unpack(
       } else {
         const path = longPath ?? name;
         longPath = undefined;
-        if (type !== '0' && type !== '\0') throw unreadable(`${JSON.stringify(path)} is no plain file`);
+        if (type !== '0' && type !== '\0') throw unreadable(`${JSON.stringify(path)} is not a regular file`);
         if (paths.length >= limits.maxEntries) throw unreadable('it has more files than allowed');
         await writeEntry(reader, resolveInside(directory, path), size);
         paths.push(path);
       }
-      await reader.exactly(paddingOf(size));
+      await reader.exactly(paddingSize(size));
     }
   } finally {
     archive.destroy();
@@ -202,7 +202,7 @@ class Reader {
     return Buffer.concat(pieces);
   }
 
-  /** At least one byte, at most `max`. */
+  /** Returns between 1 and `max` bytes. */
   async some(max: number): Promise<Buffer> {
     while (this.#rest.length === 0) this.#rest = await this.#next();
     const taken = this.#rest.subarray(0, max);

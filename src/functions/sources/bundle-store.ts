@@ -47,7 +47,7 @@ export async function openBundle(pointer: string, access: BundleAccess): Promise
     // Verified before any of it is parsed.
     if (actual !== sha256) {
       throw new Problem('bundle_hash_mismatch', 500, 'The function bundle is not the one that was built', {
-        details: `${location} has SHA-256 ${actual}, functions_bundle says ${sha256}`,
+        details: `${location} has SHA-256 ${actual}, functions_bundle has ${sha256}`,
         hint: 'Run `svc bundle` again, or restore the object. None of it was run.',
       });
     }
@@ -73,7 +73,7 @@ export async function storeBundle(
   const s3 = parseS3(destination);
   if (s3) {
     await withS3(access.provider, destination, async ({ sdk, client }) => {
-      // In one piece: for a stream the SDK signs chunks, which not every store supports.
+      // Upload in one piece: for a stream the SDK signs chunks, which not every store supports.
       const Body = await readFile(archive);
       await client.send(new sdk.PutObjectCommand({ ...s3, Body, ContentType: 'application/gzip' }));
     });
@@ -148,7 +148,7 @@ async function withS3(
   }
 }
 
-/** From providers.storage; otherwise the SDK reads the AWS environment variables. */
+/** Returns the settings of providers.storage. Without them the SDK reads the AWS environment variables. */
 function clientSettings(provider: StorageProvider): sdkModule.S3ClientConfig {
   if (provider.type !== 's3') return {};
   const { region, endpoint, accessKeyId, secretAccessKey } = provider;

@@ -115,7 +115,7 @@ async function listFiles(
     }
     // A link must not smuggle an excluded file in under another name.
     if (isExcluded(target)) return [];
-    // A link to one of its own parent folders would recurse forever.
+    // A link to a parent folder would recurse forever.
     if (path.startsWith(target + sep)) return [];
   }
   const followed = found.isSymbolicLink() ? await stat(path) : found;

@@ -2,6 +2,7 @@
 import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { CodeFunction } from '../../config/config.ts';
+import { findSyntaxFault } from '../../config/check/syntax/handler-syntax.ts';
 import { mentionsServiceClient } from '../../config/check/service-client.ts';
 import { Problem } from '../../problem/problem.ts';
 
@@ -51,4 +52,14 @@ export function checkSource({ name, file, authRequired }: CodeFunction, source: 
       hint: 'Declare it with auth_required: true, or use ctx.client.',
     });
   }
+}
+
+/** Rejects a handler's source text that does not parse. Starts a Node process, so only changed sources are checked. */
+export async function checkSyntax({ name, file }: CodeFunction, source: string): Promise<void> {
+  const fault = await findSyntaxFault(file, source);
+  if (fault === undefined) return;
+  throw new Problem('function_syntax_error', 422, `The source of function ${name} has a syntax error`, {
+    details: `${file}: ${fault}`,
+    hint: 'Nothing was changed; the previous version is still served. Correct the source and save again.',
+  });
 }

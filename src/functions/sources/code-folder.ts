@@ -8,7 +8,7 @@ export type CodeFolder = { readonly root: string; readonly bundle: string | unde
 
 export class CodeFolders {
   readonly #useBundles: boolean;
-  /** At most two: the one in service, and one that a check opened for the next reload. */
+  /** Contains at most two bundles: the one in service, and one that a check opened for the next reload. */
   #bundles: OpenBundle[] = [];
 
   constructor(mode: 'development' | 'production') {
@@ -18,7 +18,7 @@ export class CodeFolders {
   /** Fetches and verifies the bundle unless it is open already. */
   async open({ functionsBundle: pointer, source, providers }: Config): Promise<CodeFolder> {
     if (this.#useBundles && pointer !== undefined) {
-      let bundle = this.#bundles.find((one) => one.pointer === pointer);
+      let bundle = this.#bundles.find((candidate) => candidate.pointer === pointer);
       if (!bundle) {
         bundle = await openBundle(pointer, { directory: source.directory, provider: providers.storage });
         this.#bundles.push(bundle);

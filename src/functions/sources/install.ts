@@ -22,11 +22,11 @@ const MARKER = join('node_modules', '.svc-installed');
 const KEPT_OUTPUT = 64_000;
 const SHOWN_OUTPUT = 4_000;
 
-/** For `svc dev`: syncs functions/node_modules with functions/package.json. */
+/** Syncs functions/node_modules with functions/package.json, for `svc dev`. */
 export async function installDependencies({ directory, env, log }: InstallOptions): Promise<void> {
   const folder = join(directory, 'functions');
   if (!hasDependencies(folder)) return;
-  const state = stateOf(folder);
+  const state = readState(folder);
   const marker = join(folder, MARKER);
   if (existsSync(marker) && readFileSync(marker, 'utf8') === state) return;
   const locked = existsSync(join(folder, LOCKFILE));
@@ -34,7 +34,7 @@ export async function installDependencies({ directory, env, log }: InstallOption
   log.info({ locked }, 'installing the dependencies of functions with npm');
   await runNpm(folder, locked ? ['ci'] : ['install'], env);
   // Computed again, because `npm install` wrote the lockfile.
-  writeFileSync(marker, stateOf(folder));
+  writeFileSync(marker, readState(folder));
   const seconds = Math.round((performance.now() - startedAt) / 100) / 10;
   log.info({ locked, seconds }, 'installed the dependencies of functions');
   if (!locked) {
@@ -42,7 +42,7 @@ export async function installDependencies({ directory, env, log }: InstallOption
   }
 }
 
-/** For bundles and deployments: the locked dependencies, without development dependencies. */
+/** Installs the locked dependencies without development dependencies, for bundles and deployments. */
 export async function installLocked(folder: string, env: Environment): Promise<void> {
   if (!hasDependencies(folder)) return;
   await runNpm(folder, ['ci', '--omit=dev'], env);
@@ -53,6 +53,11 @@ export function requireLockfile(directory: string): void {
   throw new Problem('no_lockfile', 500, `There is no functions/${LOCKFILE}`, {
     hint: 'It pins what runs in production. Create it with `npm install --prefix functions` and commit it.',
   });
+}
+
+/** Differs when package.json or the lockfile of the functions has changed. */
+export function dependencyState(directory: string): string {
+  return readState(join(directory, 'functions'));
 }
 
 function hasDependencies(folder: string): boolean {
@@ -77,7 +82,7 @@ function readManifest(path: string): Readonly<Record<string, unknown>> | undefin
   }
 }
 
-function stateOf(folder: string): string {
+function readState(folder: string): string {
   const hash = createHash('sha256');
   for (const name of ['package.json', LOCKFILE]) {
     const path = join(folder, name);

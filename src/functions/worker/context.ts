@@ -38,7 +38,7 @@ export class FunctionContext {
   }
 
   get client(): unknown {
-    this.#client ??= this.#parts.library().asCaller(this.claims?.jwt, traceOf(this.#parts.head));
+    this.#client ??= this.#parts.library().asCaller(this.claims?.jwt, readTrace(this.#parts.head));
     return this.#client;
   }
 
@@ -51,7 +51,7 @@ export class FunctionContext {
           'declare it with auth_required: true, or use ctx.client',
       );
     }
-    this.#serviceClient ??= library().asService(serviceToken, traceOf(head));
+    this.#serviceClient ??= library().asService(serviceToken, readTrace(head));
     return this.#serviceClient;
   }
 
@@ -61,7 +61,7 @@ export class FunctionContext {
 }
 
 /** Only a valid trace reaches a worker. */
-function traceOf({ rawHeaders }: RequestHead): TraceHeaders {
+function readTrace({ rawHeaders }: RequestHead): TraceHeaders {
   const trace: Record<string, string> = {};
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]?.toLowerCase() ?? '';

@@ -7,7 +7,7 @@ import { captureConsole } from './console.ts';
 import { FunctionContext } from './context.ts';
 import { Handlers, type Handler } from './handlers.ts';
 import { Invocation } from './invocation.ts';
-import { provideOwnPackage } from './own-package.ts';
+import { resolveSvcyaml } from './resolve-svcyaml.ts';
 import {
   CANCEL_REASONS,
   FrameReader,
@@ -26,7 +26,7 @@ import {
 import { BadJson, toRequest } from './request.ts';
 import { BadAnswer, toAnswer, type Answer } from './response.ts';
 import { sendAnswer } from './send-answer.ts';
-import { failureOf, showFields, showMessage, stackOf } from './show.ts';
+import { toFailure, showFields, showMessage, renderStack } from './show.ts';
 
 // Bound before any handler can delete or replace them.
 const exit = process.exit.bind(process);
@@ -39,7 +39,7 @@ const current = new AsyncLocalStorage<Invocation>();
 const tokenWaits = new Map<number, Array<(token: string) => void>>();
 let project: { readonly handlers: Handlers; readonly library: ClientLibrary } | undefined;
 
-provideOwnPackage();
+resolveSvcyaml();
 captureConsole((level, message) => writeLog(level, message));
 // Node has read what it needs; handlers get only `ctx.env`.
 for (const name of Object.keys(process.env)) if (name !== 'TZ') delete process.env[name];
@@ -47,13 +47,13 @@ for (const name of Object.keys(process.env)) if (name !== 'TZ') delete process.e
 // Signals may reach the whole process tree (a service manager's SIGTERM); the server decides when workers end.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 process.on('unhandledRejection', (reason) => {
-  writeLog('error', `unhandled rejection: ${stackOf(reason)}`);
+  writeLog('error', `unhandled rejection: ${renderStack(reason)}`);
 });
 process.on('uncaughtException', (error) => {
   // AsyncLocalStorage knows the call if its handler started the throwing callback. Other calls may finish.
-  writeLog('error', `uncaught exception: ${stackOf(error)}`);
+  writeLog('error', `uncaught exception: ${renderStack(error)}`);
   const cause = current.getStore();
-  if (cause) fail(cause, failureOf('threw', error));
+  if (cause) fail(cause, toFailure('threw', error));
   writer.send(FROM_WORKER.faulty, 0);
 });
 
@@ -128,21 +128,21 @@ async function handle(invocation: Invocation, request: object, context: object):
   try {
     handler = await configured().handlers.load(invocation.head.functionName);
   } catch (error) {
-    fail(invocation, failureOf('load', error));
+    fail(invocation, toFailure('load', error));
     return;
   }
   let answer: Answer;
   try {
     answer = toAnswer(await handler(request, context));
   } catch (error) {
-    fail(invocation, failureOf(error instanceof BadAnswer ? 'bad-answer' : 'threw', error));
+    fail(invocation, toFailure(error instanceof BadAnswer ? 'bad-answer' : 'threw', error));
     return;
   }
   try {
     await sendAnswer(writer, invocation, answer);
     running.delete(invocation.id);
   } catch (error) {
-    const failure = failureOf('threw', error);
+    const failure = toFailure('threw', error);
     if (invocation.streaming && !invocation.cancelled) {
       writeLog('error', `the response stream failed: ${failure.stack}`);
     }
@@ -161,7 +161,7 @@ async function loadAhead(id: number, name: string): Promise<void> {
   try {
     await configured().handlers.load(name);
   } catch (error) {
-    failure = failureOf('load', error);
+    failure = toFailure('load', error);
   }
   writer.send(FROM_WORKER.loaded, id, toJson({ name, failure, ms: performance.now() - startedAt }));
 }

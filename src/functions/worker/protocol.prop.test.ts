@@ -42,9 +42,9 @@ test('frames survive any chunking of the stream', async () => {
           at += size;
         }
         expect(seen.length).toBe(frames.length);
-        seen.forEach((one, n) => {
-          expect([one.type, one.id]).toEqual([frames[n]?.type, frames[n]?.id]);
-          expect(one.payload.equals(frames[n]?.payload ?? Buffer.alloc(0))).toBe(true);
+        seen.forEach((message, n) => {
+          expect([message.type, message.id]).toEqual([frames[n]?.type, frames[n]?.id]);
+          expect(message.payload.equals(frames[n]?.payload ?? Buffer.alloc(0))).toBe(true);
         });
       },
     ),

@@ -80,8 +80,9 @@ export type AnswerHead = {
   readonly headers: ReadonlyArray<readonly [name: string, value: HeaderValue]>;
 };
 
+export const FAILURE_KINDS = ['threw', 'load', 'bad-json', 'bad-answer'] as const;
 export type Failure = {
-  readonly kind: 'threw' | 'load' | 'bad-json' | 'bad-answer';
+  readonly kind: (typeof FAILURE_KINDS)[number];
   readonly message: string;
   readonly stack?: string | undefined;
 };
@@ -212,7 +213,10 @@ export function toJson(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** Both ends are ours, so the shape is trusted; `parseHead` and `logLine` validate what project code can influence. */
+/**
+ * The shape is trusted: use it only for what the server sends. `runtime/parse-frame.ts` validates what a worker
+ * sends.
+ */
 export function fromJson<T>(payload: Buffer): T {
   return JSON.parse(payload.toString('utf8')) as T;
 }

@@ -13,7 +13,7 @@ export type FunctionRequest = Pick<RequestHead, 'method' | 'path' | 'rawQuery'> 
 /** The content type is JSON, but the body does not parse. */
 export class BadJson extends Error {}
 
-/** What a request is made of. */
+/** Parts of the request head that the handler receives. */
 type Head = Pick<RequestHead, 'method' | 'path' | 'rawQuery' | 'rawHeaders'>;
 
 export function toRequest(head: Head, received: Buffer): FunctionRequest {

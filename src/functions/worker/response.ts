@@ -67,8 +67,8 @@ function toBody(body: unknown): { body: AnswerBody; type: string | undefined } {
   return { body: { kind: 'bytes', bytes: Buffer.from(text) }, type: JSON_TYPE };
 }
 
-/** Of one chunk of a stream. */
-export function bytesOf(chunk: unknown): Buffer {
+/** Encodes one chunk of a stream. */
+export function toBytes(chunk: unknown): Buffer {
   if (typeof chunk === 'string') return Buffer.from(chunk);
   if (ArrayBuffer.isView(chunk)) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   if (chunk instanceof ArrayBuffer) return Buffer.from(chunk);

@@ -8,13 +8,13 @@ import {
   withHead,
   type FrameWriter,
 } from './protocol.ts';
-import { bytesOf, type Answer } from './response.ts';
+import { toBytes, type Answer } from './response.ts';
 
 /** Throws any error of the body's stream. */
 export async function sendAnswer(writer: FrameWriter, invocation: Invocation, answer: Answer): Promise<void> {
   const { body } = answer;
   if (body.kind === 'none') sendWhole(writer, invocation, answer, undefined);
-  else if (body.kind === 'stream') await sendStream(writer, invocation, answer, chunksOf(body.chunks));
+  else if (body.kind === 'stream') await sendStream(writer, invocation, answer, toChunks(body.chunks));
   else if (body.bytes.length <= STREAM_WINDOW_BYTES) sendWhole(writer, invocation, answer, body.bytes);
   else {
     const length: readonly [string, string] = ['content-length', String(body.bytes.length)];
@@ -33,7 +33,7 @@ async function sendStream(
   // A cancelled stream must not wait for a chunk that may never come.
   const cancelled = invocation.whenCancelled();
   const first = await Promise.race([chunks.next(), cancelled]);
-  const firstBytes = !first || first.done ? undefined : bytesOf(first.value);
+  const firstBytes = !first || first.done ? undefined : toBytes(first.value);
   const second = first && !first.done ? chunks.next() : undefined;
   // A body that ends after one chunk is sent whole, with a length; a live stream must not wait for its second chunk.
   if (!second || (await isDoneSoon(second))) {
@@ -45,7 +45,7 @@ async function sendStream(
   if (firstBytes) await sendBytes(writer, invocation, firstBytes);
   let next = await Promise.race([second, cancelled]);
   while (next && !next.done && !invocation.cancelled) {
-    await sendBytes(writer, invocation, bytesOf(next.value));
+    await sendBytes(writer, invocation, toBytes(next.value));
     next = await Promise.race([chunks.next(), cancelled]);
   }
   if (invocation.cancelled) chunks.stop();
@@ -78,7 +78,7 @@ async function sendBytes(writer: FrameWriter, invocation: Invocation, bytes: Buf
 type Chunks = { next(): Promise<IteratorResult<unknown>>; stop(): void };
 
 /** A common interface to iterate and cancel; cancelling a ReadableStream works even during a pending read. */
-function chunksOf(source: AsyncIterable<unknown>): Chunks {
+function toChunks(source: AsyncIterable<unknown>): Chunks {
   if (source instanceof ReadableStream) {
     const reader: ReadableStreamDefaultReader<unknown> = source.getReader();
     return {

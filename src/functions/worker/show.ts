@@ -1,5 +1,6 @@
 // Formats what a handler logs or throws for a frame.
 import { inspect } from 'node:util';
+import { adviceFor, withoutOwnFrames } from './explain-load-error.ts';
 import type { Failure } from './protocol.ts';
 
 const MAX_LENGTH = 32 * 1024;
@@ -24,12 +25,15 @@ export function showFields(fields: unknown): unknown {
   }
 }
 
-export function failureOf(kind: Failure['kind'], error: unknown): Failure {
-  return { kind, message: error instanceof Error ? error.message : inspect(error), stack: stackOf(error) };
+export function toFailure(kind: Failure['kind'], error: unknown): Failure {
+  const message = error instanceof Error ? error.message : inspect(error);
+  const advice = kind === 'load' ? adviceFor(error) : undefined;
+  const stack = withoutOwnFrames(renderStack(error));
+  return { kind, message, stack: advice === undefined ? stack : `${advice}\n${stack}` };
 }
 
 /** Includes causes and own properties, which `error.stack` lacks. */
-export function stackOf(error: unknown): string {
+export function renderStack(error: unknown): string {
   try {
     return inspect(error, { breakLength: Infinity });
   } catch {

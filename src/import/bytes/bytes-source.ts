@@ -1,14 +1,14 @@
-// Where the bytes of the source's files are read.
+// Reads the bytes of the source's files.
 import { Problem } from '../../problem/problem.ts';
 
 export type WantedFile = {
   readonly bucket: string;
   readonly name: string;
-  /** Of the file, as the source's own store keeps it; null in projects that are older than versions. */
+  /** Version of the file in the source's store. Null in projects older than versions. */
   readonly version: string | null;
 };
 
-/** One file is not to be had. `isFinal`: asking again would not help. */
+/** Reason why a file cannot be read. `isFinal`: a retry would not help. */
 export type Refusal = { readonly why: string; readonly isFinal: boolean };
 
 export type BytesSource = {
@@ -18,7 +18,7 @@ export type BytesSource = {
 };
 
 export const GONE: Refusal = { why: 'the source does not have its bytes', isFinal: true };
-/** A transfer cannot go on in the middle: it is begun anew. */
+/** The source cannot resume a transfer. The file is transferred again from the beginning. */
 export const NOT_IN_PARTS: Refusal = { why: 'the transfer broke off', isFinal: false };
 export const AWAY: Refusal = { why: 'the source cannot be reached', isFinal: false };
 
@@ -27,6 +27,6 @@ export const answered = (status: number): Refusal => ({
   isFinal: status < 500 && status !== 429,
 });
 
-/** It would be the same with every file. */
+/** Returns the Problem for a failure that would affect every file. */
 export const unreadable = (message: string, hint: string): Problem =>
   new Problem('IMP-409', 500, message, { hint });

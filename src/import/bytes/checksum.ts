@@ -1,12 +1,12 @@
-// Whether bytes are those that the source's store took. Its tag of a file is their MD5, or, where the upload came in parts,
-// the MD5 of the MD5s of all parts with their number. The size of the parts is not told, so that the usual ones are tried.
+// Compares bytes with the tag that the source's store computed. The tag is the MD5 of the file, or for an upload in
+// parts the MD5 of the parts' MD5s with their number. The part size is not recorded, so the usual sizes are tried.
 import { createHash } from 'node:crypto';
 
 /** `unproven`: only the size can be compared. */
 export type Verdict = 'equal' | 'different' | 'unproven';
 
 const MIB = 1024 * 1024;
-/** What clients of object stores cut uploads into, unless they are told otherwise. */
+/** Default part sizes of common clients of object stores. */
 const USUAL_PARTS = [5, 6, 8, 10, 15, 16, 20, 24, 25, 32, 40, 48, 50, 64, 100, 128, 256, 512].map(
   (size) => size * MIB,
 );
@@ -16,13 +16,14 @@ export class Checksum {
   readonly #whole = createHash('md5');
   readonly #candidates: readonly PartsHash[];
 
-  /** `tag` is what the source says, as far as it says something; `size` is that of the whole file. */
+  /** `tag` comes from the source and may be missing. `size` is the size of the whole file. */
   constructor(tag: unknown, size: number) {
     this.#tag = typeof tag === 'string' ? tag.replaceAll('"', '') : undefined;
     const parts = Number(/^[0-9a-f]{32}-(\d+)$/.exec(this.#tag ?? '')?.[1] ?? 0);
-    // All of one part have the same tag.
-    const sizes = parts === 1 ? [Infinity] : USUAL_PARTS.filter((one) => Math.ceil(size / one) === parts);
-    this.#candidates = parts === 0 ? [] : sizes.map((one) => new PartsHash(one));
+    // Any part size gives the same tag for a single part.
+    const sizes =
+      parts === 1 ? [Infinity] : USUAL_PARTS.filter((partSize) => Math.ceil(size / partSize) === parts);
+    this.#candidates = parts === 0 ? [] : sizes.map((partSize) => new PartsHash(partSize));
   }
 
   update(bytes: Buffer): void {
@@ -30,7 +31,7 @@ export class Checksum {
     for (const candidate of this.#candidates) candidate.update(bytes);
   }
 
-  /** Ends it. `tag` is that of the bytes as one part. */
+  /** Finishes the hash. `tag` is the tag of the bytes as one part. */
   finish(): { readonly tag: string; readonly verdict: Verdict } {
     const whole = this.#whole.digest('hex');
     return { tag: `"${whole}"`, verdict: this.#judge(whole) };
@@ -43,7 +44,7 @@ export class Checksum {
   }
 }
 
-/** The tag of bytes that were uploaded in parts of one size. */
+/** Computes the tag of bytes uploaded in parts of one size. */
 class PartsHash {
   readonly #size: number;
   readonly #all = createHash('md5');
@@ -58,7 +59,7 @@ class PartsHash {
   update(bytes: Buffer): void {
     let rest = bytes;
     while (rest.length > 0) {
-      // Ended only when more comes: the last part may be a full one.
+      // Ends a part only when more bytes follow, because the last part may be full.
       if (this.#bytes === this.#size) this.#endPart();
       const piece = rest.subarray(0, this.#size - this.#bytes);
       this.#part.update(piece);

@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs';
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { codeOf, ifExists } from '../../lib/error-code.ts';
+import { errorCode, ifExists } from '../../lib/error-code.ts';
 import { GONE, unreadable } from './bytes-source.ts';
 import type { FileStore } from './file-store.ts';
 
@@ -26,13 +26,13 @@ export function directoryStore(root: string): FileStore {
   };
 
   function refuse(error: unknown): never {
-    const code = codeOf(error);
+    const code = errorCode(error);
     if (code === undefined) throw error;
     throw unreadable(
       `${root} cannot be read: ${code}`,
-      'Run the command as somebody who may read the files there.',
+      'Run the command as a user who can read these files.',
     );
   }
 }
 
-const isGone = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(codeOf(error) ?? '');
+const isGone = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '');

@@ -3,9 +3,9 @@
 import { unreadable, type BytesSource, type Refusal, type WantedFile } from './bytes-source.ts';
 
 export type FileStore = {
-  /** For messages. */
+  /** Name for messages. */
   readonly name: string;
-  /** Names of the folders in a folder, in order; none where it is not there. `''` is the store itself. */
+  /** Returns the sorted names of the subfolders, or an empty list for a missing folder. `''` is the root. */
   folders(path: string): Promise<readonly string[]>;
   open(path: string, start: number): Promise<AsyncIterable<Uint8Array> | Refusal>;
   close(): void;
@@ -16,24 +16,24 @@ export function fileStore(store: FileStore): BytesSource {
   return {
     async open({ bucket, name, version }, start) {
       let home = homes.get(bucket);
-      if (home === undefined) homes.set(bucket, (home = homeOf(bucket, store)));
-      return await store.open(pathOf(await home, { bucket, name, version }), start);
+      if (home === undefined) homes.set(bucket, (home = findHome(bucket, store)));
+      return await store.open(filePath(await home, { bucket, name, version }), start);
     },
     close: () => store.close(),
   };
 }
 
-function pathOf(home: string, { bucket, name, version }: WantedFile): string {
+function filePath(home: string, { bucket, name, version }: WantedFile): string {
   return [home, bucket, name, version ?? ''].filter((part) => part !== '').join('/');
 }
 
-const DEEPEST = 2;
+const MAX_DEPTH = 2;
 
-/** Where the folder of the bucket is: here, or below folders of tenants. */
-async function homeOf(bucket: string, store: FileStore): Promise<string> {
+/** Returns the path of the folder that contains the bucket's folder: the root, or a tenant's folder. */
+async function findHome(bucket: string, store: FileStore): Promise<string> {
   const found: string[] = [];
   let level: readonly string[] = [''];
-  for (let depth = 0; depth <= DEEPEST && found.length === 0; depth += 1) {
+  for (let depth = 0; depth <= MAX_DEPTH && found.length === 0; depth += 1) {
     const next: string[] = [];
     for (const path of level) {
       const folders = await store.folders(path);

@@ -15,11 +15,11 @@ export function s3Endpoint(access: S3Access): BytesSource {
 /** `prefix`: where in the bucket, as folders. */
 export function s3Store(access: S3Access, bucket: string, prefix: string): FileStore {
   const s3 = new Reader(access);
-  const keyOf = (path: string): string => [prefix, path].filter((part) => part !== '').join('/');
+  const objectKey = (path: string): string => [prefix, path].filter((part) => part !== '').join('/');
   return {
     name: `s3://${[bucket, prefix].filter((part) => part !== '').join('/')}`,
-    folders: (path) => s3.folders(bucket, keyOf(path)),
-    open: (path, start) => s3.read(bucket, keyOf(path), start),
+    folders: (path) => s3.folders(bucket, objectKey(path)),
+    open: (path, start) => s3.read(bucket, objectKey(path), start),
     close: () => s3.close(),
   };
 }
@@ -39,7 +39,7 @@ class Reader {
       const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket, Key, Range }));
       return Body instanceof Readable ? Body : AWAY;
     } catch (error) {
-      return this.#reasonOf(error, Bucket);
+      return this.#toRefusal(error, Bucket);
     }
   }
 
@@ -52,7 +52,7 @@ class Reader {
       const page = await client
         .send(new sdk.ListObjectsV2Command({ Bucket, Prefix, Delimiter: '/', ContinuationToken }))
         .catch((error: unknown) => {
-          const { why } = this.#reasonOf(error, Bucket);
+          const { why } = this.#toRefusal(error, Bucket);
           throw unreadable(`${Bucket} at ${this.#where()} cannot be listed: ${why}`, NAME_IT);
         });
       for (const { Prefix: folder = '' } of page.CommonPrefixes ?? [])
@@ -73,15 +73,15 @@ class Reader {
 
   #where = (): string => this.#access.endpoint ?? 'AWS';
 
-  /** Throws what would be the same with every file. */
-  #reasonOf(error: unknown, bucket: string): Refusal {
+  /** Throws an error that would affect every file. */
+  #toRefusal(error: unknown, bucket: string): Refusal {
     if (!(error instanceof Error)) throw error;
     if (error.name === 'NoSuchKey' || error.name === 'NotFound') return GONE;
     if (REFUSED_KEY.has(error.name))
       throw unreadable(`${this.#where()} refuses the key: ${error.name}`, KEYS);
     if (error.name === 'NoSuchBucket')
       throw unreadable(`There is no bucket ${bucket} at ${this.#where()}`, NAME_IT);
-    const status = statusOf(error);
+    const status = errorStatus(error);
     return status === undefined ? AWAY : answered(status);
   }
 }
@@ -95,10 +95,11 @@ const REFUSED_KEY = new Set([
 ]);
 
 const KEYS =
-  'Check the variables with the access key and its secret, and --s3-region: Supabase shows all three under Storage → S3.';
+  'Check the variables with the access key and its secret, and --s3-region: ' +
+  'Supabase shows all three under Storage → S3.';
 const NAME_IT = 'Check --s3 and the bucket.';
 
-function statusOf(error: Error): number | undefined {
+function errorStatus(error: Error): number | undefined {
   const { $metadata: metadata } = error as { $metadata?: { httpStatusCode?: number } };
   return metadata?.httpStatusCode;
 }

@@ -19,10 +19,10 @@ export function storageApi({ url, key }: StorageApi): BytesSource {
     async open(file, start) {
       const response = await ask(file, start).catch(() => undefined);
       if (response === undefined) return AWAY;
-      // One that answers with all of the file has not understood the range.
+      // A response with the whole file ignored the range.
       if (start > 0 && response.status === 200) return await refuse(response, NOT_IN_PARTS);
       if (response.ok) return response.body ?? new Blob([]).stream();
-      return await refuse(response, await reasonOf(response, url));
+      return await refuse(response, await toRefusal(response, url));
     },
     close() {},
   };
@@ -37,7 +37,7 @@ export function storageApi({ url, key }: StorageApi): BytesSource {
         'accept-encoding': 'identity',
         ...(start > 0 && { range: `bytes=${start}-` }),
       },
-      // Followed, it would take the secret key to wherever it leads.
+      // A followed redirect would send the secret key to another host.
       redirect: 'manual',
     });
   }
@@ -48,10 +48,10 @@ async function refuse(response: Response, refusal: Refusal): Promise<Refusal> {
   return refusal;
 }
 
-/** The API says 400 to much, and what it means in the body. */
+/** The API answers many failures with status 400. The body contains the specific status. */
 const SAID = z.object({ statusCode: z.coerce.number() });
 
-async function reasonOf(response: Response, url: string): Promise<Refusal> {
+async function toRefusal(response: Response, url: string): Promise<Refusal> {
   const said =
     response.status === 400 ? SAID.safeParse(await response.json().catch(() => undefined)) : undefined;
   const status = said === undefined ? response.status : (said.data?.statusCode ?? 404);

@@ -1,10 +1,11 @@
-// Edge functions as code functions: their files are copied with the specifiers that Node understands, and a module beside
-// them is what they use of Deno. What cannot be converted is named by file and line, and its function is left out.
+// Converts Edge Functions to code functions. Files are copied with specifiers for Node, next to a module that
+// replaces the used parts of Deno. The report lists what cannot be converted by file and line, and leaves out its
+// function.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix, relative, sep } from 'node:path';
 import { editText } from '../../config/edit/edit.ts';
 import { Problem } from '../../problem/problem.ts';
-import { denoUses, lineOf, specifiersOf, variablesOf } from './read-code.ts';
+import { denoUses, lineNumber, findSpecifiers, findVariables } from './read-code.ts';
 import { HAS, SHIM } from './shim.ts';
 import { resolveSpecifier, type ImportMap } from './specifiers.ts';
 
@@ -29,7 +30,7 @@ const ENTRIES = ['index.ts', 'index.js', 'index.mjs'];
 /** The shim has these from the server. */
 const OWN_VARIABLES = new Set(['SUPABASE_URL', 'SUPABASE_ANON_KEY']);
 
-/** Writes nothing over: a function whose file is there already is refused. */
+/** Converts functions. Rejects a function whose file exists already. */
 export function convertFunctions({ from, file }: ConvertOptions): Converted {
   if (!existsSync(from) || !statSync(from).isDirectory()) {
     throw new Problem('IMP-408', 500, `There is no directory ${from}`, {
@@ -48,7 +49,7 @@ export function convertFunctions({ from, file }: ConvertOptions): Converted {
   const variables = new Set<string>();
   let declared = readFileSync(file, 'utf8');
   for (const name of names) {
-    const entry = ENTRIES.find((one) => existsSync(join(from, name, one)));
+    const entry = ENTRIES.find((file) => existsSync(join(from, name, file)));
     const converted = entry === undefined ? undefined : readFunction(from, name);
     const reasons =
       converted === undefined
@@ -67,14 +68,16 @@ export function convertFunctions({ from, file }: ConvertOptions): Converted {
       cpSync(join(from, path), join(home, 'source', path));
     }
     write(join(home, 'deno.js'), SHIM);
-    write(join(root, `${name}.js`), wrapperOf(name, `${name}/${entry}`));
+    write(join(root, `${name}.js`), renderWrapper(name, `${name}/${entry}`));
     const authRequired = settings.get(name) ?? true;
-    const env = converted.variables.filter((one) => !OWN_VARIABLES.has(one));
+    const env = converted.variables.filter((variable) => !OWN_VARIABLES.has(variable));
     const value = {
       runtime: 'node',
       file: `functions/${name}.js`,
       ...(authRequired ? { auth_required: true } : {}),
-      ...(env.length > 0 ? { env: Object.fromEntries(env.map((one) => [one, `\${SVC_ENV_${one}}`])) } : {}),
+      ...(env.length > 0
+        ? { env: Object.fromEntries(env.map((variable) => [variable, `\${SVC_ENV_${variable}}`])) }
+        : {}),
     };
     declared = editText(declared, [{ kind: 'add', path: ['functions', name], value }]);
     for (const one of env) variables.add(one);
@@ -89,7 +92,7 @@ export function convertFunctions({ from, file }: ConvertOptions): Converted {
 }
 
 type Read = {
-  /** By path below the folder of all functions. */
+  /** Keyed by the path below the folder of all functions. */
   readonly files: ReadonlyMap<string, string>;
   /** No code. */
   readonly others: readonly string[];
@@ -98,32 +101,32 @@ type Read = {
   readonly dependencies: ReadonlyMap<string, string>;
 };
 
-/** A function with what it shares with others, which stays at the same distance. */
+/** Reads a function with its shared files, which keep their relative position. */
 function readFunction(from: string, name: string): Read {
   const map: ImportMap = { ...readMap(from, '.'), ...readMap(from, name) };
   const shared = readdirSync(from, { withFileTypes: true })
     .filter((entry) => entry.name.startsWith('_') && entry.isDirectory())
-    .flatMap((entry) => filesOf(from, entry.name));
+    .flatMap((entry) => listFiles(from, entry.name));
   const files = new Map<string, string>();
-  const others: string[] = [];
+  const assets: string[] = [];
   const reasons: string[] = [];
   const variables = new Set<string>();
   const dependencies = new Map<string, string>();
-  const all = [...filesOf(from, name), ...shared];
+  const all = [...listFiles(from, name), ...shared];
   const reached = reachable(from, name, { all, map });
   for (const path of all) {
-    if (!CODE.test(path)) others.push(path);
-    // Of what is shared, only what this function loads matters to it.
+    if (!CODE.test(path)) assets.push(path);
+    // Only those shared files count that this function loads.
     else if (reached.has(path)) {
       const text = readFileSync(join(from, path), 'utf8');
-      reasons.push(...faultsOf(path, text, map));
-      for (const one of variablesOf(text)) variables.add(one);
+      reasons.push(...findFaults(path, text, map));
+      for (const one of findVariables(text)) variables.add(one);
       files.set(path, convertText(path, text, map, dependencies));
     }
   }
   if (variables.has('SUPABASE_DB_URL'))
     reasons.push('it asks for SUPABASE_DB_URL, which no function has here: use ctx.serviceClient or an rpc');
-  return { files, others, reasons, variables: [...variables], dependencies };
+  return { files, others: assets, reasons, variables: [...variables], dependencies };
 }
 
 /** Code that the function loads from its own files, tests left out. */
@@ -139,7 +142,7 @@ function reachable(
     if (found.has(path)) continue;
     found.add(path);
     if (!CODE.test(path)) continue;
-    for (const { text } of specifiersOf(readFileSync(join(from, path), 'utf8'))) {
+    for (const { text } of findSpecifiers(readFileSync(join(from, path), 'utf8'))) {
       const found = resolveSpecifier(text, map);
       const target = found.kind === 'file' ? found.path : posix.join(posix.dirname(path), text);
       if (known.has(target)) waiting.push(target);
@@ -148,12 +151,12 @@ function reachable(
   return found;
 }
 
-function faultsOf(path: string, text: string, map: ImportMap): string[] {
+function findFaults(path: string, text: string, map: ImportMap): string[] {
   const faults: string[] = [];
-  for (const { text: specifier, start, isType } of specifiersOf(text)) {
+  for (const { text: specifier, start, isType } of findSpecifiers(text)) {
     if (isType) continue;
     const found = resolveSpecifier(specifier, map);
-    if (found.kind === 'by hand') faults.push(`${path}:${lineOf(text, start)}: ${found.why}`);
+    if (found.kind === 'by hand') faults.push(`${path}:${lineNumber(text, start)}: ${found.why}`);
   }
   for (const { member, line } of denoUses(text))
     if (!HAS.has(member)) faults.push(`${path}:${line}: there is no Deno.${member} here`);
@@ -164,7 +167,7 @@ function convertText(path: string, text: string, map: ImportMap, dependencies: M
   const shim = `${'../'.repeat(path.split('/').length)}deno.js`;
   let out = '';
   let at = 0;
-  for (const { text: specifier, start, end, bare, isType } of specifiersOf(text)) {
+  for (const { text: specifier, start, end, bare, isType } of findSpecifiers(text)) {
     if (isType) continue;
     const found = resolveSpecifier(specifier, map);
     if (found.kind === 'drop' && bare !== undefined) {
@@ -181,18 +184,18 @@ function convertText(path: string, text: string, map: ImportMap, dependencies: M
     }
   }
   out += text.slice(at);
-  const names = ['Deno', 'EdgeRuntime'].filter((one) => new RegExp(`\\b${one}\\b`).test(text));
+  const names = ['Deno', 'EdgeRuntime'].filter((global) => new RegExp(`\\b${global}\\b`).test(text));
   // On the first line, so that the others keep their numbers.
   return names.length === 0 ? out : `import { ${names.join(', ')} } from '${shim}'; ${out}`;
 }
 
-const wrapperOf = (name: string, entry: string): string => `// Written by svc import supabase functions.
+const renderWrapper = (name: string, entry: string): string => `// Written by svc import supabase functions.
 import { answer } from "./_edge/${name}/deno.js";
 
 export default async (req, ctx) => await answer(() => import("./_edge/${name}/source/${entry}"), req, ctx);
 `;
 
-function filesOf(from: string, folder: string): string[] {
+function listFiles(from: string, folder: string): string[] {
   return readdirSync(join(from, folder), { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile() && !entry.parentPath.split(sep).includes('node_modules'))
     .map((entry) => relative(from, join(entry.parentPath, entry.name)).split(sep).join('/'))
@@ -211,13 +214,13 @@ function readMap(from: string, folder: string): ImportMap {
       for (const [specifier, target] of Object.entries(imports ?? {}))
         map[specifier] = /^\.\.?\//.test(target) ? `file:${posix.join(folder, target)}` : target;
     } catch {
-      throw new Problem('IMP-408', 500, `${path} is no JSON`, { hint: 'Mend it, then try again.' });
+      throw new Problem('IMP-408', 500, `${path} is not valid JSON`, { hint: 'Mend it, then try again.' });
     }
   }
   return map;
 }
 
-/** `verify_jwt` by function, as config.toml says it. */
+/** Reads `verify_jwt` of each function from config.toml. */
 function readSettings(path: string): ReadonlyMap<string, boolean> {
   const settings = new Map<string, boolean>();
   if (!existsSync(path)) return settings;

@@ -1,20 +1,20 @@
-// Finds what a module names, without understanding it: specifiers of imports, and uses of `Deno`. Comments are left out
-// of sight, and so is what strings hold.
+// Finds specifiers of imports and uses of `Deno` in a module, without parsing it. Comments and the content of strings
+// are ignored.
 
 export type Specifier = {
   readonly text: string;
   /** Between its quotes. */
   readonly start: number;
   readonly end: number;
-  /** Of the whole import without names, which is loaded for what it does; undefined for others. */
+  /** Range of an import without names, which is loaded for its side effects. Undefined for other imports. */
   readonly bare: { readonly from: number; readonly to: number } | undefined;
-  /** Gone when the types are. */
+  /** True if the import disappears with the types. */
   readonly isType: boolean;
 };
 
 export type DenoUse = { readonly member: string; readonly line: number };
 
-/** The same length as the text: comments are spaces, what is in quotes is `_`. */
+/** Returns a text of the same length: comments become spaces, and characters in quotes become `_`. */
 function mask(text: string): string {
   const out = text.split('');
   const cover = (from: number, to: number, by: string): void => {
@@ -23,7 +23,7 @@ function mask(text: string): string {
   let before = '';
   for (let at = 0; at < text.length;) {
     const character = text[at] ?? '';
-    const end = endOf(text, at, before);
+    const end = findTokenEnd(text, at, before);
     if (end === undefined) {
       if (character.trim() !== '') before = character;
       at += 1;
@@ -39,8 +39,8 @@ function mask(text: string): string {
   return out.join('');
 }
 
-/** After what begins here, when it is a comment, a string, a template or a regular expression. */
-function endOf(text: string, at: number, before: string): number | undefined {
+/** Returns the end of a comment, string, template or regular expression at `at`, or undefined. */
+function findTokenEnd(text: string, at: number, before: string): number | undefined {
   const rest = (pattern: RegExp): number => {
     pattern.lastIndex = at;
     return at + (pattern.exec(text)?.[0].length ?? 1);
@@ -55,7 +55,7 @@ function endOf(text: string, at: number, before: string): number | undefined {
     case '/':
       if (text[at + 1] === '/') return rest(/\/\/[^\n]*/y);
       if (text[at + 1] === '*') return rest(/\/\*[\s\S]*?(?:\*\/|$)/y);
-      // Where a value may begin, a slash begins one.
+      // A slash starts a regular expression where an expression may start.
       if (before === '' || '(,=:[!&|?{};+>'.includes(before))
         return rest(/\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y);
       return undefined;
@@ -68,7 +68,7 @@ const FROM = /\b(?:import|export)\b(?<what>[^;'"`()]*?)\bfrom\s*(?<quote>['"])(?
 const BARE = /\bimport\s*(?<quote>['"])(?<name>_*)['"];?/g;
 const DYNAMIC = /\bimport\s*\(\s*(?<quote>['"])(?<name>_*)['"]/g;
 
-export function specifiersOf(text: string): readonly Specifier[] {
+export function findSpecifiers(text: string): readonly Specifier[] {
   const masked = mask(text);
   return [FROM, BARE, DYNAMIC]
     .flatMap((pattern) =>
@@ -92,20 +92,20 @@ export function specifiersOf(text: string): readonly Specifier[] {
 export function denoUses(text: string): readonly DenoUse[] {
   return [...withTemplates(text).matchAll(/(?<![\w$.])Deno\s*(?:\?\s*)?\.\s*(\w+)/g)].map((match) => ({
     member: match[1] ?? '',
-    line: lineOf(text, match.index),
+    line: lineNumber(text, match.index),
   }));
 }
 
-/** Templates hold code too. */
+/** Masks templates, too, but keeps the code in them. */
 function withTemplates(text: string): string {
   const masked = mask(text);
   return masked.replaceAll(/`_*`/g, (template, at: number) => text.slice(at, at + template.length));
 }
 
-/** Names that are asked for by `Deno.env.get`. */
-export function variablesOf(text: string): readonly string[] {
+/** Returns the names of variables read with `Deno.env.get`. */
+export function findVariables(text: string): readonly string[] {
   const found = [...text.matchAll(/\bDeno\s*\.\s*env\s*\.\s*get\(\s*['"]([A-Za-z_]\w*)['"]/g)];
   return [...new Set(found.map(([, name]) => name ?? ''))];
 }
 
-export const lineOf = (text: string, at: number): number => text.slice(0, at).split('\n').length;
+export const lineNumber = (text: string, at: number): number => text.slice(0, at).split('\n').length;

@@ -1,5 +1,5 @@
-// What a converted function has of Deno. It is written beside each, as JavaScript, because two functions share a worker
-// and have values of their own.
+// The parts of Deno that a converted function can use. Each function gets its own copy in JavaScript, because
+// functions that share a worker have separate values.
 
 /** Members of `Deno` that the shim has. */
 export const HAS: ReadonlySet<string> = new Set(['cwd', 'env', 'readFile', 'readTextFile', 'serve']);
@@ -20,7 +20,7 @@ function inside(path) {
   return file;
 }
 
-function valueOf(name) {
+function readVariable(name) {
   if (name in values) return values[name];
   if (name === 'SUPABASE_URL') return client?.supabaseUrl;
   if (name === 'SUPABASE_ANON_KEY') return client?.supabaseKey;
@@ -36,8 +36,8 @@ export const Deno = {
   serve,
   cwd: () => resolve(folder, 'source'),
   env: {
-    get: valueOf,
-    has: (name) => valueOf(name) !== undefined,
+    get: readVariable,
+    has: (name) => readVariable(name) !== undefined,
     toObject: () => ({ ...values }),
   },
   readFile: async (path) => new Uint8Array(await readFile(inside(path))),
@@ -58,7 +58,7 @@ export async function answer(load, req, ctx) {
   try {
     client ??= ctx.client;
   } catch {
-    // Without the client library nobody asks for its address.
+    // The address is used by the client library only.
   }
   loading ??= load().catch((error) => {
     loading = undefined;

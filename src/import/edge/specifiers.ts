@@ -1,25 +1,25 @@
-// Where Deno finds a module, and where Node does.
+// Resolves the module specifiers of Deno and translates them for Node.
 
 export type Resolved =
   | { readonly kind: 'as it is' }
-  /** Of the project, below the folder of all functions. */
+  /** A file of the project. The path is relative to the folder of all functions. */
   | { readonly kind: 'file'; readonly path: string }
-  /** Nothing at run time. */
+  /** A type-only module, which does not exist at run time. */
   | { readonly kind: 'drop' }
   | { readonly kind: 'shim' }
   | { readonly kind: 'package'; readonly name: string; readonly version: string; readonly path: string }
   | { readonly kind: 'by hand'; readonly why: string };
 
 /**
- * `imports` of deno.json or an import map: exact names, and prefixes that end in a slash. Files are `file:` and their path
- * below the folder of all functions.
+ * `imports` of deno.json or an import map: exact names, and prefixes that end in a slash. Files are `file:` and their
+ * path below the folder of all functions.
  */
 export type ImportMap = Readonly<Record<string, string>>;
 
 const PACKAGE = /^((?:@[\w.-]+\/)?[\w.-]+)(?:@([^/]+))?(\/.*)?$/;
 const CDN = /^https:\/\/(?:esm\.sh|cdn\.skypack\.dev|unpkg\.com)\/(?:(?:stable|v\d+)\/)?([^?]+)(?:\?.*)?$/;
 const SERVE = /^https:\/\/deno\.land\/std(?:@[\w.]+)?\/http\/(?:server|mod)\.ts$/;
-/** On npm under its own name. */
+/** Name of the client library on npm. */
 const OF_NPM = '@supabase/supabase-js';
 
 export function resolveSpecifier(specifier: string, map: ImportMap): Resolved {
@@ -45,13 +45,13 @@ function fromMap(specifier: string, map: ImportMap): string {
   const exact = map[specifier];
   if (exact !== undefined) return exact;
   const prefix = Object.keys(map)
-    .filter((one) => one.endsWith('/') && specifier.startsWith(one))
+    .filter((prefix) => prefix.endsWith('/') && specifier.startsWith(prefix))
     .sort((a, b) => b.length - a.length)[0];
   return prefix === undefined ? specifier : `${map[prefix]}${specifier.slice(prefix.length)}`;
 }
 
 function fromPackage(text: string, rename: (name: string) => string): Resolved {
   const [, name, version = '*', path = ''] = PACKAGE.exec(text) ?? [];
-  if (name === undefined) return { kind: 'by hand', why: `${text} is no name of a package` };
+  if (name === undefined) return { kind: 'by hand', why: `${text} is not a package name` };
   return { kind: 'package', name: rename(name), version, path };
 }

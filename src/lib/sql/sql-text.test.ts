@@ -4,7 +4,7 @@ import {
   holdsSubSelect,
   relationsIn,
   unwrapCallerHelpers,
-  wordsOf,
+  sqlWords,
   wrapCallerHelpers,
 } from './sql-text.ts';
 
@@ -58,7 +58,7 @@ describe('caller helpers are evaluated once per statement', () => {
 });
 
 test('names are found as words, quoted or not, and inside strings', () => {
-  const words = wordsOf(`select "Odd Name", Todos.id from x where execute('insert into log') -- hidden`);
+  const words = sqlWords(`select "Odd Name", Todos.id from x where execute('insert into log') -- hidden`);
   for (const word of ['Odd Name', 'todos', 'id', 'x', 'log']) expect(words, word).toContain(word);
   expect(words).not.toContain('hidden');
 });

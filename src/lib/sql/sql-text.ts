@@ -1,5 +1,5 @@
-// Reads SQL text as tokens: enough to see that an expression stays inside its parentheses, to find names in it, and to
-// wrap the caller helpers. Its meaning is left to the server.
+// Splits SQL text into tokens: enough to check that an expression stays inside its parentheses, to find names in it,
+// and to wrap the caller helpers. The server interprets its meaning.
 
 export type Token = {
   readonly kind: 'word' | 'quoted' | 'string' | 'number' | 'comment' | 'space' | 'symbol';
@@ -74,7 +74,7 @@ function readDollarQuote(text: string, at: number): Token | string | null {
   return { kind: 'string', text: text.slice(at, end + tag.length), start: at };
 }
 
-/** Why this text cannot be one expression (or type) inside parentheses, or null. */
+/** Returns the reason why this text cannot be an expression (or type) inside parentheses, or null. */
 export function expressionFault(text: string): string | null {
   const { tokens, fault } = scanSql(text);
   if (fault !== null) return fault;
@@ -92,8 +92,47 @@ export function expressionFault(text: string): string | null {
   return null;
 }
 
-/** Names and words of the text, lower-cased as the server would, for finding what it may depend on. */
-export function wordsOf(text: string): Set<string> {
+export type QualifiedName = {
+  readonly schema: string;
+  readonly name: string;
+  /** A parenthesis follows: a function. Otherwise, a word such as FROM precedes: a table. */
+  readonly isCall: boolean;
+};
+
+/** Words before the name of a table. */
+export const WORDS_BEFORE_TABLES: ReadonlySet<string> = new Set([
+  'from',
+  'join',
+  'into',
+  'only',
+  'table',
+  'update',
+  'using',
+]);
+
+/** Returns functions and tables that the text names with their schema. */
+export function qualifiedNames(text: string): QualifiedName[] {
+  const tokens = scanSql(text).tokens.filter(({ kind }) => kind !== 'comment' && kind !== 'space');
+  return tokens.flatMap((token, index): QualifiedName[] => {
+    const schema = readName(tokens[index - 2]);
+    const name = readName(token);
+    if (tokens[index - 1]?.text !== '.' || schema === null || name === null) return [];
+    const isCall = tokens[index + 1]?.text === '(';
+    const isTable = WORDS_BEFORE_TABLES.has(tokens[index - 3]?.text.toLowerCase() ?? '');
+    if (!isCall && !isTable) return [];
+    // `insert into audit.log (…)`
+    return [{ schema, name, isCall: isCall && !isTable }];
+  });
+}
+
+/** A name as the server folds it; null for anything else. */
+function readName(token: Token | undefined): string | null {
+  if (token?.kind === 'word') return token.text.toLowerCase();
+  return token?.kind === 'quoted' ? token.text.slice(1, -1).replaceAll('""', '"') : null;
+}
+
+/** Returns the names and words of the text in lower case, as the server folds them, to find possible dependencies. */
+export function sqlWords(text: string): Set<string> {
   const words = new Set<string>();
   for (const token of scanSql(text).tokens) {
     if (token.kind === 'word') words.add(token.text.toLowerCase());
@@ -108,12 +147,12 @@ export function wordsOf(text: string): Set<string> {
 /** Whether this expression certainly has a sub-select. */
 export function holdsSubSelect(text: string): boolean {
   const solid = solidTokens(text);
-  return solid.some((token, index) => token.text === '(' && wordOf(solid[index + 1]) === 'select');
+  return solid.some((token, index) => token.text === '(' && tokenWord(solid[index + 1]) === 'select');
 }
 
 /**
- * The relations that sub-selects read, each as the parts of its name; null for one that cannot be read. Rather one too
- * many than one too few.
+ * Returns the relations that sub-selects read, each as the parts of its name, or null if it cannot be parsed. The
+ * result can contain too many relations, but never too few.
  */
 export function relationsIn(text: string): (readonly string[] | null)[] {
   if (!/select|table/i.test(text)) return [];
@@ -121,15 +160,15 @@ export function relationsIn(text: string): (readonly string[] | null)[] {
   return fromItems(solid).flatMap((at) => {
     const first = solid[at];
     if (first?.kind !== 'word' && first?.kind !== 'quoted') return [];
-    const parts: (string | null)[] = [nameOf(first)];
+    const parts: (string | null)[] = [tokenName(first)];
     let next = at + 1;
-    for (; solid[next]?.text === '.'; next += 2) parts.push(nameOf(solid[next + 1]));
+    for (; solid[next]?.text === '.'; next += 2) parts.push(tokenName(solid[next + 1]));
     if (solid[next]?.text === '(') return [];
     return [parts.every((part) => part !== null) ? parts : null];
   });
 }
 
-function nameOf(token: Token | undefined): string | null {
+function tokenName(token: Token | undefined): string | null {
   if (token?.kind === 'word') return token.text.toLowerCase();
   // With U& in front, the name is spelled with escapes.
   if (token?.kind === 'quoted' && token.text.startsWith('"'))
@@ -141,7 +180,7 @@ function solidTokens(text: string): Token[] {
   return scanSql(text).tokens.filter(isMeaningful);
 }
 
-function wordOf(token: Token | undefined): string | null {
+function tokenWord(token: Token | undefined): string | null {
   return token?.kind === 'word' ? token.text.toLowerCase() : null;
 }
 
@@ -161,13 +200,13 @@ function fromItems(solid: readonly Token[]): number[] {
   const levels: Level[] = [];
   let level: Level = { inFrom: false, awaits: false, isCall: false };
   solid.forEach((token, index) => {
-    const word = wordOf(token);
+    const word = tokenWord(token);
     const isKey = solid[index - 1]?.text !== '.';
     if (token.text === '(') {
       levels.push(level);
       const { awaits } = level;
       level.awaits = false;
-      const isCall = WITH_FROM_INSIDE.has(wordOf(solid[index - 1]) ?? '');
+      const isCall = WITH_FROM_INSIDE.has(tokenWord(solid[index - 1]) ?? '');
       level = { inFrom: awaits, awaits, isCall };
     } else if (token.text === ')') {
       level = levels.pop() ?? { inFrom: false, awaits: false, isCall: false };
@@ -191,16 +230,16 @@ function fromItems(solid: readonly Token[]): number[] {
 }
 
 function isDistinctFrom(solid: readonly Token[], index: number): boolean {
-  if (wordOf(solid[index - 1]) !== 'distinct') return false;
-  const before = wordOf(solid[index - 2]);
-  return before === 'is' || (before === 'not' && wordOf(solid[index - 3]) === 'is');
+  if (tokenWord(solid[index - 1]) !== 'distinct') return false;
+  const before = tokenWord(solid[index - 2]);
+  return before === 'is' || (before === 'not' && tokenWord(solid[index - 3]) === 'is');
 }
 
 const PER_STATEMENT = /^auth\.(?:uid|is_authenticated|is_anonymous|role|jwt|email)\(\)$/i;
 
 /**
- * `auth.uid()` becomes `(select auth.uid())`: PostgreSQL then evaluates it once per statement instead of once per
- * row. A call right after `select`, or one that a FROM reads, is left alone.
+ * Replaces `auth.uid()` by `(select auth.uid())`, which PostgreSQL evaluates once per statement instead of once per
+ * row. A call right after `select`, or in a FROM clause, stays unchanged.
  */
 export function wrapCallerHelpers(text: string): string {
   const { tokens, fault } = scanSql(text);

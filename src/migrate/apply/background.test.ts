@@ -11,7 +11,7 @@ const EVENTS: readonly BackgroundEvent[] = [
   'error',
 ];
 
-/** Every cell: what each event leads to from each state; the events in the order of `EVENTS`. */
+/** Rows: a state, then the next state for each event in the order of `EVENTS`. */
 test.each<readonly [BackgroundState, ...BackgroundState[]]>([
   ['locking', 'awaited', 'locking', 'locking', 'locking', 'locking', 'locking', 'failed'],
   ['awaited', 'awaited', 'recording', 'verifying', 'detached', 'awaited', 'awaited', 'failed'],
@@ -26,7 +26,7 @@ test.each<readonly [BackgroundState, ...BackgroundState[]]>([
   expect(EVENTS.map((event) => nextState(state, event))).toEqual(expected);
 });
 
-test('the table above has every state', () => {
+test('the table above contains every state', () => {
   expect(Object.keys(TRANSITIONS)).toHaveLength(9);
 });
 
@@ -35,17 +35,25 @@ function run(...events: readonly BackgroundEvent[]): BackgroundState {
 }
 
 test.each<readonly [string, readonly BackgroundEvent[], BackgroundState]>([
-  ['all in time: the start verifies', ['locked', 'all-done', 'recorded'], 'done'],
-  ['steps are left: the background completes', ['locked', 'first-done', 'recorded', 'finished'], 'done'],
+  ['all steps within the budget: the start verifies', ['locked', 'all-done', 'recorded'], 'done'],
   [
-    'out of time, recorded before the first steps',
+    'remaining steps: the background completes the run',
+    ['locked', 'first-done', 'recorded', 'finished'],
+    'done',
+  ],
+  [
+    'budget spent, recorded before the first steps finish',
     ['locked', 'budget-spent', 'recorded', 'all-done'],
     'unattended',
   ],
-  ['out of time, recorded after them', ['locked', 'budget-spent', 'all-done', 'recorded'], 'unattended'],
-  ['in time by a hair', ['locked', 'all-done', 'budget-spent', 'recorded'], 'done'],
-  ['an error while the start waits is the start’s', ['locked', 'error'], 'failed'],
-  ['an error after that is the background’s', ['locked', 'budget-spent', 'error'], 'broken'],
+  [
+    'budget spent, recorded after all steps',
+    ['locked', 'budget-spent', 'all-done', 'recorded'],
+    'unattended',
+  ],
+  ['all steps just before the budget is spent', ['locked', 'all-done', 'budget-spent', 'recorded'], 'done'],
+  ['an error while the start waits fails the start', ['locked', 'error'], 'failed'],
+  ['an error after the start fails the background', ['locked', 'budget-spent', 'error'], 'broken'],
   ['no session for the background', ['error', 'recorded'], 'failed'],
 ])('%s', (_name, events, expected) => {
   expect(run(...events)).toBe(expected);

@@ -1,5 +1,5 @@
-// The steps that follow the one transaction of a migration, on a session of their own. A start waits for the first of
-// them within its budget; whatever is left goes on while the server serves.
+// Runs the steps that follow the main transaction of a migration, on a separate session. The start waits for the first
+// of these steps within its budget. The remaining steps run while the server handles requests.
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase, Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
@@ -14,18 +14,18 @@ import { executeMetadata, executeOnline } from './execute.ts';
 import type { ExecuteSettings } from './settings.ts';
 
 /**
- * What the background does, and what its start does meanwhile.
+ * States of the background session and of the start that waits for it.
  *
- * | state      | background                              | start                                        |
- * | ---------- | --------------------------------------- | -------------------------------------------- |
- * | locking    | opens its session, takes over the lock  | waits                                        |
- * | awaited    | runs the first steps                    | waits for them, within its budget            |
- * | detached   | still runs the first steps              | spent its budget; records that some are left |
- * | verifying  | has run every step                      | verifies and records                         |
- * | recording  | has run the first steps                 | records that some are left                   |
- * | unattended | runs what is left, verifies and records | is over                                      |
- * | failed     | is over                                 | throws the error                             |
- * | broken     | is over, with the error as its result   | is over                                      |
+ * | state      | background                                  | start                                         |
+ * | ---------- | ------------------------------------------- | --------------------------------------------- |
+ * | locking    | opens its session, acquires the lock        | waits                                         |
+ * | awaited    | runs the first steps                        | waits for the first steps, within its budget  |
+ * | detached   | still runs the first steps                  | has spent its budget; records remaining steps |
+ * | verifying  | has run every step                          | verifies and records                          |
+ * | recording  | has run the first steps                     | records remaining steps                       |
+ * | unattended | runs remaining steps, verifies and records  | has finished                                  |
+ * | failed     | has finished                                | throws the error                              |
+ * | broken     | has finished, with the error as its result  | has finished                                  |
  */
 export type BackgroundState = keyof typeof TRANSITIONS;
 export type BackgroundEvent =
@@ -45,7 +45,7 @@ export const TRANSITIONS = {
     'budget-spent': 'detached',
     error: 'failed',
   },
-  // All steps may be done by then, but the start records that some are left: the background completes the record.
+  // All steps may be done, but the start still records remaining steps. The background completes the record.
   detached: { 'first-done': 'recording', 'all-done': 'recording', recorded: 'unattended', error: 'broken' },
   verifying: { recorded: 'done', error: 'broken' },
   recording: { recorded: 'unattended', error: 'broken' },
@@ -55,7 +55,7 @@ export const TRANSITIONS = {
   broken: {},
 } as const;
 
-/** Events without a transition change nothing. */
+/** Returns the same state for an event without a transition. */
 export function nextState(state: BackgroundState, event: BackgroundEvent): BackgroundState {
   const transitions: Partial<Record<BackgroundEvent, BackgroundState>> = TRANSITIONS[state];
   return transitions[event] ?? state;
@@ -74,7 +74,7 @@ class Progress {
     for (const wake of this.#waiting.splice(0)) wake();
   }
 
-  /** Waits until another state than these is reached. */
+  /** Waits for a state other than `states` and returns it. */
   async after(...states: readonly BackgroundState[]): Promise<BackgroundState> {
     while (states.includes(this.#state)) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     return this.#state;
@@ -89,23 +89,23 @@ export type BackgroundWork = {
   readonly log: Log;
   readonly signal: AbortSignal | undefined;
   readonly locate: (problems: readonly MigrationProblem[]) => readonly MigrationProblem[];
-  /** Verifies and records once nothing is left. */
+  /** Verifies and records the migration after the last step. */
   readonly complete: (session: Queryable) => Promise<void>;
 };
 
 export type Background = {
   /**
-   * Waits for the first steps. True when no others are left; false when some are, or when the time is up. Throws what a
-   * step threw meanwhile.
+   * Waits for the first steps. Returns true if no steps remain, and false if steps remain or the time is up. Throws the
+   * error of a failed step.
    */
   firstDoneWithin(ms: number): Promise<boolean>;
-  /** The start has recorded what is done so far; from here on the background records for itself. */
+  /** Reports that the start has recorded the completed steps. From here on the background records its own progress. */
   recorded(): void;
-  /** What went wrong after the start was over. Never rejects. */
+  /** Problems that occurred after the start had finished. Never rejects. */
   readonly result: Promise<readonly MigrationProblem[]>;
 };
 
-/** Returns once the lock has moved to the background's session. */
+/** Starts the background session and returns after it has acquired the lock. */
 export async function startBackground(work: BackgroundWork): Promise<Background> {
   const { log } = work;
   const progress = new Progress();
@@ -128,7 +128,7 @@ export async function startBackground(work: BackgroundWork): Promise<Background>
       const timer = setTimeout(() => progress.send('budget-spent'), ms);
       const state = await progress.after('awaited').finally(() => clearTimeout(timer));
       if (state === 'failed') throw failure;
-      if (state === 'detached') log.info('long steps of the migration go on in the background');
+      if (state === 'detached') log.info('long steps of the migration continue in the background');
       return state === 'verifying';
     },
     recorded: () => progress.send('recorded'),
@@ -141,21 +141,23 @@ async function run(
   work: BackgroundWork,
   progress: Progress,
 ): Promise<readonly MigrationProblem[]> {
-  const { steps, settings, log, signal } = work;
+  const { steps, log, signal } = work;
+  const settings = { ...work.settings, signal };
   const first = steps.filter(({ step }) => step.lane === 'online' || step.lane === 'concurrent');
-  const late = steps.filter((one) => !first.includes(one));
+  const late = steps.filter((step) => !first.includes(step));
   await endWithClient(session);
   await work.lock.moveTo(session);
   progress.send('locked');
-  for (const one of first) await executeOnline(session, one, settings);
+  for (const step of first) await executeOnline(session, step, settings);
   await endBackfills(session, first);
   progress.send(late.length === 0 ? 'all-done' : 'first-done');
   if ((await progress.after('verifying', 'recording')) === 'done') return [];
-  const problems = await runLate(session, late, work);
+  const problems = await runLate(session, late, { ...work, settings });
   if (problems.length === 0) await endBackfills(session, late);
   if (signal?.aborted) return problems;
   if (problems.length === 0) await work.complete(session);
-  for (const one of problems) log.error({ code: one.code, at: one.place ?? one.at }, one.message);
+  for (const problem of problems)
+    log.error({ code: problem.code, at: problem.place ?? problem.at }, problem.message);
   return problems;
 }
 
@@ -167,7 +169,7 @@ function report(error: unknown, { log, signal, locate }: BackgroundWork): readon
   return [problem(code, 'background', error instanceof Error ? error.message : String(error))];
 }
 
-/** A refused step does not keep the others from being done, unless they depend on it. */
+/** Runs the remaining steps. A rejected step skips only the steps that depend on it. */
 async function runLate(
   session: Queryable,
   steps: readonly NumberedStep[],
@@ -176,18 +178,18 @@ async function runLate(
   const problems: MigrationProblem[] = [];
   const cutovers = steps.filter(({ step }) => step.lane === 'cutover');
   let mayCutOver = true;
-  for (const one of steps) {
-    const { lane, deferred } = one.step;
+  for (const step of steps) {
+    const { lane, deferred } = step.step;
     if (signal?.aborted) break;
-    // Without every shadow column there is no cutover, and the steps after it have nothing to work on.
+    // The cutover needs every shadow column, and deferred steps need the cutover.
     if ((deferred || lane === 'shadow') && !mayCutOver) continue;
-    // One transaction for all of them, which the first one stands for.
-    if (lane === 'cutover' && one !== cutovers[0]) continue;
+    // All cutover steps run in one transaction, together with the first of them.
+    if (lane === 'cutover' && step !== cutovers[0]) continue;
     try {
       if (lane === 'cutover') {
         await executeMetadata(session, cutovers, settings, async () => {});
         await announceSchema(session);
-      } else await executeOnline(session, one, settings);
+      } else await executeOnline(session, step, settings);
     } catch (error) {
       if (!(error instanceof MigrationRefused)) throw error;
       problems.push(...locate(error.problems));
@@ -205,8 +207,8 @@ async function endBackfills(session: Queryable, steps: readonly NumberedStep[]):
 }
 
 /**
- * A session that waits for a lock does not notice that its client is gone, and would keep its place in the queue. Servers
- * on systems that cannot check refuse the setting; there the session ends as late as by default.
+ * Makes the server detect a disconnected client. Otherwise a session that waits for a lock keeps its place in the queue
+ * after its client has gone. Servers on systems without support reject the setting and keep their default.
  */
 async function endWithClient(session: Queryable): Promise<void> {
   await session.query(raw(`set client_connection_check_interval = '1s'`)).catch((error: unknown) => {
@@ -214,7 +216,7 @@ async function endWithClient(session: Queryable): Promise<void> {
   });
 }
 
-/** A concurrent index build can only be ended from another session. */
+/** Cancels the running statement on abort, from another session: nothing else can stop a concurrent index build. */
 async function cancelOnAbort(
   session: Queryable,
   { owner, signal, log }: BackgroundWork,
@@ -224,7 +226,7 @@ async function cancelOnAbort(
   if (signal === undefined || pid === undefined) return () => {};
   const cancel = (): void => {
     owner.query(sql`select pg_cancel_backend(${pid})`).catch((error: unknown) => {
-      log.warn({ err: error }, 'could not end background work; it ends with its connection');
+      log.warn({ err: error }, 'could not cancel background work; it stops when its connection closes');
     });
   };
   signal.addEventListener('abort', cancel, { once: true });

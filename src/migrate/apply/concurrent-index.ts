@@ -1,14 +1,14 @@
-// Indexes are built and dropped concurrently, outside any transaction: writers go on meanwhile.
+// Builds and drops indexes concurrently, outside any transaction, so that writers are not blocked.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import type { Step } from '../plan/step.ts';
-import { nameOf } from '../schema/model.ts';
+import { quoteName } from '../schema/model.ts';
 import { refuseStep } from './refuse-step.ts';
 import type { ExecuteSettings } from './settings.ts';
 
-// Without a lock timeout: in the middle of a concurrent build it would leave an invalid index behind, and waiting for old
-// snapshots is part of the build.
+// Has no lock timeout. A concurrent build waits for old snapshots, and a timeout during the build would leave an
+// invalid index.
 export async function outsideTransaction(
   session: Queryable,
   step: Step,
@@ -30,17 +30,17 @@ export async function buildIndex(
   label: string,
   settings: ExecuteSettings,
 ): Promise<void> {
-  const name = nameOf({ schema, name: label });
+  const name = quoteName({ schema, name: label });
   const state = await indexState(session, schema, label);
   if (state === 'valid') return;
-  // Never IF NOT EXISTS, which accepts an index that a crash left half built.
+  // IF NOT EXISTS would accept an index that a crash left incomplete.
   if (state === 'invalid') await session.query(raw(`drop index concurrently if exists ${name}`));
   try {
     await outsideTransaction(session, step, settings);
   } catch (error) {
-    // Cancelled at shutdown: dropping would wait for what the build waited for. The next start finds it.
+    // Cancelled at shutdown. A drop would wait for the same snapshots as the build; the next start drops the index.
     if (!isDatabaseError(error) || isDatabaseError(error, 'query_canceled')) throw error;
-    // If the connection is gone, the next start drops it.
+    // If the connection is lost, the next start drops the index.
     await session.query(raw(`drop index concurrently if exists ${name}`)).catch(() => {});
     throw refuseStep(step, error);
   }

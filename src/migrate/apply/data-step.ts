@@ -1,5 +1,5 @@
-// Runs one data step: its statements and the record that it ran are in one transaction, or neither is. Of a step in
-// batches, each batch and the record how far it came.
+// Runs one data step. Its statements and its record in the ledger are one transaction. For a step in batches, each
+// batch and the record of its progress are one transaction.
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { type DatabaseError, isDatabaseError } from '../../postgres/pg-error.ts';
 import { literal, raw, sql } from '../../postgres/sql.ts';
@@ -47,21 +47,21 @@ export async function runDataStep(
   }
 }
 
-/** Takes a step back; then it counts as never run. */
+/** Runs the undo statements of a step and removes the step from the ledger. */
 export async function undoDataStep(
   session: Queryable,
   { undo, ...step }: DataStepModel,
   model: SchemaModel,
 ): Promise<void> {
   if (!undo) return;
-  // No step can have such a name: of one in batches it is where the way back has come to.
+  // The ledger keeps the progress of a batched undo under this name, which no declared step can have.
   const back = { ...step, ...undo, name: `undo ${step.name}` };
   await runDataStep(session, back, model, () => forgetDataSteps(session, [step.name, back.name]));
 }
 
 type Batch = { readonly first: string; readonly last: string; readonly type: string };
 
-/** The next rows by primary key, its values as text; null: there are no more. */
+/** Returns the primary key range of the next batch, as text. Returns null if no rows remain. */
 async function nextBatch(
   session: Queryable,
   step: DataStepModel,
@@ -86,14 +86,15 @@ async function nextBatch(
   const done = await readProgress(session, step);
   const rest = done === null ? '' : `where ${column} > ${quoted(done)}::${type}`;
   const [batch] = await session.query<{ first: string | null; last: string | null }>(
-    raw(`select (array_agg(key order by key))[1]::text as first, (array_agg(key order by key desc))[1]::text as last
+    raw(`select (array_agg(key order by key))[1]::text as first,
+        (array_agg(key order by key desc))[1]::text as last
       from (select ${column} as key from ${relation} ${rest} order by ${column} limit ${size}) as next`),
   );
   if (!batch || batch.first === null || batch.last === null) return null;
   return { first: batch.first, last: batch.last, type };
 }
 
-/** As one statement it cannot end the transaction it runs in. */
+/** Wraps the text in one DO statement, so that it cannot end its transaction. */
 function asOneStatement(text: string, values: readonly string[] = [], type = ''): string {
   const using = values.map((value) => `${quoted(value)}::${type}`).join(', ');
   return `do ${quoted(`begin execute ${quoted(text)}${using === '' ? '' : ` using ${using}`}; end`)}`;
@@ -107,11 +108,14 @@ function refusal(step: DataStepModel, error: DatabaseError): MigrationRefused {
   if (isDatabaseError(error, 'feature_not_supported') && /transaction commands/.test(error.message))
     return notForSteps(step, 'it begins or ends a transaction');
   const detail = error.detail === undefined ? '' : ` (${error.detail})`;
+  const failure = step.batch
+    ? 'a batch of the step failed; the earlier batches are done'
+    : 'the step failed and was rolled back';
   return new MigrationRefused([
     problem(
       'MIG-601',
       step.at,
-      `${step.batch ? 'a batch of the step failed; those before it are done' : 'the step failed, and nothing of it was kept'}: ${lineOf(step, error)}${error.message}${detail}`,
+      `${failure}: ${errorPlace(step, error)}${error.message}${detail}`,
       'Correct the step or the rows; the next run tries it again.',
     ),
   ]);
@@ -122,13 +126,16 @@ function notForSteps(step: DataStepModel, why: string): MigrationRefused {
     problem(
       'MIG-603',
       step.at,
-      `a step changes rows, but ${why}`,
-      'Declare the schema in svc.yaml; each step is one transaction.',
+      `a data step may only change rows, but ${why}`,
+      'Declare the schema in svc.yaml. Each step is one transaction.',
     ),
   ]);
 }
 
-function lineOf({ file, sql }: DataStepModel, { internalPosition, internalQuery }: DatabaseError): string {
+function errorPlace(
+  { file, sql }: DataStepModel,
+  { internalPosition, internalQuery }: DatabaseError,
+): string {
   if (internalPosition === undefined || internalQuery !== sql) return file === null ? '' : `${file}: `;
   const line = sql.slice(0, Number(internalPosition)).split('\n').length;
   return `${file ?? 'line '}${file === null ? '' : ':'}${line}: `;

@@ -1,5 +1,5 @@
-// Runs the steps of a plan. Whatever can be in one transaction is; each of the others leaves a valid state that the
-// catalog shows, so that after a crash a new plan continues where this one ended.
+// Runs the steps of a plan. One transaction contains as many steps as possible. Each step outside it leaves a valid
+// state that the catalog shows, so a new plan can continue after a crash.
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
@@ -9,11 +9,11 @@ import { backfill } from './backfill.ts';
 import { buildIndex, outsideTransaction } from './concurrent-index.ts';
 import { refuseStep } from './refuse-step.ts';
 import { type ExecuteSettings, localSettings } from './settings.ts';
-import type { NumberedStep, Step } from '../plan/step.ts';
+import { lockedTables, type NumberedStep, type Step } from '../plan/step.ts';
 
 const METADATA_STATEMENT_TIMEOUT_MS = 60_000;
 
-/** Steps in one transaction; `record` writes the migration state inside it, so that both are there or neither. */
+/** Runs the steps in one transaction. `record` writes the migration state in the same transaction. */
 export async function executeMetadata(
   session: Queryable,
   steps: readonly NumberedStep[],
@@ -21,7 +21,7 @@ export async function executeMetadata(
   record: () => Promise<void>,
 ): Promise<void> {
   const locked = await lockStatements(session, steps);
-  const ordinals = steps.map((one) => one.ordinal);
+  const ordinals = steps.map((step) => step.ordinal);
   const local = {
     ...localSettings(settings),
     statement_timeout: METADATA_STATEMENT_TIMEOUT_MS,
@@ -40,10 +40,10 @@ export async function executeMetadata(
   });
 }
 
-const BATCH = 100;
+const MAX_BATCH_STEPS = 100;
 
-// Many small statements cost more in round trips than in work. A batch that fails is run again step by step, to find the
-// one that fails.
+// Sends the steps in batches, because round trips take longer than the statements. If a batch fails, its steps run one
+// by one to find the failing step.
 async function runAll(
   session: Queryable,
   steps: readonly NumberedStep[],
@@ -56,8 +56,8 @@ async function runAll(
     }
     return;
   }
-  for (let start = 0; start < steps.length; start += BATCH) {
-    const batch = steps.slice(start, start + BATCH);
+  for (let start = 0; start < steps.length; start += MAX_BATCH_STEPS) {
+    const batch = steps.slice(start, start + MAX_BATCH_STEPS);
     await session.query(raw('savepoint svc_batch'));
     try {
       await session.query(raw(batch.map(({ step }) => step.sql).join(';\n')));
@@ -89,26 +89,26 @@ async function lockStatements(
 ): Promise<{ tables: string[]; statements: string[] }> {
   const modes = new Map<string, 'access exclusive' | 'share row exclusive'>();
   for (const { step } of steps) {
-    if (step.table === null || step.lock === 'none') continue;
     const strong = step.lock === 'AccessExclusive';
-    if (strong || !modes.has(step.table))
-      modes.set(step.table, strong ? 'access exclusive' : 'share row exclusive');
+    for (const table of lockedTables(step))
+      if (strong || !modes.has(table)) modes.set(table, strong ? 'access exclusive' : 'share row exclusive');
   }
-  // A table that is renamed is locked under its old name.
+  // A table that this run renames is locked under its old name.
   const existing = await session.query<{ name: string }>(
     sql`select n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname || '.' || c.relname = any (${[...modes.keys()]})`,
   );
-  // Always in the same order, so that two sessions cannot wait for each other.
+  // A fixed order prevents deadlocks between two sessions.
   const tables = existing.map((row) => row.name).sort();
   const statements = tables.map((table) => {
     const [schema = '', ...rest] = table.split('.');
-    return `lock table ${quoteIdent(schema)}.${quoteIdent(rest.join('.'))} in ${modes.get(table) ?? 'access exclusive'} mode`;
+    const mode = modes.get(table) ?? 'access exclusive';
+    return `lock table ${quoteIdent(schema)}.${quoteIdent(rest.join('.'))} in ${mode} mode`;
   });
   return { tables, statements };
 }
 
-/** One step outside the big transaction. */
+/** Runs one step outside the main transaction. */
 export async function executeOnline(
   session: Queryable,
   { ordinal, step }: NumberedStep,
@@ -119,7 +119,7 @@ export async function executeOnline(
   await settings.onStatement?.(step);
   settings.onProgress?.(step);
   try {
-    await act(session, step, settings);
+    await runOnlineStep(session, step, settings);
   } catch (error) {
     await markSteps(
       session,
@@ -129,14 +129,14 @@ export async function executeOnline(
       Date.now() - started,
       error instanceof Error ? error.message : String(error),
     ).catch(() => {
-      // The error of the step matters more than that it could not be recorded.
+      // Report the error of the step, not the failure to record it.
     });
     throw error;
   }
   await markSteps(session, settings.runId, [ordinal], 'done', Date.now() - started);
 }
 
-async function act(session: Queryable, step: Step, settings: ExecuteSettings): Promise<void> {
+async function runOnlineStep(session: Queryable, step: Step, settings: ExecuteSettings): Promise<void> {
   const { action } = step;
   switch (action.kind) {
     case 'build-index':
@@ -149,7 +149,7 @@ async function act(session: Queryable, step: Step, settings: ExecuteSettings): P
         throw refuseStep(step, error);
       });
     case 'sql':
-      await withLockRetries(session, step.table ? [step.table] : [], settings, () =>
+      await withLockRetries(session, lockedTables(step), settings, () =>
         inTransaction(session, localSettings(settings), () => runOne(session, step)),
       );
   }

@@ -1,4 +1,4 @@
-// What a run may do and how long it may take: from the file, overridden by the command line.
+// Permissions and time limits of a run. The command line overrides the file.
 import type { Config } from '../../config/config.ts';
 import { migrations } from '../../config/schema/settings.ts';
 import type { LockSettings } from '../locks.ts';
@@ -12,15 +12,15 @@ export type MigrationPolicy = PlanSettings &
   LockSettings &
   FencePolicy & {
     readonly kind: RunKind;
-    /** How long a start waits for steps that hold up nobody; then they go on in the background. */
+    /** Maximum time that a start waits for steps that block no requests. After it they continue in the background. */
     readonly bootBudgetMs: number;
   };
 
 export const SERVE_POLICY: Partial<MigrationPolicy> = {};
-/** On a developer's machine any file may come back, and large tables are changed under a lock. */
+/** During development any earlier file may be applied again, and large tables are changed under a lock. */
 export const DEV_POLICY: Partial<MigrationPolicy> = { allowRollback: true, direct: true };
 
-export function policyOf(
+export function migrationPolicy(
   file: Omit<Config['migrations'], 'steps'> = migrations.parse({}),
   overrides: Partial<MigrationPolicy> = {},
 ): MigrationPolicy {

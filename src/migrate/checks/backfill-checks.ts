@@ -1,14 +1,14 @@
-// Checks the values that a backfill, or the default of a new column, would write against the constraints of the table before a row is written: large
-// tables are filled outside the transaction, where a refusal would come too late to change nothing.
+// Checks the values of a backfill, or of the default of a new column, against the constraints of the table. Large
+// tables are filled outside of the transaction, so a violation must be found before any change.
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { counted, countRows, countWhere, formatCount, inOneLine, isFilled } from './samples.ts';
-import { checkUnique, uniquesOf } from './unique-check.ts';
-import { nameOf } from '../schema/model.ts';
+import { formatQuantity, countRows, countWhere, formatCount, inOneLine, hasRows } from './samples.ts';
+import { checkUnique, tableUniqueRules } from './unique-check.ts';
+import { quoteName } from '../schema/model.ts';
 
 export async function checkBackfill(
   session: Queryable,
@@ -22,7 +22,7 @@ export async function checkBackfill(
   return await checkFill(session, { table, live, column, value: backfill, isConstant: false, at });
 }
 
-/** The same for the default of a new column, where it is one value for all rows. What differs from row to row is known afterwards. */
+/** Checks the default of a new column if it is constant. Other defaults are checked when the column is added. */
 export async function checkDefault(
   session: Queryable,
   table: DesiredTable,
@@ -30,7 +30,7 @@ export async function checkDefault(
   column: DesiredColumn,
 ): Promise<MigrationProblem[]> {
   const value = column.default?.sql;
-  if (value === undefined || !(await isFilled(session, table))) return [];
+  if (value === undefined || !(await hasRows(session, table))) return [];
   if (!(await isConstant(session, column, value))) return [];
   return await checkFill(session, {
     table,
@@ -46,11 +46,11 @@ type Fill = {
   readonly table: DesiredTable;
   readonly live: LiveTable;
   readonly column: DesiredColumn;
-  /** An expression. */
+  /** SQL expression. */
   readonly value: string;
-  /** It is the same in all rows, of which there is one at least. */
+  /** True if all rows get the same value. The table then has at least one row. */
   readonly isConstant: boolean;
-  /** Where problems are. */
+  /** Path of the problems in the file. */
   readonly at: string;
 };
 
@@ -58,37 +58,38 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
   const { table, live, column, at } = fill;
   const name = quoteIdent(column.name);
   const known = (columns: readonly string[]): boolean =>
-    columns.includes(column.name) && columns.every((one) => one === column.name || live.columns.has(one));
-  const isOfValue = (columns: readonly string[]): boolean =>
-    fill.isConstant && columns.every((one) => one === column.name);
-  // For what depends on the value alone no table has to be read.
+    columns.includes(column.name) &&
+    columns.every((columnName) => columnName === column.name || live.columns.has(columnName));
+  const dependsOnlyOnValue = (columns: readonly string[]): boolean =>
+    fill.isConstant && columns.every((columnName) => columnName === column.name);
+  // The table is not read for constraints that depend only on the value.
   const rowsFor = (columns: readonly string[]): string =>
-    isOfValue(columns) ? oneRow(fill) : rowsAfterFill(fill);
-  const said = (columns: readonly string[], bad: number): string =>
-    isOfValue(columns) ? 'every row' : counted(bad, 'row', 'rows');
+    dependsOnlyOnValue(columns) ? oneRow(fill) : rowsAfterFill(fill);
+  const describeRows = (columns: readonly string[], bad: number): string =>
+    dependsOnlyOnValue(columns) ? 'every row' : formatQuantity(bad, 'row', 'rows');
   await session.query(raw('savepoint svc_fill'));
   try {
     const problems: MigrationProblem[] = [];
-    const itself = [column.name];
-    const empty = await countWhere(session, rowsFor(itself), `${name} is null`);
+    const ownColumn = [column.name];
+    const empty = await countWhere(session, rowsFor(ownColumn), `${name} is null`);
     if (empty > 0 && column.notNull)
       problems.push(
         problem(
           'MIG-201',
           at,
-          `required, but ${said(itself, empty)} would still be NULL`,
+          `required, but ${describeRows(ownColumn, empty)} would still be NULL`,
           'Make the expression give every row a value, for example with coalesce.',
         ),
       );
-    for (const unique of uniquesOf(table)) {
+    for (const unique of tableUniqueRules(table)) {
       if (!known(unique.columns)) continue;
-      if (isOfValue(unique.columns) && unique.where === null) {
+      if (dependsOnlyOnValue(unique.columns) && unique.where === null) {
         if (empty === 0 || unique.nullsNotDistinct)
           problems.push(...(await checkSameInAll(session, table, column)));
         continue;
       }
       const [found] = await checkUnique(session, table, unique, at, rowsAfterFill(fill));
-      if (found) problems.push({ ...found, hint: 'Give each row a value of its own with backfill.' });
+      if (found) problems.push({ ...found, hint: 'Give each row a different value with backfill.' });
     }
     for (const check of table.checks.filter(({ columns, notValid }) => known(columns) && !notValid)) {
       const wrong = `not coalesce((\n${check.expression.sql}\n), true)`;
@@ -98,16 +99,18 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
           problem(
             'MIG-204',
             at,
-            `${said(check.columns, bad)} would be against the ${check.role} ${check.expression.written}`,
+            `${describeRows(check.columns, bad)} would violate the ${check.role} ${check.expression.written}`,
             'Give these rows another value.',
           ),
         );
     }
     for (const key of table.foreignKeys.filter(({ columns }) => known(columns))) {
-      const names = key.columns.map((one) => `${quoteIdent(table.name)}.${quoteIdent(one)}`);
-      const isWhole = names.map((one) => `${one} is not null`).join(' and ');
-      const isEqual = names.map((one, n) => `svc_target.${quoteIdent(key.targetColumns[n] ?? '')} = ${one}`);
-      const target = nameOf({ schema: key.targetSchema, name: key.targetTable });
+      const names = key.columns.map((columnName) => `${quoteIdent(table.name)}.${quoteIdent(columnName)}`);
+      const isWhole = names.map((columnSql) => `${columnSql} is not null`).join(' and ');
+      const isEqual = names.map(
+        (columnSql, n) => `svc_target.${quoteIdent(key.targetColumns[n] ?? '')} = ${columnSql}`,
+      );
+      const target = quoteName({ schema: key.targetSchema, name: key.targetTable });
       const bad = await countWhere(
         session,
         rowsFor(key.columns),
@@ -118,8 +121,8 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
           problem(
             'MIG-203',
             at,
-            `${said(key.columns, bad)} would point to missing ${key.targetTable}`,
-            'Give these rows the key of a row that is there.',
+            `${describeRows(key.columns, bad)} would point to missing ${key.targetTable}`,
+            'Use keys of existing rows for these rows.',
           ),
         );
     }
@@ -127,7 +130,7 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
   } catch (error) {
     if (!isDatabaseError(error, 'data_exception')) throw error;
     await session.query(raw('rollback to savepoint svc_fill'));
-    // Where the type changes, the former values may be the reason; the check of the type change finds these.
+    // If the type changes, the existing values may be the cause. The check of the type change reports them.
     if (live.columns.get(column.name)?.type !== column.type && live.columns.has(column.name)) return [];
     return [
       problem('MIG-208', at, `the value cannot be computed: ${error.message}`, 'Correct the expression.'),
@@ -147,12 +150,15 @@ async function checkSameInAll(
       'MIG-202',
       `${column.at}.unique`,
       `unique, but ${formatCount(all)} rows would all get the default ${inOneLine(column.default?.written ?? '')}`,
-      'Drop the default, or give each row a value with backfill.',
+      'Remove the default, or give each row a different value with backfill.',
     ),
   ];
 }
 
-/** As PostgreSQL decides it when it adds such a column: nothing volatile is called. Asked of the parsed expression, not by calling it. */
+/**
+ * Returns whether the default calls no volatile function, the criterion of PostgreSQL for adding a column without
+ * rewriting the table. Reads the parsed expression and does not evaluate it.
+ */
 async function isConstant(session: Queryable, column: DesiredColumn, value: string): Promise<boolean> {
   await session.query(raw('savepoint svc_default'));
   await session.query(
@@ -168,18 +174,23 @@ async function isConstant(session: Queryable, column: DesiredColumn, value: stri
   return found?.volatile === false;
 }
 
-/** The new value alone, under the name of the table. */
+/** Returns a FROM item with one row that contains only the new value, under the name of the table. */
 function oneRow({ table, column, value }: Fill): string {
   const name = quoteIdent(column.name);
   return `(select (\n${value}\n)::${column.typeSql} as ${name}) as ${quoteIdent(table.name)}`;
 }
 
-/** The table's rows under its own name, as they are once the column is filled. */
+/** Returns a FROM item with the rows of the table after the fill, under the name of the table. */
 function rowsAfterFill({ table, live, column, value }: Fill): string {
   const name = quoteIdent(column.name);
   const filled = live.columns.has(column.name)
     ? `coalesce(${name}::${column.typeSql}, (\n${value}\n)::${column.typeSql})`
     : `(\n${value}\n)::${column.typeSql}`;
-  const others = [...live.columns.keys()].filter((one) => one !== column.name).map(quoteIdent);
-  return `(select ${[...others, `${filled} as ${name}`].join(', ')} from ${nameOf(table)}) as ${quoteIdent(table.name)}`;
+  const otherColumns = [...live.columns.keys()]
+    .filter((columnName) => columnName !== column.name)
+    .map(quoteIdent);
+  return (
+    `(select ${[...otherColumns, `${filled} as ${name}`].join(', ')} from ` +
+    `${quoteName(table)}) as ${quoteIdent(table.name)}`
+  );
 }

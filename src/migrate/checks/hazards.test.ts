@@ -1,4 +1,4 @@
-// What a run is refused for, by its policy: from one file to the next, without a database.
+// Hazards that the policy of a run rejects, from one file to the next, without a database.
 import { describe, expect, test } from 'vitest';
 import { databaseOf, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
 import { diff } from '../diff/diff.ts';
@@ -7,7 +7,7 @@ import type { OnlineTypeChanges } from '../plan/types/online-type-change.ts';
 import { planSteps } from '../plan/plan.ts';
 import type { PlanSettings } from '../plan/step-list.ts';
 import { renderProblem } from '../problem.ts';
-import { refuseHazards } from './hazards.ts';
+import { checkHazards } from './hazards.ts';
 
 const POLICY: PlanSettings & HazardPolicy = {
   maxWriteBlockMs: 100,
@@ -50,7 +50,7 @@ function refusals(before: string, after: string, given: Given = {}): string[] {
   };
   const steps = planSteps(changes, facts, online, policy);
   const removed = new Map(Object.entries(given.removed ?? {}));
-  return refuseHazards(
+  return checkHazards(
     steps,
     changes,
     online.inTheWay,
@@ -76,14 +76,16 @@ const WITHOUT_NOTES = FILE.slice(0, FILE.indexOf('  notes:'));
 const OPEN = FILE.replace('    rls:\n      - { operations: [select], using: "true" }\n', '');
 const LONGER = FILE.replace('name: id, type: integer', 'name: id, type: bigint');
 
-test('what nobody loses anything by is not refused', () => {
+test('changes without a hazard are allowed', () => {
   expect(refusals(FILE, FILE.replace('type: text', 'type: text, default: none'))).toEqual([]);
   expect(refusals(FILE, WITHOUT_TITLE)).toEqual([]);
   expect(refusals(FILE, WITHOUT_NOTES)).toEqual([]);
 });
 
-describe('row-level security that is turned off', () => {
-  const problem = `MIG-303 tables.todos.rls: row-level security is on with 1 policy and about 10 rows; removing rls would open it to every key holder
+describe('turning off row-level security', () => {
+  const problem =
+    'MIG-303 tables.todos.rls: row-level security is on with 1 policy and about 10 rows; ' +
+    `removing rls would open it to every key holder
   → Put rls back, or allow it by name: --allow authz_open=tables.todos`;
 
   test.each<readonly [readonly string[], readonly string[]]>([
@@ -100,7 +102,7 @@ describe('a table that is rewritten under a lock', () => {
   const column = 'tables.todos.fields.id';
   const given = { rows: 50_000_000, rewriting: [column] };
 
-  test('is refused when it is large, with what makes the online way impossible', () => {
+  test('is rejected for a large table, with the reason why it cannot be done online', () => {
     const [problem = ''] = refusals(FILE, LONGER, { ...given, inTheWay: ['an expression index uses it'] });
     expect(problem).toMatch(
       /^MIG-301 tables\.todos\.fields\.id: .* would hold ACCESS EXCLUSIVE for about 250 s/,
@@ -109,7 +111,7 @@ describe('a table that is rewritten under a lock', () => {
       '(50,000,000 rows, 5,000 MB); it cannot be done online, because an expression index uses it',
     );
     expect(problem).toContain(
-      'Take that away first, or run it in a quiet hour with --allow rewrite=tables.todos.fields.id',
+      'Remove that first, or run it in a quiet hour with --allow rewrite=tables.todos.fields.id',
     );
   });
 
@@ -118,8 +120,8 @@ describe('a table that is rewritten under a lock', () => {
     ['large', given, 1],
     ['allowed by name', { ...given, policy: { allow: [`rewrite=${column}`] } }, 0],
     ['under --direct', { ...given, policy: { direct: true } }, 0],
-  ])('%s', (_name, one, expected) => {
-    expect(refusals(FILE, LONGER, one)).toHaveLength(expected);
+  ])('%s', (_name, scenario, expected) => {
+    expect(refusals(FILE, LONGER, scenario)).toHaveLength(expected);
   });
 });
 
@@ -129,10 +131,10 @@ describe('a removal', () => {
     removed: { 'tables.todos.fields.title': 3, 'tables.notes': 1_200 },
   } as const;
 
-  test('that would destroy data is allowed by name only', () => {
+  test('that destroys data must be allowed by name', () => {
     expect(refusals(FILE, WITHOUT_TITLE, dropped)).toEqual([
       `MIG-302 tables.todos: column title dropped: it holds 3 values
-  → If that is meant: --allow data_loss=tables.todos.fields.title. With drop: retire it is kept out of sight.`,
+  → To accept the loss: --allow data_loss=tables.todos.fields.title. With drop: retire the data is kept.`,
     ]);
     expect(refusals(FILE, WITHOUT_NOTES, dropped)).toEqual([
       expect.stringContaining('table notes dropped: it holds 1,200 rows'),
@@ -141,18 +143,18 @@ describe('a removal', () => {
     expect(refusals(FILE, WITHOUT_NOTES, { ...dropped, policy: { drop: 'drop', allow } })).toEqual([]);
   });
 
-  test('of what holds nothing needs no permission', () => {
+  test('of an empty column needs no permission', () => {
     expect(refusals(FILE, WITHOUT_TITLE, { policy: { drop: 'drop' } })).toEqual([]);
   });
 
-  test('from a protected table is refused even when it holds nothing', () => {
+  test('from a protected table is rejected even for an empty column', () => {
     const guarded = (yaml: string): string => yaml.replace('  todos:\n', '  todos:\n    protect: true\n');
     expect(refusals(guarded(FILE), guarded(WITHOUT_TITLE), { policy: { drop: 'drop' } })).toEqual([
       expect.stringContaining('column title dropped: the table is protected'),
     ]);
   });
 
-  test('is refused where the file says so', () => {
+  test('is rejected with drop: refuse', () => {
     const policy = { drop: 'refuse' } as const;
     expect(refusals(FILE, WITHOUT_TITLE, { policy })).toEqual([
       expect.stringMatching(/^MIG-302 tables\.todos: column title removed: removals are refused/),
@@ -162,14 +164,14 @@ describe('a removal', () => {
     ]);
   });
 
-  test('of the primary key is refused whatever the policy', () => {
+  test('of the primary key is always rejected', () => {
     const keyless = FILE.replace('      - { name: id, type: integer, primary_key: true }\n', '');
     expect(refusals(FILE, keyless)).toContainEqual(
       expect.stringContaining('MIG-305 tables.todos: id is part of the primary key and was removed'),
     );
   });
 
-  test('breaks replicas with the previous file', () => {
+  test('is rejected with a strict rollout', () => {
     expect(refusals(FILE, WITHOUT_NOTES, { policy: { strictRollout: true } })).toEqual([
       expect.stringMatching(/^MIG-302 tables\.notes: .* may break replicas that still run the previous file/),
     ]);

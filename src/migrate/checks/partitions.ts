@@ -1,14 +1,14 @@
-// What keeps a table from its partitions. No migration makes one partitioned, stops that, or cuts it by another key or at
-// other bounds, because rows would have to move. And rows may be in the way: those that the default partition holds, and those
-// of a table that comes back and no longer fits.
+// Checks of partitioned tables. A migration cannot partition an existing table, remove the partitioning, or change the
+// key or the bounds, because rows would have to move. Rows of the default partition, and rows of a table that is
+// attached again, can conflict with a new partition.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
-import type { ChangeOf } from '../plan/step-list.ts';
+import type { ChangeOf } from '../diff/change-kinds.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
-import { ownedOf, type Ownership } from '../schema/managed.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { ownedTable, type Ownership } from '../schema/managed.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
 import {
   boundSql,
   type DesiredPartition,
@@ -16,104 +16,119 @@ import {
   type LivePartition,
   type LivePartitioning,
 } from '../schema/partitions.ts';
-import { counted, countWhere, sampleKeys } from './samples.ts';
+import { formatQuantity, countWhere, findRowsSql, keyNote } from './samples.ts';
 
-export function refusePartitioning({ tables }: Desired, live: Live, owned: Ownership): MigrationProblem[] {
+export function checkPartitioning({ tables }: Desired, live: Live, owned: Ownership): MigrationProblem[] {
   return tables.flatMap((table) => {
-    const found = live.tables.get(keyOf(table));
+    const found = live.tables.get(objectKey(table));
     if (table.partitioning === null)
-      return found?.partitioning && ownedOf(owned, keyOf(table)).attributes?.includes('partitioned')
-        ? [noLonger(table)]
+      return found?.partitioning && ownedTable(owned, objectKey(table)).attributes?.includes('partitioned')
+        ? [partitioningRemoved(table)]
         : [];
-    if (!found) return takenNames(table.partitioning, live, () => false);
-    const taken = takenNames(table.partitioning, live, (key) => owned.retiredTables.has(key));
-    if (found.partitioning === null) return [notYet(table, found)];
+    if (!found) return findTakenNames(table.partitioning, live, () => false);
+    const taken = findTakenNames(table.partitioning, live, (key) => owned.retiredTables.has(key));
+    if (found.partitioning === null) return [partitioningAdded(table, found)];
     const { partitions } = table.partitioning;
-    const back = partitions.flatMap((one) =>
-      owned.retiredTables.has(keyOf(one))
-        ? changedSince(one, partitions, found, live.tables.get(keyOf(one)))
+    const back = partitions.flatMap((partition) =>
+      owned.retiredTables.has(objectKey(partition))
+        ? findChangesSince(partition, partitions, found, live.tables.get(objectKey(partition)))
         : [],
     );
-    return [...otherwise(table.partitioning, found.partitioning), ...taken, ...back];
+    return [...findDifferences(table.partitioning, found.partitioning), ...taken, ...back];
   });
 }
 
-function noLonger(table: DesiredTable): MigrationProblem {
+function partitioningRemoved(table: DesiredTable): MigrationProblem {
   return problem(
     'MIG-116',
     table.at,
-    `${table.name} is partitioned and no longer says so: its rows would have to move`,
+    `${table.name} is partitioned in the database, but not in the file: its rows would have to move`,
     'Put partition_by and partitions back.',
   );
 }
 
-function notYet(table: DesiredTable, { estimatedRows }: LiveTable): MigrationProblem {
+function partitioningAdded(table: DesiredTable, { estimatedRows }: LiveTable): MigrationProblem {
   return problem(
     'MIG-116',
     table.partitioning?.at ?? table.at,
-    `${table.name} is there and not partitioned: a table cannot become it${estimatedRows > 0 ? ', and its rows would have to move' : ''}`,
-    `Give the partitioned table a name of its own and move the rows with a data step; or, if nothing is in it, run drop table ${table.schema}.${table.name} first.`,
+    `${table.name} exists and is not partitioned. PostgreSQL cannot partition an existing table: ` +
+      (estimatedRows === 0 ? 'it has to be recreated' : 'its rows have to move to a new table'),
+    'Give the partitioned table another name and move the rows with a data step. If the ' +
+      `table is empty, run drop table ${table.schema}.${table.name} first.`,
   );
 }
 
-function otherwise(wanted: DesiredPartitioning, live: LivePartitioning): MigrationProblem[] {
+function findDifferences(wanted: DesiredPartitioning, live: LivePartitioning): MigrationProblem[] {
   if (wanted.normal !== live.key)
     return [
       problem(
         'MIG-116',
         wanted.at,
-        `the table is partitioned by ${live.key}, and the file says ${wanted.normal}: its rows would have to move`,
-        'Write it as it is, or make a table of another name.',
+        `the table is partitioned by ${live.key} in the database and by ` +
+          `${wanted.normal} in the file: its rows would have to move`,
+        'Declare the existing key, or declare a table with another name.',
       ),
     ];
-  const found = new Map(live.partitions.map((one) => [`${one.schema}.${one.name}`, one]));
-  return wanted.partitions.flatMap((one) => {
-    const there = found.get(keyOf(one));
-    if (!there) return [];
-    const [at, is, says] =
-      there.bound !== one.values.normal
-        ? [`${one.at}.values`, there.bound, one.values.normal]
-        : there.parent !== one.parent
-          ? [one.at, `part of ${there.parent ?? 'the table'}`, `part of ${one.parent ?? 'the table'}`]
+  const found = new Map(
+    live.partitions.map((livePartition) => [`${livePartition.schema}.${livePartition.name}`, livePartition]),
+  );
+  return wanted.partitions.flatMap((partition) => {
+    const livePartition = found.get(objectKey(partition));
+    if (!livePartition) return [];
+    const [at, existing, declared] =
+      livePartition.bound !== partition.values.normal
+        ? [`${partition.at}.values`, livePartition.bound, partition.values.normal]
+        : livePartition.parent !== partition.parent
+          ? [
+              partition.at,
+              `part of ${livePartition.parent ?? 'the table'}`,
+              `part of ${partition.parent ?? 'the table'}`,
+            ]
           : [
-              `${one.at}.partition_by`,
-              there.by?.key ?? 'not cut further',
-              one.by?.normal ?? 'not cut further',
+              `${partition.at}.partition_by`,
+              describeKey(livePartition.by?.key),
+              describeKey(partition.by?.normal),
             ];
-    if (is === says) return [];
+    if (existing === declared) return [];
     return [
       problem(
         'MIG-116',
         at,
-        `the partition ${one.name} is ${is}, and the file says ${says}: its rows would have to move`,
-        'Write it as it is. Another partition needs another name: one that leaves the file leaves the table with its rows.',
+        `the partition ${partition.name} is ${existing} in the database and ` +
+          `${declared} in the file: its rows would have to move`,
+        'Declare it as it exists, or declare a partition with another name. ' +
+          'A partition that leaves the file is detached with its rows.',
       ),
     ];
   });
 }
 
-/** `comesBack`: what is retired under the name becomes the partition again. */
-function takenNames(
+function describeKey(key: string | undefined): string {
+  return key === undefined ? 'not partitioned further' : `partitioned by ${key}`;
+}
+
+/** `comesBack`: whether the table with this key is a retired partition that is attached again. */
+function findTakenNames(
   { partitions }: DesiredPartitioning,
   { tables, views }: Live,
   comesBack: (key: string) => boolean,
 ): MigrationProblem[] {
-  return partitions.flatMap((one) => {
-    const key = keyOf(one);
+  return partitions.flatMap((partition) => {
+    const key = objectKey(partition);
     if (!(tables.has(key) && !comesBack(key)) && !views.has(key)) return [];
     return [
       problem(
         'MIG-116',
-        one.at,
-        `there is a ${tables.has(key) ? 'table' : 'view'} ${one.name} already, which is no partition of this table`,
+        partition.at,
+        `a ${tables.has(key) ? 'table' : 'view'} ${partition.name} exists and is not a partition of this table`,
         `Choose another name${tables.has(key) ? ', or attach it by hand: alter table … attach partition …' : ''}.`,
       ),
     ];
   });
 }
 
-/** What left its table can only come back to a table that is as it was. */
-function changedSince(
+/** A retired partition can be attached again only if its columns and checks equal those of the table. */
+function findChangesSince(
   partition: DesiredPartition,
   partitions: readonly DesiredPartition[],
   table: LiveTable,
@@ -121,7 +136,9 @@ function changedSince(
 ): MigrationProblem[] {
   if (!back) return [];
   const key = back.partitioning?.key ?? null;
-  const bounds = new Map(back.partitioning?.partitions.map((one) => [one.name, one.bound]));
+  const bounds = new Map(
+    back.partitioning?.partitions.map((livePartition) => [livePartition.name, livePartition.bound]),
+  );
   const moved = partitions.filter(
     ({ name, parent, values }) =>
       parent === partition.name && (bounds.get(name) ?? values.normal) !== values.normal,
@@ -135,7 +152,7 @@ function changedSince(
   const has = [...back.columns.keys()].filter((name) => !table.columns.has(name));
   const unchecked = table.checks.filter(
     ({ label, expression }) =>
-      !back.checks.some((one) => one.label === label && one.expression === expression),
+      !back.checks.some((liveCheck) => liveCheck.label === label && liveCheck.expression === expression),
   );
   const differences = [
     ...lacks.map(
@@ -153,57 +170,67 @@ function changedSince(
     problem(
       'MIG-116',
       partition.at,
-      `${partition.name} cannot come back, because its table has changed since it left: ${differences.join(', ')}`,
-      `Change it by hand as its table was changed (alter table ${nameOf(partition)} …), or give the new partition another name.`,
+      `${partition.name} cannot be attached again, because the table has changed ` +
+        `since it was detached: ${differences.join(', ')}`,
+      'Apply the same changes to it by hand (alter table ' +
+        `${quoteName(partition)} …), or give the new partition another name.`,
     ),
   ];
 }
 
 /**
- * Inside a transaction that is rolled back. What belongs to a partition is the server's own condition, read from an empty
- * copy.
+ * Counts rows that conflict with a new partition, in a transaction that is rolled back. The condition of the partition
+ * is read from an empty copy of the table.
  */
 export async function checkPartitionRows(
   session: Queryable,
   change: ChangeOf<'add-partition'>,
 ): Promise<readonly MigrationProblem[]> {
   const { partition, live, back } = change;
-  const others = live && defaultBeside(partition, live.partitioning?.partitions ?? []);
-  if (live === null || (!others && !back)) return [];
+  const defaultPartition = live && findDefaultPartition(partition, live.partitioning?.partitions ?? []);
+  if (live === null || (!defaultPartition && !back)) return [];
   const belongs = await readCondition(session, change);
   if (belongs === null) return [];
   const at = `${partition.at}.values`;
   const problems: MigrationProblem[] = [];
-  const held = others ? await countWhere(session, nameOf(others), belongs) : 0;
-  if (others && held > 0)
+  const held = defaultPartition ? await countWhere(session, quoteName(defaultPartition), belongs) : 0;
+  if (defaultPartition && held > 0)
     problems.push(
       problem(
         'MIG-204',
         at,
-        `${counted(held, 'row', 'rows')} of ${others.name} would belong to it${await sampleKeys(session, others, live, belongs)}`,
-        'PostgreSQL makes no partition for rows that the default one holds. A data step (after: start) can put them aside and delete them there, and a later one insert them again.',
+        `${formatQuantity(held, 'row belongs', 'rows belong')} to the new partition, but the ` +
+          `default partition ${defaultPartition.name} holds them${keyNote(live)}`,
+        'Move them to another table in a data step (after: start), and insert them again in a later ' +
+          `data step. Find them: ${findRowsSql(quoteName(defaultPartition), belongs)}`,
       ),
     );
-  const outside = back ? await countWhere(session, nameOf(partition), `not coalesce(${belongs}, false)`) : 0;
+  const outside = back
+    ? await countWhere(session, quoteName(partition), `not coalesce(${belongs}, false)`)
+    : 0;
   if (outside > 0)
     problems.push(
       problem(
         'MIG-204',
         at,
-        `it comes back, and ${counted(outside, 'of its rows is', 'of its rows are')} not within these values`,
-        'Write the values that it had.',
+        `${formatQuantity(outside, 'row', 'rows')} of the retired partition ` +
+          `${outside === 1 ? 'is' : 'are'} not within these values`,
+        'Declare the former values. Find the rows: ' +
+          findRowsSql(quoteName(partition), `not coalesce(${belongs}, false)`),
       ),
     );
   return problems;
 }
 
-/** The one that takes what no other does; not where the new one is that itself. */
-function defaultBeside(
+/** Returns the default partition next to a new partition, unless the new one is the default partition. */
+function findDefaultPartition(
   { parent, values }: DesiredPartition,
   partitions: readonly LivePartition[],
 ): LivePartition | undefined {
   if (values.normal === 'DEFAULT') return undefined;
-  return partitions.find((one) => one.parent === parent && one.bound === 'DEFAULT');
+  return partitions.find(
+    (livePartition) => livePartition.parent === parent && livePartition.bound === 'DEFAULT',
+  );
 }
 
 async function readCondition(
@@ -214,7 +241,7 @@ async function readCondition(
   const by = parent ? parent.by : table.partitioning;
   if (!by) return null;
   await session.query(
-    raw(`create temp table svc_copy (like ${nameOf(table)}) partition by ${by.sql};
+    raw(`create temp table svc_copy (like ${quoteName(table)}) partition by ${by.sql};
       create temp table svc_part partition of svc_copy ${boundSql(partition.values.sql)}`),
   );
   const [row] = await session.query<{ condition: string | null }>(

@@ -1,26 +1,31 @@
-// Roles that policies, functions and grants name must exist: svc makes none besides the three of its API.
-import { closest } from '../../lib/closest-word.ts';
+// Checks that the roles named by policies, functions and grants exist. svc creates only the three API roles.
+import { closest } from '../../lib/text/closest-word.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 import { API_ROLES, PUBLIC } from '../schema/rights/roles.ts';
-import { sequencesOf } from '../schema/sequences.ts';
-import { statementsOf } from '../schema/statements.ts';
-import { type PolicyModel, type SchemaModel, viewsOf } from '../schema/model.ts';
+import { declaredSequences } from '../schema/sequences.ts';
+import { declaredStatements } from '../schema/statements.ts';
+import { type PolicyModel, type SchemaModel, declaredViews } from '../schema/model.ts';
 
-const ALWAYS_THERE: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
+const BUILT_IN_ROLES: ReadonlySet<string> = new Set([...API_ROLES, PUBLIC]);
 
 export async function missingRoles(session: Queryable, model: SchemaModel): Promise<MigrationProblem[]> {
   const named = [
-    ...policiesOf(model).map(({ to = [], at }) => ({ roles: to, at: `${at}.to` })),
+    ...listPolicies(model).map(({ to = [], at }) => ({ roles: to, at: `${at}.to` })),
     ...model.tables.flatMap(({ grants = {}, at }) =>
       Object.keys(grants).map((role) => ({ roles: [role], at: `${at}.grants.${role}` })),
     ),
     ...model.functions.map(({ execute = [], at }) => ({ roles: execute, at: `${at}.execute` })),
-    ...statementsOf(model).map(({ execute, at }) => ({ roles: execute, at: `${at}.execute` })),
-    ...sequencesOf(model).map(({ usage = [], at }) => ({ roles: usage, at: `${at}.usage` })),
-    ...viewsOf(model).map(({ grants = {}, at }) => ({ roles: Object.keys(grants), at: `${at}.grants` })),
-  ].flatMap(({ roles, at }) => roles.filter((role) => !ALWAYS_THERE.has(role)).map((role) => ({ role, at })));
+    ...declaredStatements(model).map(({ execute, at }) => ({ roles: execute, at: `${at}.execute` })),
+    ...declaredSequences(model).map(({ usage = [], at }) => ({ roles: usage, at: `${at}.usage` })),
+    ...declaredViews(model).map(({ grants = {}, at }) => ({
+      roles: Object.keys(grants),
+      at: `${at}.grants`,
+    })),
+  ].flatMap(({ roles, at }) =>
+    roles.filter((role) => !BUILT_IN_ROLES.has(role)).map((role) => ({ role, at })),
+  );
   if (named.length === 0) return [];
   const rows = await session.query<{ name: string }>(
     raw(`select rolname as name from pg_roles where rolname !~ '^pg_'`),
@@ -35,12 +40,12 @@ export async function missingRoles(session: Queryable, model: SchemaModel): Prom
         'MIG-114',
         at,
         `there is no role ${role}`,
-        `${hint}svc makes no roles: an administrator does, with create role.`,
+        `${hint}svc does not create roles. An administrator can run create role.`,
       );
     });
 }
 
-function policiesOf({ tables, buckets, channels = [] }: SchemaModel): PolicyModel[] {
+function listPolicies({ tables, buckets, channels = [] }: SchemaModel): PolicyModel[] {
   return [
     ...tables.flatMap(({ rls }) => (typeof rls === 'string' ? [] : rls)),
     ...buckets.flatMap(({ policies }) => policies),

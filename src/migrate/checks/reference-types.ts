@@ -1,6 +1,6 @@
-// The types of columns with a foreign key: read from the database where the file leaves them out and does not declare the
-// target; elsewhere checked for whether the server can compare them, with two empty tables in a transaction that is
-// rolled back.
+// Types of columns with a foreign key. If the file declares neither the type nor the referenced table, the type is read
+// from the database. Otherwise two empty tables, in a transaction that is rolled back, show whether the types are
+// comparable.
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { raw, sql } from '../../postgres/sql.ts';
@@ -10,14 +10,15 @@ import type { SchemaModel } from '../schema/model.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 
 export async function readOutsideTypes(session: Queryable, model: SchemaModel): Promise<Map<string, string>> {
-  const wanted = outsideReferences(model);
+  const references = outsideReferences(model);
   const types = new Map<string, string>();
-  if (wanted.length === 0) return types;
+  if (references.length === 0) return types;
   const rows = await session.query<{ schema: string; table: string; column: string; type: string }>(sql`
     select n.nspname as schema, c.relname as table, a.attname as column, format_type(a.atttypid, a.atttypmod) as type
     from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
     where a.attnum > 0 and not a.attisdropped and (n.nspname, c.relname) in
-      (select w.schema, w.table from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) as w (schema text, "table" text))`);
+      (select w.schema, w.table from jsonb_to_recordset(${JSON.stringify(references)}::jsonb) as w (schema text,
+        "table" text))`);
   for (const row of rows) types.set(columnKey(row.schema, row.table, row.column), row.type);
   return types;
 }
@@ -57,10 +58,10 @@ export async function incompatibleReferences(
       target.columns.map((name, n) => ({ ...target, name, targetColumn: target.targetColumns[n] ?? '' })),
     );
     for (const { name, ...target } of pairs) {
-      const column = table.columns.find((one) => one.name === name);
+      const column = table.columns.find((candidate) => candidate.name === name);
       if (!column) continue;
       const type = column.type || column.typeSql;
-      // A target out of scope has the type that the column itself would get if it had none.
+      // For a target outside of the scope, use the type that the column would get if it declared none.
       const other =
         types.get(columnKey(target.targetSchema, target.targetTable, target.targetColumn)) ??
         resolve({ ...column.model, type: null });
@@ -74,7 +75,7 @@ export async function incompatibleReferences(
           'MIG-101',
           `${column.at}.type`,
           `${type} cannot refer to ${target.targetTable}.${target.targetColumn}, which is ${other}`,
-          'Leave the type out: the field then takes the type of what it refers to.',
+          'Remove the type: the field then gets the type of the referenced column.',
         ),
       );
     }
@@ -93,7 +94,7 @@ async function canRefer(session: Queryable, from: string, to: string, searchPath
     return true;
   } catch (error) {
     if (!isDatabaseError(error)) throw error;
-    // No operator between them. Whatever else is wrong is reported where it belongs.
+    // PostgreSQL reports a missing operator as a datatype mismatch. Other errors are reported by other checks.
     return !isDatabaseError(error, 'datatype_mismatch');
   }
 }

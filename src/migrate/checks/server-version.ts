@@ -1,11 +1,12 @@
-// What the file says and this server is too old for.
+// Checks that the server supports the declared features.
 import type { SchemaModel } from '../schema/model.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 
-const HAS_VIRTUAL = 180_000;
+/** First version of PostgreSQL with virtual generated columns. */
+const VIRTUAL_COLUMNS_VERSION = 180_000;
 
-export function beyondServer({ tables }: SchemaModel, serverVersion: number): MigrationProblem[] {
-  if (serverVersion >= HAS_VIRTUAL) return [];
+export function unsupportedFeatures({ tables }: SchemaModel, serverVersion: number): MigrationProblem[] {
+  if (serverVersion >= VIRTUAL_COLUMNS_VERSION) return [];
   return tables.flatMap(({ columns }) =>
     columns
       .filter(({ generated }) => generated?.virtual)
@@ -13,8 +14,9 @@ export function beyondServer({ tables }: SchemaModel, serverVersion: number): Mi
         problem(
           'MIG-113',
           `${at}.generated`,
-          `${name} is virtual, which PostgreSQL has from version 18 on; this is ${Math.floor(serverVersion / 10_000)}`,
-          'Remove virtual: true, and the value is stored.',
+          `${name} is virtual, which requires PostgreSQL 18. This server has ` +
+            `version ${Math.floor(serverVersion / 10_000)}`,
+          'Remove virtual: true to store the value.',
         ),
       ),
   );

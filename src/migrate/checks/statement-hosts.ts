@@ -1,18 +1,20 @@
-// Rules and statistics are of a table or view of the file: what they do to a table of others, others would have to know.
+// Checks that rules and statistics belong to a declared table or view. svc must not change tables that it does not
+// manage.
 import { type MigrationProblem, problem } from '../problem.ts';
-import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
-import { statementsOf } from '../schema/statements.ts';
+import { objectKey, type SchemaModel, declaredViews } from '../schema/model.ts';
+import { declaredStatements } from '../schema/statements.ts';
 
-export function unknownHosts(model: SchemaModel): MigrationProblem[] {
-  const known = new Set([...model.tables, ...viewsOf(model)].map(keyOf));
-  return statementsOf(model).flatMap(({ host, kind, at }) =>
-    host === null || known.has(keyOf(host))
+export function missingHosts(model: SchemaModel): MigrationProblem[] {
+  const known = new Set([...model.tables, ...declaredViews(model)].map(objectKey));
+  return declaredStatements(model).flatMap(({ host, kind, at }) =>
+    host === null || known.has(objectKey(host))
       ? []
       : [
           problem(
             'MIG-101',
             at,
-            `there is no table ${keyOf(host).replace(/^public\./, '')} in the file that this ${kind === 'rule' ? 'rule' : 'statement'} could be of`,
+            `the ${kind === 'rule' ? 'rule' : 'statement'} belongs to ` +
+              `${objectKey(host).replace(/^public\./, '')}, which the file does not declare`,
             'Declare it under tables or views.',
           ),
         ],

@@ -1,30 +1,31 @@
-// What the planner must know about the rows before it plans, and how to read a table under the names that a declared
-// rename will give it.
+// Facts about tables that the planner needs, and the statements that apply declared renames before a table is read.
 import { inDiscardedTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
+import { type ChangeOf, ofKind } from '../diff/change-kinds.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
-import { keyOf, nameOf, tableKey } from '../schema/model.ts';
-import { ownedOf, type Ownership } from '../schema/managed.ts';
-import { isFilled } from './samples.ts';
+import { objectKey, quoteName, tableKey } from '../schema/model.ts';
+import { ownedTable, type Ownership } from '../schema/managed.ts';
+import { createNewObjects } from './dry-run/new-objects.ts';
+import { hasRows } from './samples.ts';
 import type { TableFacts } from '../plan/step-list.ts';
 import type { Step } from '../plan/step.ts';
 
-export function findBegunBackfills(desired: Desired, owned: Ownership): Map<string, string> {
-  const begun = new Map<string, string>();
+export function findStartedBackfills(desired: Desired, owned: Ownership): Map<string, string> {
+  const started = new Map<string, string>();
   for (const table of desired.tables) {
-    const fills = ownedOf(owned, tableKey(table.schema, table.name)).fills ?? {};
+    const fills = ownedTable(owned, tableKey(table.schema, table.name)).fills ?? {};
     for (const column of table.columns) {
       const value = fills[column.name];
-      if (value !== undefined) begun.set(column.at, value);
+      if (value !== undefined) started.set(column.at, value);
     }
   }
-  return begun;
+  return started;
 }
 
-/** Backfills that go on after the transaction: recorded, so that the next run can finish what this one leaves. */
-export function backfillsOf(steps: readonly Step[]): Map<string, Record<string, string>> {
+/** Returns the backfills that run after the transaction. They are recorded so that the next run can finish them. */
+export function collectBackfills(steps: readonly Step[]): Map<string, Record<string, string>> {
   const backfills = new Map<string, Record<string, string>>();
   for (const { action, lane } of steps) {
     if (action.kind !== 'backfill' || lane === 'metadata' || lane === 'shadow') continue;
@@ -34,16 +35,25 @@ export function backfillsOf(steps: readonly Step[]): Map<string, Record<string, 
   return backfills;
 }
 
-/** Gives a table the names it will have when the plan runs, and its expressions the extensions they may use. */
+/**
+ * Prepares a session for reading a table: applies the renames of the plan, and creates the extensions, types and
+ * functions that expressions may use.
+ */
 export type Prelude = (session: Queryable, table: DesiredTable) => Promise<void>;
 
-export function preludeOf(steps: readonly Step[], extensions: readonly string[]): Prelude {
+export function createPrelude(
+  steps: readonly Step[],
+  extensions: readonly string[],
+  newObjects: readonly string[],
+): Prelude {
   const text = steps.map((step) => step.sql).join('; ');
   const hasTypes = steps.some((step) => step.identity.startsWith('types.'));
   return async (session, table) => {
     for (const statement of extensions) await session.query(raw(statement));
-    const concerns = text.includes(nameOf(table)) || text.includes(` rename to ${quoteIdent(table.name)}`);
-    if (hasTypes || concerns) await session.query(raw(text));
+    const isRenamed =
+      text.includes(quoteName(table)) || text.includes(` rename to ${quoteIdent(table.name)}`);
+    if (hasTypes || isRenamed) await session.query(raw(text));
+    await createNewObjects(session, newObjects);
   };
 }
 
@@ -54,21 +64,24 @@ export async function readRowFacts(
 ): Promise<Pick<TableFacts, 'nonEmpty' | 'toBackfill'>> {
   const nonEmpty = new Set<string>();
   const toBackfill = new Set<string>();
-  for (const change of changes) {
-    if (change.kind !== 'add-column' && change.kind !== 'set-not-null') continue;
+  for (const change of ofKind(changes, 'add-column', 'set-not-null')) {
     if (!change.live) continue;
     const { table } = change;
     try {
       await inDiscardedTransaction(session, {}, async () => {
         await prelude(session, table);
-        if (await isFilled(session, table)) nonEmpty.add(keyOf(table));
+        if (await hasRows(session, table)) nonEmpty.add(objectKey(table));
       });
-      if (change.kind === 'set-not-null' && change.column.model.backfill !== null)
-        toBackfill.add(change.column.at);
+      if (needsBackfill(change)) toBackfill.add(change.column.at);
     } catch (error) {
       if (!isDatabaseError(error)) throw error;
-      nonEmpty.add(keyOf(table));
+      nonEmpty.add(objectKey(table));
     }
   }
   return { nonEmpty, toBackfill };
+}
+
+/** Returns whether the change fills the nulls of an existing column. */
+export function needsBackfill({ kind, column }: ChangeOf<'add-column' | 'set-not-null'>): boolean {
+  return kind === 'set-not-null' && column.model.backfill !== null;
 }

@@ -1,35 +1,36 @@
-// Checks the values of columns that change their type: whether each can be cast, whether a cast would lose something,
-// and whether the rows still satisfy their constraints afterwards.
-import { quoteIdent, quoteLiteral, raw } from '../../postgres/sql.ts';
+// Checks the values of columns that change their type: whether they can be cast without loss, and whether the rows
+// satisfy their constraints afterwards.
+import { quoteIdent, quoteLiteral, raw, sql } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { groupBy } from '../../lib/group-by.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import type { Change, TypeChange } from '../diff/change.ts';
-import type { DesiredCheck, DesiredTable } from '../schema/desired.ts';
+import type { DesiredCheck, DesiredTable, DesiredType } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
-import { nameOf } from '../schema/model.ts';
-import { conversionByText } from '../schema/types.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
+import { describeTypeChange } from '../schema/label.ts';
+import { conversionByText, createTypeSql, domainChecks } from '../schema/types.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
 import {
-  clip,
-  counted,
+  formatQuantity,
   countRows,
   countWhere,
   exampleValue,
+  findRowsSql,
   formatCount,
-  sampleKeys,
-  SAMPLES,
-  sampleValues,
+  keyNote,
+  pasteableSql,
+  updateRowsSql,
 } from './samples.ts';
-import { checkUnique, uniquesOf } from './unique-check.ts';
+import { checkUnique, tableUniqueRules } from './unique-check.ts';
 
 type LiveTypeChange = TypeChange & { readonly live: LiveTable };
 
 export type TypeChecks = {
-  /** Casts succeed, but values would be rounded or cut. */
+  /** Problem if casts succeed but would round or truncate values. */
   readonly loss: MigrationProblem | null;
-  readonly others: readonly MigrationProblem[];
+  readonly problems: readonly MigrationProblem[];
 };
 
 export async function checkTypeChange(
@@ -38,57 +39,68 @@ export async function checkTypeChange(
   converted: ConvertedRows,
 ): Promise<TypeChecks> {
   const removed = await checkRemovedValues(session, change);
-  if (removed.length > 0) return { loss: null, others: removed };
-  const casts = await checkCast(session, change);
-  if (casts.others.length > 0) return casts;
-  return { loss: casts.loss, others: await checkConvertedRows(session, change, converted) };
+  if (removed.length > 0) return { loss: null, problems: removed };
+  const casts = await checkCast(session, change, converted);
+  if (casts.problems.length > 0) return casts;
+  return { loss: casts.loss, problems: await checkConvertedRows(session, change, converted) };
 }
 
-async function checkCast(session: Queryable, change: LiveTypeChange): Promise<TypeChecks> {
+async function checkCast(
+  session: Queryable,
+  change: LiveTypeChange,
+  converted: ConvertedRows,
+): Promise<TypeChecks> {
   const { table, column } = change;
   const using = column.model.using ?? `${quoteIdent(column.name)}::${column.typeSql}`;
   await session.query(raw('savepoint svc_cast'));
   try {
-    await session.query(raw(`select count((\n${using}\n)::${column.typeSql}) from ${nameOf(table)}`));
+    await session.query(raw(`select count((\n${using}\n)::${column.typeSql}) from ${quoteName(table)}`));
   } catch (error) {
-    if (!isDatabaseError(error, 'data_exception')) throw error;
+    // A domain reports an invalid value as a constraint violation.
+    if (!isDatabaseError(error, 'data_exception', 'integrity_constraint_violation')) throw error;
     await session.query(raw('rollback to savepoint svc_cast'));
-    return { loss: null, others: [await failingCasts(session, change, using)] };
+    return { loss: null, problems: [await failingCasts(session, change, { using, converted })] };
   }
   const loss = column.model.using === null ? await checkLoss(session, change) : null;
-  return { loss, others: loss ? [] : await checkLength(session, change, using) };
+  return { loss, problems: loss ? [] : await checkStored(session, change, converted) };
 }
 
-/** An enum that loses values: no row may hold one of them. */
+/** Reports rows with values that an enum no longer has. */
 async function checkRemovedValues(
   session: Queryable,
   { table, live, column, liveColumn }: LiveTypeChange,
 ): Promise<MigrationProblem[]> {
   const byText = conversionByText(column.name, liveColumn.type, column.typeSql);
-  // The file may say what becomes of them.
+  // A USING expression of the file may convert these values.
   if (byText === null || column.model.using !== byText) return [];
   const name = quoteIdent(column.name);
   const type = column.typeSql.replace(/(\[\d*\])+$/, '');
   const isArray = type !== column.typeSql;
   const known = `enum_range(null::${type})::text[]`;
   const held = isArray ? `not ${name}::text[] <@ ${known}` : `${name}::text <> all (${known})`;
-  return unlessUnknown(session, async () => {
+  return skipIfUndefined(session, async () => {
     const { bad, all } = await countRows(session, table, held);
     if (bad === 0) return [];
-    const { values, more } = await sampleValues(session, nameOf(table), name, held);
-    const keys = await sampleKeys(session, table, live, held);
+    const kept = await readEnumLabels(session, type);
+    const list = kept.join(', ');
+    const where = isArray
+      ? `not ${name}::text[] <@ array[${list}]::text[]`
+      : `${name}::text <> all (array[${list}]::text[])`;
+    const value = column.notNull ? (isArray ? "'{}'" : kept[0]) : undefined;
+    const update = updateRowsSql(table, { ...column, type }, { value, where });
     return [
       problem(
         'MIG-204',
         column.at,
-        `${formatCount(bad)} of ${formatCount(all)} rows hold a value that ${type} no longer has: ${quoted(values)}${more}${keys}`,
-        `Keep the value, say under renamed_values what it is called now, or update these rows first: update ${nameOf(table)} set ${name} = … where ${isArray ? `… = any (${name})` : `${name} = ${quoteLiteral(values[0] ?? '')}`};`,
+        `${formatCount(bad)} of ${formatCount(all)} rows hold a value that ${type} no longer has${keyNote(live)}`,
+        'Keep the value, add it to renamed_values, or update these rows first: ' +
+          `${update} Find them: ${findRowsSql(quoteName(table), where)}`,
       ),
     ];
   });
 }
 
-// Casts that round or cut succeed silently: a value that a cast back does not restore would lose something.
+// Casts that round or truncate succeed. A value is lossy if casting it back does not restore it.
 async function checkLoss(
   session: Queryable,
   { table, live, column, liveColumn: { type: from } }: LiveTypeChange,
@@ -99,87 +111,126 @@ async function checkLoss(
   try {
     const { bad } = await countRows(session, table, changed);
     if (bad === 0) return null;
-    const values = await session.query<{ value: string; after: string }>(
-      raw(
-        `select distinct ${name}::text as value, (${name}::${column.typeSql})::text as after from ${nameOf(table)} where ${changed} order by 1 limit ${SAMPLES}`,
-      ),
-    );
-    const keys = await sampleKeys(session, table, live, changed);
-    const shown = values.map((one) => `"${clip(one.value)}" would become "${clip(one.after)}"`).join(', ');
     return problem(
       'MIG-208',
       `${column.at}.type`,
-      `${from} → ${column.type}: ${formatCount(bad)} rows would lose something (${shown})${keys}`,
-      `Say that it is meant: using: "${name.replaceAll('"', '')}::${column.typeSql}", or --allow data_loss=${column.at}`,
+      `${describeTypeChange(from, column.type)}: ` +
+        `${formatQuantity(bad, 'row', 'rows')} would lose part of the value${keyNote(live)}`,
+      `To accept the loss, add using: "${name.replaceAll('"', '')}::${column.typeSql}", or run with ` +
+        `--allow data_loss=${column.at}. Find the rows: ${findRowsSql(quoteName(table), changed)}`,
     );
   } catch (error) {
-    // Without a cast back from the new type there is nothing to compare with.
+    // Without a cast from the new to the old type, the values cannot be compared.
     if (!isDatabaseError(error)) throw error;
     await session.query(raw('rollback to savepoint svc_loss'));
     return null;
   }
 }
 
-// An explicit cast cuts what is too long; a value that is stored must fit.
-async function checkLength(
+/**
+ * Reports values that are too long for the new type. An explicit cast truncates to `varchar(20)`, but ALTER COLUMN TYPE
+ * uses an assignment cast and fails. An assignment in PL/pgSQL behaves the same way.
+ */
+async function checkStored(
   session: Queryable,
-  { table, live, column, liveColumn: { type: from } }: LiveTypeChange,
-  using: string,
+  change: LiveTypeChange,
+  converted: ConvertedRows,
 ): Promise<MigrationProblem[]> {
-  const shape = /^(character|bit)(?: varying)?\(\d+\)((?:\[\])*)$/.exec(column.type);
-  if (!shape) return [];
-  const whole = `(\n${using}\n)::${shape[1] === 'bit' ? 'bit varying' : 'text'}${shape[2] ?? ''}`;
-  const stored = `(\n${using}\n)::${column.typeSql}`;
-  const name = quoteIdent(column.name);
-  const tooLong = `rtrim((${whole})::text) is distinct from rtrim((${stored})::text)`;
-  return unlessUnknown(session, async () => {
-    const { bad } = await countRows(session, table, tooLong);
+  const { table, live, column, liveColumn } = change;
+  const value = column.model.using ?? quoteIdent(column.name);
+  if (!/^(character|bit)(?: varying)?\(\d+\)/.test(column.type) && !(await isDomain(session, column.typeSql)))
+    return [];
+  return skipIfUndefined(session, async () => {
+    const rows = `${quoteName(table)} svc_row`;
+    const attempt = attemptSql(change, `svc_stored ${column.typeSql} := (select (\n${value}\n) from ROW)`);
+    await session.query(raw(attempt));
+    const bad = await countWhere(session, rows, ATTEMPT_FAILS);
     if (bad === 0) return [];
-    const { values } = await sampleValues(session, nameOf(table), `(${whole})`, tooLong);
-    const keys = await sampleKeys(session, table, live, tooLong);
+    const cut = column.model.using === null ? column.name.replaceAll('"', '') : `(${column.model.using})`;
     return [
       problem(
         'MIG-208',
         `${column.at}.${column.model.using === null ? 'type' : 'using'}`,
-        `${from} → ${column.type}: ${counted(bad, 'value does', 'values do')} not fit (${quoted(values)})${keys}`,
-        `If cutting them is meant: using: "${column.model.using === null ? name.replaceAll('"', '') : `(${column.model.using})`}::${column.typeSql}"`,
+        `${describeTypeChange(liveColumn.type, column.type)}: ` +
+          `${formatQuantity(bad, 'value does', 'values do')} not fit${keyNote(live)}`,
+        `Update these rows, or truncate the values with using: "${cut}::${column.typeSql}". ` +
+          findFailing(attempt, rows, converted.creationStatements(column.typeSql)),
       ),
     ];
   });
 }
 
+async function isDomain(session: Queryable, type: string): Promise<boolean> {
+  const [row] = await session.query<{ found: boolean }>(
+    sql`select exists (select from pg_type where oid = to_regtype(${type}) and typtype = 'd') as found`,
+  );
+  return row?.found ?? false;
+}
+
 async function failingCasts(
   session: Queryable,
-  { table, column, liveColumn: { type: from } }: LiveTypeChange,
-  using: string,
+  change: LiveTypeChange,
+  { using, converted }: { readonly using: string; readonly converted: ConvertedRows },
 ): Promise<MigrationProblem> {
-  // One attempt per row, each in a subtransaction of its own: slower, but it finds every value that fails.
-  const attempt = `pg_temp.svc_cast_fails(svc_row)`;
-  await session.query(
-    raw(
-      `create function pg_temp.svc_cast_fails(r ${nameOf(table)}) returns boolean language plpgsql as ${quoteLiteral(
-        `begin perform (\n${using}\n)::${column.typeSql} from (select (r).*) as ${quoteIdent(table.name)}; return false; exception when data_exception then return true; end`,
-      )}`,
-    ),
-  );
-  const rows = `${nameOf(table)} svc_row`;
-  const bad = await countWhere(session, rows, attempt);
-  const { values, more } = await sampleValues(session, rows, quoteIdent(column.name), attempt);
+  const { table, live, column, liveColumn } = change;
+  const declaration = `svc_stored ${column.typeSql} := (select (\n${using}\n)::${column.typeSql} from ROW)`;
+  const attempt = attemptSql(change, declaration);
+  await session.query(raw(attempt));
+  const rows = `${quoteName(table)} svc_row`;
+  const bad = await countWhere(session, rows, ATTEMPT_FAILS);
   return problem(
     'MIG-208',
     `${column.at}.type`,
-    `${from} → ${column.type}: ${counted(bad, 'row', 'rows')} cannot be cast (${quoted(values)}${more})`,
-    `Update these rows, or say how: using: "case when … then … end"`,
+    `${describeTypeChange(liveColumn.type, column.type)}: ` +
+      `${formatQuantity(bad, 'row', 'rows')} cannot be cast${keyNote(live)}`,
+    'Update these rows, or define the conversion: using: "case when … then … end". ' +
+      findFailing(attempt, rows, converted.creationStatements(column.typeSql)),
   );
 }
 
-// Among these, values are equal afterwards only if they were before, and no constraint that held is violated.
-const KINDRED = [/^(smallint|integer|bigint)$/, /^(text|character varying(\(\d+\))?)$/];
+const ATTEMPT_FAILS = 'pg_temp.svc_cast_fails(svc_row)';
+
+/**
+ * Returns a statement that creates the function of ATTEMPT_FAILS. It converts one row in a subtransaction and returns
+ * whether that fails. `declaration` reads the row from `ROW`.
+ */
+function attemptSql({ table }: LiveTypeChange, declaration: string): string {
+  const row = `(select (r).*) as ${quoteIdent(table.name)}`;
+  const body =
+    `begin declare ${declaration.replace('from ROW', () => `from ${row}`)}; begin return false; end; ` +
+    'exception when data_exception or integrity_constraint_violation then return true; end';
+  const quoted = body.includes('$') ? quoteLiteral(body) : `$$${body}$$`;
+  return `create function pg_temp.svc_cast_fails(r ${quoteName(table)}) returns boolean language plpgsql as ${quoted}`;
+}
+
+/**
+ * Returns statements that find the failing rows. They need a function, because no expression can test a cast on all
+ * supported versions. `creation`: statements that create a new type of this run.
+ */
+function findFailing(attempt: string, rows: string, creation: readonly string[]): string {
+  const find = `${pasteableSql(attempt)}; ${findRowsSql(rows, ATTEMPT_FAILS)}`;
+  if (creation.length === 0) return `Find them in one session: ${find}`;
+  return (
+    'Find them in one session: begin; ' +
+    `${creation.map((statement) => `${pasteableSql(statement)}; `).join('')}${find} rollback;`
+  );
+}
+
+/** Returns the labels of an enum type as SQL literals. */
+async function readEnumLabels(session: Queryable, type: string): Promise<string[]> {
+  const rows = await session.query<{ label: string }>(
+    sql`select enumlabel as label from pg_enum where enumtypid = to_regtype(${type}) order by enumsortorder`,
+  );
+  return rows.map(({ label }) => quoteLiteral(label));
+}
+
+// A change between types of one group preserves equality and order, so satisfied constraints stay satisfied.
+const COMPATIBLE_TYPES = [/^(smallint|integer|bigint)$/, /^(text|character varying(\(\d+\))?)$/];
 
 type Converted = {
   readonly change: LiveTypeChange;
-  readonly isKindred: boolean;
-  /** The rows with their new values, under the name of the table. */
+  readonly isCompatible: boolean;
+  /** FROM item with the converted rows, under the name of the table. */
   readonly rows: string;
   readonly at: string;
 };
@@ -193,40 +244,44 @@ async function checkConvertedRows(
   const { using } = column.model;
   const after: Converted = {
     change,
-    isKindred:
-      using === null && KINDRED.some((types) => types.test(liveColumn.type) && types.test(column.type)),
-    rows: `${converted.rowsOf(table)} as ${quoteIdent(table.name)}`,
+    isCompatible:
+      using === null &&
+      COMPATIBLE_TYPES.some((types) => types.test(liveColumn.type) && types.test(column.type)),
+    rows: `${converted.rowsSql(table)} as ${quoteIdent(table.name)}`,
     at: `${column.at}.${using === null ? 'type' : 'using'}`,
   };
   const problems: MigrationProblem[] = [];
-  const ask = async (check: () => Promise<MigrationProblem[]>): Promise<void> => {
-    problems.push(...(await unlessUnknown(session, check)));
+  const run = async (check: () => Promise<MigrationProblem[]>): Promise<void> => {
+    problems.push(...(await skipIfUndefined(session, check)));
   };
-  if (column.notNull && !(after.isKindred && liveColumn.notNull))
-    await ask(() => checkConvertedNulls(session, after));
+  if (column.notNull && !(after.isCompatible && liveColumn.notNull))
+    await run(() => checkConvertedNulls(session, after));
   const isKnownKey = (columns: readonly string[]): boolean =>
     [...live.keys, ...live.indexes].some(
-      (one) => ('kind' in one || (one.unique && one.plain)) && one.columns.join() === columns.join(),
+      (constraint) =>
+        ('kind' in constraint || (constraint.unique && constraint.plain)) &&
+        constraint.columns.join() === columns.join(),
     );
-  for (const unique of uniquesOf(table)) {
+  for (const unique of tableUniqueRules(table)) {
     const { columns } = unique;
-    if (!columns.includes(column.name) || !columns.every((one) => live.columns.has(one))) continue;
-    if (after.isKindred && unique.plain && isKnownKey(columns)) continue;
-    await ask(() => checkUnique(session, table, unique, after.at, after.rows));
+    if (!columns.includes(column.name) || !columns.every((columnName) => live.columns.has(columnName)))
+      continue;
+    if (after.isCompatible && unique.plain && isKnownKey(columns)) continue;
+    await run(() => checkUnique(session, table, unique, after.at, after.rows));
   }
   for (const check of table.checks) {
-    const found = live.checks.find((one) => one.label === check.label);
+    const found = live.checks.find((liveCheck) => liveCheck.label === check.label);
     const isSame = found?.validated === true && found.expression === check.expression.normal;
-    const concerns = check.column === column.name || wordsOf(check.expression.sql).has(column.name);
-    if (concerns && !(after.isKindred && isSame))
-      await ask(() => checkConvertedExpression(session, after, check));
+    const concerns = check.column === column.name || sqlWords(check.expression.sql).has(column.name);
+    if (concerns && !(after.isCompatible && isSame))
+      await run(() => checkConvertedExpression(session, after, check));
   }
   return problems;
 }
 
 async function checkConvertedNulls(
   session: Queryable,
-  { change: { column, liveColumn }, rows, at }: Converted,
+  { change: { column, live, liveColumn }, rows, at }: Converted,
 ): Promise<MigrationProblem[]> {
   const bad = await countWhere(session, rows, `${quoteIdent(column.name)} is null`);
   if (bad === 0) return [];
@@ -234,7 +289,7 @@ async function checkConvertedNulls(
     problem(
       'MIG-201',
       liveColumn.notNull ? at : `${column.at}.required`,
-      `required, but ${counted(bad, 'row would', 'rows would')} be NULL as ${column.type}`,
+      `required, but ${formatQuantity(bad, 'row would', 'rows would')} be NULL as ${column.type}${keyNote(live)}`,
       liveColumn.notNull
         ? 'Make the expression give every row a value, for example with coalesce.'
         : `Add backfill: "${exampleValue(column.typeSql)}", or update these rows.`,
@@ -244,72 +299,90 @@ async function checkConvertedNulls(
 
 async function checkConvertedExpression(
   session: Queryable,
-  { change: { column }, rows }: Converted,
+  { change: { column, live }, rows }: Converted,
   { role, expression }: DesiredCheck,
 ): Promise<MigrationProblem[]> {
   const violated = `not coalesce((\n${expression.sql}\n), true)`;
   const bad = await countWhere(session, rows, violated);
   if (bad === 0) return [];
-  const { values } = await sampleValues(session, rows, quoteIdent(column.name), violated);
+  const violation =
+    role === 'enum'
+      ? `${formatQuantity(bad, 'row is', 'rows are')} not in the enum`
+      : `${formatQuantity(bad, 'row violates', 'rows violate')} the ${role}`;
   return [
     problem(
       'MIG-204',
       expression.at,
-      `as ${column.type}, ${counted(bad, 'row is', 'rows are')} ${role === 'enum' ? 'not in the enum' : `against the ${role}`} ${expression.written}: ${quoted(values)}`,
-      'Update these rows first, or give them another value with using.',
+      `as ${column.type}, ${violation} ${expression.written}${keyNote(live)}`,
+      `Update these rows first, or convert them to another value with using. Find them: ${findRowsSql(rows, violated)}`,
     ),
   ];
 }
 
-/** The columns that change their type, and the rows as they are once they have. */
+/** Columns that change their type in this run, and the rows with converted values. */
 export class ConvertedRows {
   readonly #byTable: ReadonlyMap<string, readonly TypeChange[]>;
+  readonly #newTypes: readonly DesiredType[];
 
   constructor(changes: readonly Change[]) {
+    this.#newTypes = changes.flatMap((change) => (change.kind === 'create-type' ? [change.type] : []));
     const typeChanges = changes.filter((change) => change.kind === 'change-type');
-    this.#byTable = groupBy(typeChanges, ({ table }) => nameOf(table));
+    this.#byTable = groupBy(typeChanges, ({ table }) => quoteName(table));
   }
 
   has(table: DesiredTable, column: string): boolean {
-    return this.#byTable.get(nameOf(table))?.some((one) => one.column.name === column) ?? false;
+    return (
+      this.#byTable.get(quoteName(table))?.some((typeChange) => typeChange.column.name === column) ?? false
+    );
   }
 
-  /** A sub-select without a name where a type changes, else the table. */
-  rowsOf(table: { readonly schema: string; readonly name: string }): string {
-    const changes = this.#byTable.get(nameOf(table)) ?? [];
+  /** Returns the statements that create a type, if this run creates it. */
+  creationStatements(typeSql: string): string[] {
+    const name = typeSql.replace(/(\[\d*\])+$/, '').replaceAll('"', '');
+    const type = this.#newTypes.find((newType) => objectKey(newType) === name);
+    if (!type) return [];
+    return [
+      createTypeSql(type),
+      ...domainChecks(type).map(
+        ({ expression }) => `alter domain ${quoteName(type)} add check (\n${expression.sql}\n)`,
+      ),
+    ];
+  }
+
+  /** Returns an unnamed sub-select with converted values, or the name of the table if no type changes. */
+  rowsSql(table: { readonly schema: string; readonly name: string }): string {
+    const changes = this.#byTable.get(quoteName(table)) ?? [];
     const live = changes[0]?.live;
-    if (!live) return nameOf(table);
+    if (!live) return quoteName(table);
     const columns = [...live.columns.keys()].map((name) => {
-      const change = changes.find((one) => one.column.name === name);
-      return change ? `${valueAfter(change)} as ${quoteIdent(name)}` : quoteIdent(name);
+      const change = changes.find((typeChange) => typeChange.column.name === name);
+      return change ? `${convertedValue(change)} as ${quoteIdent(name)}` : quoteIdent(name);
     });
-    return `(select ${columns.join(', ')} from ${nameOf(table)})`;
+    return `(select ${columns.join(', ')} from ${quoteName(table)})`;
   }
 }
 
-function valueAfter({ column, liveColumn }: TypeChange): string {
+function convertedValue({ column, liveColumn }: TypeChange): string {
   const value = `(\n${column.model.using ?? quoteIdent(column.name)}\n)::${column.typeSql}`;
-  // Only rows without a value get one, and only while the column becomes required.
+  // A backfill applies only to nulls of a column that becomes required.
   const { backfill } = column.model;
   if (backfill === null || !column.notNull || liveColumn.notNull) return value;
   return `coalesce(${value}, (\n${backfill}\n)::${column.typeSql})`;
 }
 
-/** A check that needs a column or function which this run only creates is left to the step itself. */
-async function unlessUnknown(
+/**
+ * Runs a check. Returns no problems if it needs an object that this run creates. The step itself reports a violation.
+ */
+async function skipIfUndefined(
   session: Queryable,
-  ask: () => Promise<MigrationProblem[]>,
+  check: () => Promise<MigrationProblem[]>,
 ): Promise<MigrationProblem[]> {
   await session.query(raw('savepoint svc_ask'));
   try {
-    return await ask();
+    return await check();
   } catch (error) {
     if (!isDatabaseError(error, 'data_exception', 'syntax_error_or_access_rule_violation')) throw error;
     await session.query(raw('rollback to savepoint svc_ask'));
     return [];
   }
-}
-
-function quoted(values: readonly string[]): string {
-  return values.map((value) => `"${value}"`).join(', ');
 }

@@ -1,36 +1,35 @@
-// Finds values that occur more than once where they may not.
+// Finds duplicate values that violate a unique key or index.
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { problem, type MigrationProblem } from '../problem.ts';
-import { clip, counted, inOneLine, SAMPLES } from './samples.ts';
+import { formatQuantity, inOneLine, pasteableSql } from './samples.ts';
 import { keySql } from '../schema/sql/index-sql.ts';
-import { nameOf } from '../schema/model.ts';
+import { quoteName } from '../schema/model.ts';
 import type { Key } from '../schema/relation.ts';
 
-/** Everything that must be unique in the table. */
-export function uniquesOf({ keys, indexes }: DesiredTable): Unique[] {
-  return [...keys.map(uniqueOfKey), ...indexes.filter((index) => index.unique).map(uniqueOfIndex)];
+/** Returns the unique keys and indexes of the table. */
+export function tableUniqueRules({ keys, indexes }: DesiredTable): UniqueRule[] {
+  return [...keys.map(keyRule), ...indexes.filter((index) => index.unique).map(indexRule)];
 }
 
-export type Unique = {
-  /** Columns that it names. */
+export type UniqueRule = {
+  /** Columns that the rule names. */
   readonly columns: readonly string[];
-  /** What must be unique together, as SQL. */
+  /** Elements that must be unique together, as SQL. */
   readonly keys: readonly string[];
-  /** The keys are the columns. */
+  /** True if the keys are columns. */
   readonly plain: boolean;
   readonly where: string | null;
-  /** Two nulls are equal. */
   readonly nullsNotDistinct: boolean;
 };
 
-export function uniqueOfKey({ columns, nullsNotDistinct }: Key): Unique {
+export function keyRule({ columns, nullsNotDistinct }: Key): UniqueRule {
   return { columns, keys: columns.map(quoteIdent), plain: true, where: null, nullsNotDistinct };
 }
 
-export function uniqueOfIndex({ columns, plain, model, predicate }: DesiredIndex): Unique {
+export function indexRule({ columns, plain, model, predicate }: DesiredIndex): UniqueRule {
   return {
     columns,
     keys: model.columns.map(keySql),
@@ -40,36 +39,32 @@ export function uniqueOfIndex({ columns, plain, model, predicate }: DesiredIndex
   };
 }
 
-/** `rowsOf`: checked in place of the table itself. */
+/** `source`: FROM item to check, by default the table. */
 export async function checkUnique(
   session: Queryable,
   table: DesiredTable,
-  { keys: names, where, nullsNotDistinct }: Unique,
+  { keys: names, where, nullsNotDistinct }: UniqueRule,
   at: string,
-  rowsOf: string = nameOf(table),
+  source: string = quoteName(table),
 ): Promise<MigrationProblem[]> {
   const conditions = [
     ...(nullsNotDistinct ? [] : names.map((name) => `${name} is not null`)),
     ...(where === null ? [] : [`(\n${where}\n)`]),
   ];
   const filter = conditions.length === 0 ? 'true' : conditions.join(' and ');
-  const shown = names.map((name) => `coalesce(${name}::text, 'NULL')`).join(` || ', ' || `);
-  const said = names.map((name) => inOneLine(name).replace(/^"(\w+)"$/, '$1'));
-  const rows = await session.query<{ value: string; times: string; values: string }>(
-    raw(
-      `select ${shown} as value, count(*)::text as times, (count(*) over ())::text as values from ${rowsOf} where ${filter} group by ${names.join(', ')} having count(*) > 1 order by count(*) desc, 1 limit ${SAMPLES}`,
-    ),
+  const shown = names.map((name) => inOneLine(name).replace(/^"(\w+)"$/, '$1'));
+  const grouped = `from ${source} where ${filter} group by ${names.join(', ')} having count(*) > 1`;
+  const [row] = await session.query<{ values: string }>(
+    raw(`select count(*)::text as values from (select ${grouped}) svc_values`),
   );
-  const [first] = rows;
-  if (!first) return [];
-  const samples = rows.map((row) => `"${clip(row.value)}" ×${row.times}`).join(', ');
-  const total = Number(first.values);
+  const total = Number(row?.values ?? 0);
+  if (total === 0) return [];
   return [
     problem(
       'MIG-202',
       at,
-      `unique over (${said.join(', ')}), but ${counted(total, 'value occurs', 'values occur')} more than once (${samples}${total > rows.length ? ' …' : ''})`,
-      `Find them: select ${names.join(', ')}, count(*) from ${nameOf(table)} group by ${names.join(', ')} having count(*) > 1;`,
+      `unique over (${shown.join(', ')}), but ${formatQuantity(total, 'value occurs', 'values occur')} more than once`,
+      `Find them: select ${names.join(', ')}, count(*) ${pasteableSql(grouped)};`,
     ),
   ];
 }

@@ -1,9 +1,9 @@
-// What a view must not do: read what left the file, take the name of something that is kept, lose what hangs on it, or
-// show callers rows that policies keep from them without anybody having allowed it.
+// Checks views: they must not read removed relations, use the name of a table, lose undeclared triggers when they are
+// recreated, or bypass row-level security without permission.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import { isOpenView, reachOf } from '../diff/views.ts';
+import { isOpenView, findBypassedTables } from '../diff/views.ts';
 import type { HazardPolicy } from '../plan/hazard-policy.ts';
 import { isAllowed } from '../plan/hazard-policy.ts';
 import type { LongFillings } from '../plan/materialized.ts';
@@ -11,18 +11,18 @@ import { type MigrationProblem, problem } from '../problem.ts';
 import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import { type Ownership, viewTriggerKey } from '../schema/managed.ts';
-import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
+import { objectKey, type SchemaModel, declaredViews } from '../schema/model.ts';
 import { isOpen, type ViewForm } from '../schema/views.ts';
 import { isViewForm } from '../normalise/normal-forms.ts';
 import type { DeclaredRow } from '../state/managed-objects.ts';
 
 export type ViewFindings = {
   readonly problems: readonly MigrationProblem[];
-  /** What is open, allowed or not. */
+  /** Views that bypass row-level security, whether allowed or not. */
   readonly hints: readonly MigrationProblem[];
 };
 
-/** `recorded`: the forms of views out of scope. */
+/** `recorded`: stored normal forms of views outside of the scope. */
 export async function checkViews(
   session: Queryable,
   model: SchemaModel,
@@ -45,18 +45,18 @@ export async function checkViews(
   },
   policy: HazardPolicy,
 ): Promise<ViewFindings> {
-  if (viewsOf(model).length === 0) return { problems: [], hints: [] };
-  const opened = await findOpened(session, model, desired, live);
+  if (declaredViews(model).length === 0) return { problems: [], hints: [] };
+  const opened = await findOpenViews(session, model, desired, live);
   const touched = new Set(
     changes.flatMap((change) =>
-      'view' in change && change.kind !== 'comment-view' ? [keyOf(change.view)] : [],
+      'view' in change && change.kind !== 'comment-view' ? [objectKey(change.view)] : [],
     ),
   );
   return {
     problems: [
-      ...readsWhatLeft(model, desired, recorded, owned),
-      ...changes.flatMap((change) => inTheWayOf(change, live, owned)),
-      ...blocksReaders(fillings, swapped, policy),
+      ...findRemovedSources(model, desired, recorded, owned),
+      ...changes.flatMap((change) => findBlockers(change, live, owned)),
+      ...findBlockedReaders(fillings, swapped, policy),
       ...opened
         .filter(({ isStored }) => !isStored)
         .filter(({ key, at, isNew }) => isNew && touched.has(key) && !isAllowed(policy, 'authz_open', at))
@@ -64,8 +64,9 @@ export async function checkViews(
           problem(
             'MIG-303',
             `${at}.security`,
-            `security: definer would show rows of ${tables.join(', ')} past row-level security to every key holder`,
-            `Remove security: definer, write expose: false, or allow it by name: --allow authz_open=${at}`,
+            `security: definer would show rows of ${tables.join(', ')} to ` +
+              'every key holder and bypass row-level security',
+            `Remove security: definer, set expose: false, or allow it by name: --allow authz_open=${at}`,
           ),
         ),
     ],
@@ -73,32 +74,32 @@ export async function checkViews(
       problem(
         'MIG-303',
         isStored ? `${at}.grants` : `${at}.security`,
-        `callers see rows of ${tables.join(', ')} through this view past row-level security`,
+        `the view shows rows of ${tables.join(', ')} to callers and bypasses row-level security`,
         isStored
-          ? 'No policy binds the rows of a materialized view: every role that it is granted to sees all of them.'
-          : 'Policies bind the callers of a view only with security: invoker.',
+          ? 'Policies do not apply to the rows of a materialized view: every role with SELECT sees all of them.'
+          : 'Policies apply to the callers of a view only with security: invoker.',
       ),
     ),
   };
 }
 
-/** The database still has it, so the server would find it. */
-function readsWhatLeft(
+/** Reports views that read a relation which left the file. It still exists in the database, so the server finds it. */
+function findRemovedSources(
   model: SchemaModel,
   desired: Desired,
   recorded: ReadonlyMap<string, DeclaredRow>,
   owned: Ownership,
 ): MigrationProblem[] {
-  const inScope = new Map(desired.views.map((view) => [keyOf(view), view.normal]));
-  const formOf = (key: string): ViewForm | null => {
+  const inScope = new Map(desired.views.map((view) => [objectKey(view), view.normal]));
+  const findForm = (key: string): ViewForm | null => {
     const stored = recorded.get(`view ${key}`)?.normalForms;
     return inScope.get(key) ?? (isViewForm(stored) ? stored : null);
   };
-  const declared = new Set([...model.tables, ...viewsOf(model)].map(keyOf));
+  const declared = new Set([...model.tables, ...declaredViews(model)].map(objectKey));
   const isGone = (key: string): boolean =>
     !declared.has(key) && (owned.tables.has(key) || owned.retiredTables.has(key) || owned.views.has(key));
-  return viewsOf(model).flatMap((view) =>
-    (formOf(keyOf(view))?.reads ?? [])
+  return declaredViews(model).flatMap((view) =>
+    (findForm(objectKey(view))?.reads ?? [])
       .filter(isGone)
       .map((key) =>
         problem(
@@ -111,8 +112,8 @@ function readsWhatLeft(
   );
 }
 
-/** What it reads changes under it: it is filled anew in the transaction of that change. */
-function blocksReaders(
+/** Reports materialized views that are refilled in the transaction of a change, which blocks their readers. */
+function findBlockedReaders(
   fillings: LongFillings,
   swapped: ReadonlySet<Change>,
   policy: HazardPolicy,
@@ -125,15 +126,16 @@ function blocksReaders(
       problem(
         'MIG-301',
         at,
-        `what the materialized view ${name} reads changes under it, and filling it again would hold its readers for about ${Math.ceil(ms / 1_000)} s`,
+        `a relation that the materialized view ${name} reads changes, and refilling the view ` +
+          `would block its readers for about ${Math.ceil(ms / 1_000)} s`,
         `Run it in a quiet hour with --allow rewrite=${at}`,
       ),
     ];
   });
 }
 
-function inTheWayOf(change: Change, live: Live, owned: Ownership): MigrationProblem[] {
-  if (change.kind === 'create-view' && live.tables.has(keyOf(change.view))) {
+function findBlockers(change: Change, live: Live, owned: Ownership): MigrationProblem[] {
+  if (change.kind === 'create-view' && live.tables.has(objectKey(change.view))) {
     const { name, at } = change.view;
     return [
       problem(
@@ -146,39 +148,39 @@ function inTheWayOf(change: Change, live: Live, owned: Ownership): MigrationProb
   }
   if (change.kind !== 'recreate-view') return [];
   const isOurs = (label: string): boolean =>
-    change.view.triggers.some((one) => one.label === label) ||
-    owned.viewTriggers?.has(viewTriggerKey(keyOf(change.live), label)) === true;
+    change.view.triggers.some((trigger) => trigger.label === label) ||
+    owned.viewTriggers?.has(viewTriggerKey(objectKey(change.live), label)) === true;
   const lost = change.live.triggers.flatMap(({ label }) => (isOurs(label) ? [] : [`trigger ${label}`]));
   if (lost.length === 0) return [];
   return [
     problem(
       'MIG-304',
       change.view.at,
-      `the view must be made again, and ${lost.join(', ')} would be lost with it`,
+      `the view must be recreated, which would drop ${lost.join(', ')}`,
       'Drop it first and create it again afterwards.',
     ),
   ];
 }
 
-type Opened = {
+type OpenView = {
   readonly key: string;
   readonly at: string;
   readonly tables: readonly string[];
-  /** A materialized view: the file names who reads it. */
+  /** True for a materialized view. Its grants determine which roles read it. */
   readonly isStored: boolean;
-  /** It was not so before. */
+  /** True if the live view does not bypass the row-level security of all these tables. */
   readonly isNew: boolean;
 };
 
-async function findOpened(
+async function findOpenViews(
   session: Queryable,
   model: SchemaModel,
   desired: Desired,
   live: Live,
-): Promise<Opened[]> {
-  const wanted = new Map(
+): Promise<OpenView[]> {
+  const desiredViews = new Map(
     desired.views.map((view) => [
-      keyOf(view),
+      objectKey(view),
       {
         definer: view.model.definer,
         materialized: view.model.materialized ?? false,
@@ -186,24 +188,24 @@ async function findOpened(
       },
     ]),
   );
-  const definers = [...wanted.values(), ...live.views.values()].filter(({ definer }) => definer);
-  const secured = await readSecured(session, model, [...new Set(definers.flatMap(({ reads }) => reads))]);
+  const definers = [...desiredViews.values(), ...live.views.values()].filter(({ definer }) => definer);
+  const secured = await readRestricted(session, model, [...new Set(definers.flatMap(({ reads }) => reads))]);
   const isSecured = (key: string): boolean => secured.has(key);
-  return desired.views.flatMap((view): Opened[] => {
+  return desired.views.flatMap((view): OpenView[] => {
     if (!isOpenView(view)) return [];
-    const key = keyOf(view);
-    const tables = [...reachOf(key, wanted, isSecured)].sort();
+    const key = objectKey(view);
+    const tables = [...findBypassedTables(key, desiredViews, isSecured)].sort();
     if (tables.length === 0) return [];
     const found = live.views.get(key);
     const wasOpen = found !== undefined && isOpen(new Map(Object.entries(found.grants)));
-    const before = wasOpen ? reachOf(key, live.views, isSecured) : new Set<string>();
+    const before = wasOpen ? findBypassedTables(key, live.views, isSecured) : new Set<string>();
     const isStored = view.model.materialized === true;
     return [{ key, at: view.at, tables, isStored, isNew: tables.some((table) => !before.has(table)) }];
   });
 }
 
-/** Of these relations, those of which a caller may not simply read every row. */
-async function readSecured(
+/** Returns those of the relations of which an API caller cannot read all rows. */
+async function readRestricted(
   session: Queryable,
   model: SchemaModel,
   keys: readonly string[],
@@ -215,13 +217,13 @@ async function readSecured(
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname || '.' || c.relname = any (${[...keys]})`);
   const found = new Map(rows.map((row) => [row.key, row]));
-  const declared = new Map(model.tables.map((table) => [keyOf(table), table]));
+  const declared = new Map(model.tables.map((table) => [objectKey(table), table]));
   return new Set(
     keys.filter((key) => {
       const table = declared.get(key);
       const row = found.get(key);
       if (table !== undefined && typeof table.rls !== 'string') return true;
-      // One that the file leaves open may still be closed in the database.
+      // The file does not declare `rls` for the relation, but the database may still restrict access to it.
       if (table?.rls === 'off' || row === undefined) return false;
       return !row.readable || (table === undefined && row.secured);
     }),

@@ -1,4 +1,4 @@
-// Triggers as entries of `triggers`, read from the server's print of them.
+// Converts triggers to entries of `triggers`, by parsing their definitions as printed by the server.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import { triggerLabel } from '../schema/label.ts';
 
@@ -19,8 +19,9 @@ const EVENTS = ['insert', 'update', 'delete', 'truncate'] as const;
 const ENABLED = { O: undefined, D: false, R: 'replica', A: 'always' } as const;
 
 /**
- * `isDeclared`: which functions, by `schema.name`, the file has under `rpc`. `strip` takes off the parentheses around a
- * condition. What cannot be said is left out and named in `notes`.
+ * Returns the key `triggers`. `isDeclared` returns true for functions (`schema.name`) that the file declares under
+ * `rpc`. `strip` removes the parentheses around a condition. Triggers that the file cannot express are added to
+ * `notes`.
  */
 export function triggersKey(
   triggers: readonly LiveTrigger[],
@@ -32,9 +33,9 @@ export function triggersKey(
   const entries = triggers
     .filter(({ label }) => !/^~?svc_/.test(label))
     .flatMap((trigger): Node[] => {
-      const said = toEntry(trigger, table, isDeclared, strip);
-      if (said === null) notes.push(`trigger ${trigger.label}: ${trigger.definition}`);
-      return said === null ? [] : [said];
+      const entry = toEntry(trigger, table, isDeclared, strip);
+      if (entry === null) notes.push(`trigger ${trigger.label}: ${trigger.definition}`);
+      return entry === null ? [] : [entry];
     });
   return entries.length === 0 ? {} : { triggers: entries };
 }
@@ -48,14 +49,14 @@ function toEntry(
   const parts = PRINT.exec(definition)?.groups;
   if (parts === undefined) return null;
   const part = (name: string): string => parts[name] ?? '';
-  const columns = namesOf(
+  const columns = parseNames(
     /UPDATE OF (.+?)(?= OR (?:INSERT|DELETE|TRUNCATE)|$)/s.exec(part('events'))?.[1] ?? '',
   );
   const kinds = part('events').replace(/ OF .+?(?= OR (?:INSERT|DELETE|TRUNCATE)|$)/s, '');
-  const args = textsOf(part('args'));
-  const schema = nameOf(parts['schema'] ?? 'pg_catalog');
-  const fn = nameOf(part('fn'));
-  // A dot parts the schema from the name.
+  const args = parseLiterals(part('args'));
+  const schema = unquote(parts['schema'] ?? 'pg_catalog');
+  const fn = unquote(part('fn'));
+  // The file separates schema and name by a dot.
   if (args === null || schema.includes('.')) return null;
   const timing = part('timing').toLowerCase().replace(' ', '_');
   const events = EVENTS.filter((event) => kinds.split(' OR ').includes(event.toUpperCase()));
@@ -66,31 +67,34 @@ function toEntry(
     ...(columns.length === 0 ? {} : { of: columns }),
     ...(part('each') === 'STATEMENT' ? { each: 'statement' } : {}),
     ...(parts['when'] === undefined ? {} : { when: strip(parts['when']) }),
-    ...(parts['old'] === undefined ? {} : { old_table: nameOf(parts['old']) }),
-    ...(parts['new'] === undefined ? {} : { new_table: nameOf(parts['new']) }),
-    ...(parts['constraint'] === undefined ? {} : { constraint: waitOf(part('wait')) }),
-    // Without its schema a name is one of public.
+    ...(parts['old'] === undefined ? {} : { old_table: unquote(parts['old']) }),
+    ...(parts['new'] === undefined ? {} : { new_table: unquote(parts['new']) }),
+    ...(parts['constraint'] === undefined ? {} : { constraint: constraintNode(part('wait')) }),
+    // A name without a schema refers to `public`.
     call: schema === 'public' && isDeclared(`${schema}.${fn}`) ? fn : `${schema}.${fn}`,
     ...(args.length === 0 ? {} : { args }),
     ...(ENABLED[state] === undefined ? {} : { enabled: ENABLED[state] }),
   };
 }
 
-function waitOf(printed: string): Node {
+function constraintNode(printed: string): Node {
   if (printed.startsWith(' NOT')) return {};
   return { deferrable: printed.endsWith('DEFERRED') ? 'deferred' : 'immediate' };
 }
 
-function namesOf(list: string): string[] {
-  return [...list.matchAll(new RegExp(NAME, 'g'))].map(([name]) => nameOf(name));
+function parseNames(list: string): string[] {
+  return [...list.matchAll(new RegExp(NAME, 'g'))].map(([name]) => unquote(name));
 }
 
-function nameOf(printed: string): string {
+function unquote(printed: string): string {
   return printed.startsWith('"') ? printed.slice(1, -1).replaceAll('""', '"') : printed;
 }
 
-/** Null for a text with backslashes, which is printed otherwise. */
-function textsOf(list: string): string[] | null {
+/**
+ * Parses a list of string literals. Returns null if a literal contains a backslash, which PostgreSQL prints
+ * differently.
+ */
+function parseLiterals(list: string): string[] | null {
   if (!/^(?:'(?:[^'\\]|'')*'(?:, )?)*$/.test(list)) return null;
   return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, text]) => (text ?? '').replaceAll("''", "'"));
 }

@@ -24,13 +24,13 @@ function renameInFile(text: string, path: string, name: string): string {
   return renameInFiles(new Map([['', text]]), path, name).get('') ?? text;
 }
 
-test('a table: its name, the old one at its head, and what refers to it', () => {
+test('a table is renamed with its references, and gets renamed_from', () => {
   expect(renameInFile(FILE, 'lists', 'folders')).toBe(
     FILE.replace('  lists:\n', '  folders:\n    renamed_from: lists\n').replace('lists.id', 'folders.id'),
   );
 });
 
-test('a field in a block, and the indexes that name it', () => {
+test('a field in block style is renamed with its indexes', () => {
   expect(renameInFile(FILE, 'lists.title', 'name')).toBe(
     FILE.replace('name: title\n', 'name: name\n        renamed_from: title\n').replace(
       '[title, id]',
@@ -39,7 +39,7 @@ test('a field in a block, and the indexes that name it', () => {
   );
 });
 
-test('a field in braces, with indexes and references', () => {
+test('a field in flow style is renamed with its indexes and references', () => {
   expect(renameInFile(FILE, 'lists.id', 'key')).toBe(
     FILE.replace('{ name: id,', '{ name: key, renamed_from: id,')
       .replace('[title, id]', '[title, key]')
@@ -47,13 +47,13 @@ test('a field in braces, with indexes and references', () => {
   );
 });
 
-test('a table whose name has a dot, in braces', () => {
+test('a table in flow style with a dot in its name is renamed', () => {
   expect(renameInFile(FILE, 'odd.name', 'odd')).toBe(
     FILE.replace('"odd.name": { fields', 'odd: { renamed_from: odd.name, fields'),
   );
 });
 
-test('a second rename replaces what the first one wrote', () => {
+test('a second rename replaces renamed_from of the first', () => {
   const once = renameInFile(FILE, 'lists', 'folders');
   expect(renameInFile(once, 'folders', 'groups')).toBe(
     once
@@ -63,11 +63,11 @@ test('a second rename replaces what the first one wrote', () => {
   );
 });
 
-test.each(['nope', 'lists.nope', 'nope.title'])('%s is not there, and that is said', (path) => {
+test.each(['nope', 'lists.nope', 'nope.title'])('a rename of the missing %s throws', (path) => {
   expect(() => renameInFile(FILE, path, 'x')).toThrow(`${path} is not in the file`);
 });
 
-test('in several files, each change is made where the entry stands', () => {
+test('a rename changes each entry in its own file', () => {
   const texts = new Map([
     ['', 'version: 1\ninclude: [a.yaml, b.yaml]\n'],
     ['a.yaml', '# Lists\ntables:\n  lists:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n'],
@@ -79,7 +79,8 @@ test('in several files, each change is made where the entry stands', () => {
   expect([...renameInFiles(texts, 'lists', 'folders')]).toEqual([
     [
       'a.yaml',
-      '# Lists\ntables:\n  folders:\n    renamed_from: lists\n    fields: [{ name: id, type: bigint, primary_key: true }]\n',
+      '# Lists\ntables:\n  folders:\n    renamed_from: lists\n' +
+        '    fields: [{ name: id, type: bigint, primary_key: true }]\n',
     ],
     [
       'b.yaml',

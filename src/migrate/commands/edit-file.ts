@@ -1,12 +1,12 @@
-// A rename as edits of svc.yaml: the name, `renamed_from`, and the keys that refer to the table or column. Expressions
-// that name it are left to their author.
+// Renames a table or column by editing svc.yaml: the name, `renamed_from`, and keys that refer to it. SQL expressions
+// that contain the name are not changed.
 import { isMap, isScalar, isSeq, parseDocument, type YAMLMap } from 'yaml';
 import type { ConfigEdit } from '../../config/edit/edit.ts';
 import { editParts, type Texts } from '../../config/edit/edit-parts.ts';
 import { mergedText } from '../../config/read/merged-text.ts';
 import { Problem } from '../../problem/problem.ts';
 
-/** `todos.title` → `headline`, or `todos` → `tasks`. The texts that change. */
+/** Renames `todos.title` to `headline`, or `todos` to `tasks`. Returns the changed texts. */
 export function renameInFiles(texts: Texts, path: string, name: string): Texts {
   const written = [...texts].map(([file, text]) => ({ name: file, text }));
   const [only, another] = written;
@@ -37,13 +37,13 @@ function tableEdits(tables: YAMLMap, table: string, name: string): ConfigEdit[] 
   return [
     ...referenceEdits(tables, (target) => renameSegment(target, table, null, name)),
     { kind: 'set', path: ['tables', table, 'renamed_from'], value: table, behind: null },
-    // Last, since it changes the path of what is inside.
+    // Must be last, because it changes the paths inside the table.
     { kind: 'rename', path: ['tables', table], name },
   ];
 }
 
 function columnEdits(tables: YAMLMap, table: string, column: string, name: string): ConfigEdit[] {
-  const index = itemsOf(tables, table, 'fields').findIndex(
+  const index = listItems(tables, table, 'fields').findIndex(
     (field) => isMap(field) && field.get('name') === column,
   );
   if (index === -1) throw notFound(`${table}.${column}`);
@@ -51,12 +51,12 @@ function columnEdits(tables: YAMLMap, table: string, column: string, name: strin
   return [
     { kind: 'set', path: [...field, 'name'], value: name },
     { kind: 'set', path: [...field, 'renamed_from'], value: column, behind: 'name' },
-    ...itemsOf(tables, table, 'indexes').flatMap((_, at) =>
+    ...listItems(tables, table, 'indexes').flatMap((_, at) =>
       (['columns', 'include'] as const).flatMap((list) =>
-        itemsOf(tables, table, 'indexes', at, list).flatMap((one, place): ConfigEdit[] => {
+        listItems(tables, table, 'indexes', at, list).flatMap((entry, place): ConfigEdit[] => {
           const path = ['tables', table, 'indexes', at, list, place];
-          if (isScalar(one) && one.value === column) return [{ kind: 'set', path, value: name }];
-          return isMap(one) && one.get('column') === column
+          if (isScalar(entry) && entry.value === column) return [{ kind: 'set', path, value: name }];
+          return isMap(entry) && entry.get('column') === column
             ? [{ kind: 'set', path: [...path, 'column'], value: name }]
             : [];
         }),
@@ -77,7 +77,7 @@ function renameSegment(target: string, table: string, column: string | null, nam
 function referenceEdits(tables: YAMLMap, rename: (target: string) => string | null): ConfigEdit[] {
   return tables.items.flatMap(({ key }) => {
     const table = String(isScalar(key) ? key.value : key);
-    return itemsOf(tables, table, 'fields').flatMap((field, index): ConfigEdit[] => {
+    return listItems(tables, table, 'fields').flatMap((field, index): ConfigEdit[] => {
       const target = isMap(field) ? field.getIn(['foreign_key', 'references']) : undefined;
       const renamed = typeof target === 'string' ? rename(target) : null;
       const path = ['tables', table, 'fields', index, 'foreign_key', 'references'];
@@ -86,8 +86,8 @@ function referenceEdits(tables: YAMLMap, rename: (target: string) => string | nu
   });
 }
 
-/** The entries of the list at the path; none where there is no list. */
-function itemsOf(tables: YAMLMap, ...path: readonly (string | number)[]): readonly unknown[] {
+/** Returns the entries of the list at the path, or an empty array if there is no list. */
+function listItems(tables: YAMLMap, ...path: readonly (string | number)[]): readonly unknown[] {
   const list = tables.getIn(path);
   return isSeq(list) ? list.items : [];
 }

@@ -1,9 +1,9 @@
-// What a migration would do: for `svc migrate plan`, a start without `--migrate`, and the dashboard. Changes nothing.
-import { policyOf } from '../apply/policy.ts';
+// Plans a migration without applying it: for `svc migrate plan`, a start without `--migrate`, and the dashboard.
+import { migrationPolicy } from '../apply/policy.ts';
 import { makePlan, type MigrationPlan, type PlanMode } from '../make-plan.ts';
 import { type MigrateOptions, refusePooler } from '../migrate.ts';
 import { MigrationRefused, placed, type MigrationProblem } from '../problem.ts';
-import { locator, toModel, type Locate } from '../schema/declared.ts';
+import { createLocator, toModel, type Locate } from '../schema/declared.ts';
 import type { SchemaModel } from '../schema/model.ts';
 import { type AppliedState, hashModel, isInSync, readAppliedState } from '../state/applied-state.ts';
 import { digestConfig } from '../state/config-digest.ts';
@@ -18,13 +18,13 @@ export type Planned =
       readonly plan: MigrationPlan;
       readonly superseded: Superseded | undefined;
       readonly state: AppliedState | null;
-      /** Names of the data steps that are still to run. */
+      /** Names of pending data steps. */
       readonly dataSteps: readonly string[];
     }
   | { readonly kind: 'refused'; readonly problems: readonly MigrationProblem[] };
 
 export async function planMigration(options: MigrateOptions, mode?: PlanMode): Promise<Planned> {
-  return planModel(toModel(options.config), locator(options.config), options, mode);
+  return planModel(toModel(options.config), createLocator(options.config), options, mode);
 }
 
 export async function planModel(
@@ -33,7 +33,7 @@ export async function planModel(
   options: MigrateOptions,
   mode: PlanMode = 'full',
 ): Promise<Planned> {
-  const policy = policyOf(options.config.migrations, options.policy);
+  const policy = { ...migrationPolicy(options.config.migrations, options.policy), rows: options.rows };
   return options.owner.session(async (session): Promise<Planned> => {
     await refusePooler(session);
     const state = await readAppliedState(session);
@@ -69,7 +69,7 @@ export type PendingCheck =
   | {
       readonly kind: 'superseded';
       readonly superseded: Superseded;
-      /** What a migration to this file would do. */
+      /** Steps of a migration to this file, one line each. */
       readonly words: readonly string[];
     }
   | {
@@ -81,7 +81,12 @@ export type PendingCheck =
 export async function checkPending(options: MigrateOptions): Promise<PendingCheck> {
   const digest = digestConfig(options.config);
   if (await options.owner.session((session) => isInSync(session, digest))) return { kind: 'in-sync' };
-  const planned = await planModel(toModel(options.config), locator(options.config), options, 'incremental');
+  const planned = await planModel(
+    toModel(options.config),
+    createLocator(options.config),
+    options,
+    'incremental',
+  );
   if (planned.kind === 'refused') return { kind: 'pending', words: [], problems: planned.problems };
   const { steps, problems } = planned.plan;
   if (planned.superseded)

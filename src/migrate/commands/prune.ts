@@ -1,25 +1,25 @@
-// Retired tables, columns, sequences and extensions: listed with their size, and dropped on request.
+// Lists retired tables, columns, sequences and extensions with their sizes, and drops them on request.
 import { tryLock, unlock } from '../../postgres/advisory-lock.ts';
 import { inTransaction, type Queryable } from '../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { quoteIdent, raw, sql } from '../../postgres/sql.ts';
 import { announceSchema } from '../state/applied-state.ts';
 import { IS_FREE_SEQUENCE, IS_USED_TYPE } from '../schema/live/live-queries.ts';
-import { nameOf, tableKey, type SchemaModel } from '../schema/model.ts';
+import { quoteName, tableKey, type SchemaModel } from '../schema/model.ts';
 import { MigrationRefused, problem, type MigrationProblem } from '../problem.ts';
 import { formatCount } from '../checks/samples.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 
 export type Retired = {
-  /** As the file would name it: `tables.todos.fields.notes`. */
+  /** Path in the file, such as `tables.todos.fields.notes`. */
   readonly identity: string;
   readonly kind: 'table' | 'column' | 'sequence' | 'extension';
   readonly schema: string;
-  /** Of an extension or a sequence: its name. */
+  /** Name of the table, or of the extension or sequence. */
   readonly table: string;
   readonly column: string | null;
   readonly since: Date;
-  /** Rows of a table, values of a column. */
+  /** Number of rows of a table, or of non-null values of a column. */
   readonly values: number;
   readonly bytes: number;
 };
@@ -27,19 +27,20 @@ export type Retired = {
 export async function readRetired(session: Queryable): Promise<Retired[]> {
   const rows = await session.query<{ identity: string; kind: Retired['kind']; changed_at: Date }>(
     raw(
-      `select identity, kind, changed_at from svc_meta.object where state = 'retired' and kind in ('table', 'column', 'sequence', 'extension') order by identity`,
+      `select identity, kind, changed_at from svc_meta.object
+       where state = 'retired' and kind in ('table', 'column', 'sequence', 'extension') order by identity`,
     ),
   );
   const found: Retired[] = [];
   for (const row of rows) {
     const name = row.identity.slice(row.identity.indexOf(' ') + 1);
-    const one =
+    const located =
       row.kind === 'extension'
         ? await locateExtension(session, name)
         : row.kind === 'sequence'
           ? await locateSequence(session, name)
           : await locateObject(session, row.kind, name);
-    if (one) found.push({ ...one, kind: row.kind, since: row.changed_at });
+    if (located) found.push({ ...located, kind: row.kind, since: row.changed_at });
   }
   return found;
 }
@@ -49,7 +50,8 @@ async function locateExtension(
   name: string,
 ): Promise<Omit<Retired, 'kind' | 'since'> | null> {
   const [row] = await session.query<{ schema: string }>(
-    sql`select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = ${name}`,
+    sql`select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+      where e.extname = ${name}`,
   );
   if (!row) return null;
   return {
@@ -85,7 +87,7 @@ async function locateObject(
   kind: 'table' | 'column',
   name: string,
 ): Promise<Omit<Retired, 'kind' | 'since'> | null> {
-  // Names may contain dots, so the parts are found in the catalog, not by splitting.
+  // Names may contain dots, so compare with the names of the catalog instead of splitting.
   const [row] = await session.query<{
     schema: string;
     table: string;
@@ -97,7 +99,7 @@ async function locateObject(
     left join pg_attribute a on ${kind} = 'column' and a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relkind in ('r', 'p') and (n.nspname || '.' || c.relname || coalesce('.' || a.attname, '')) = ${name}`);
   if (!row) return null;
-  const table = nameOf({ schema: row.schema, name: row.table });
+  const table = quoteName({ schema: row.schema, name: row.table });
   const counted = row.column === null ? 'count(*)' : `count(${quoteIdent(row.column)})`;
   const [values] = await session.query<{ values: string }>(
     raw(`select ${counted}::text as values from ${table}`),
@@ -113,7 +115,7 @@ async function locateObject(
 }
 
 export type PruneRequest = {
-  /** Identities; empty takes everything old enough. */
+  /** Identities to drop. If empty, all objects that are old enough are dropped. */
   readonly names: readonly string[];
   readonly allow: readonly string[];
   readonly pruneAfterMs: number;
@@ -129,7 +131,12 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
     return {
       dropped: [],
       problems: [
-        problem('MIG-402', 'database', 'another instance is migrating', 'Run it again when that is done.'),
+        problem(
+          'MIG-402',
+          'database',
+          'another instance is migrating',
+          'Run the command again when the migration has finished.',
+        ),
       ],
     };
   }
@@ -137,17 +144,17 @@ export async function prune(session: Queryable, request: PruneRequest): Promise<
     const all = await readRetired(session);
     const { chosen, problems } = choose(all, request);
     if (problems.length > 0) return { dropped: [], problems };
-    const relations = chosen.filter(isOfTable);
-    // Columns first: dropping a table drops its columns. What used sequences and extensions is gone by then.
+    const relations = chosen.filter(isTableOrColumn);
+    // Columns first, because dropping a table drops its columns. Sequences and extensions last, after their users.
     const order = ['column', 'table', 'sequence', 'extension'];
     await withLockRetries(
       session,
-      relations.map((one) => tableKey(one.schema, one.table)),
+      relations.map((relation) => tableKey(relation.schema, relation.table)),
       request.locks,
       () =>
         inTransaction(session, { lock_timeout: request.locks.lockTimeoutMs }, async () => {
-          for (const one of chosen.toSorted((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind)))
-            await drop(session, one);
+          for (const object of chosen.toSorted((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind)))
+            await drop(session, object);
           await dropUnusedTypes(session);
           await announceSchema(session);
         }),
@@ -167,89 +174,99 @@ function choose(
 ): { chosen: Retired[]; problems: MigrationProblem[] } {
   const problems: MigrationProblem[] = [];
   for (const name of request.names) {
-    if (!all.some((one) => one.identity === name))
-      problems.push(problem('MIG-302', name, 'is not retired', 'svc migrate status lists what is.'));
+    if (!all.some((object) => object.identity === name))
+      problems.push(
+        problem('MIG-302', name, 'is not retired', 'Run svc migrate status to list retired objects.'),
+      );
   }
   const oldest = request.now.getTime() - request.pruneAfterMs;
-  // Without names, only what is old enough and holds no data. Others may use an extension, and which numbers a sequence
-  // gave is known to nobody else: these are named.
-  const chosen = all.filter((one) =>
+  // Without names, drop only tables and columns that are old enough and empty. Extensions and sequences must be named,
+  // because other programs may use an extension and the current number of a sequence is not stored elsewhere.
+  const chosen = all.filter((object) =>
     request.names.length === 0
-      ? isOfTable(one) && one.since.getTime() <= oldest && isHarmless(one, request)
-      : request.names.includes(one.identity),
+      ? isTableOrColumn(object) && object.since.getTime() <= oldest && isHarmless(object, request)
+      : request.names.includes(object.identity),
   );
-  for (const one of chosen) {
+  for (const object of chosen) {
     const table = request.model.tables.find(
-      (model) => isOfTable(one) && model.schema === one.schema && model.name === one.table,
+      (model) => isTableOrColumn(object) && model.schema === object.schema && model.name === object.table,
     );
     if (table?.protect)
       problems.push(
-        problem('MIG-302', one.identity, `${one.table} is protected`, 'Remove protect: true first.'),
+        problem('MIG-302', object.identity, `${object.table} is protected`, 'Remove protect: true first.'),
       );
-    if (isHarmless(one, request)) continue;
-    const what = one.column === null ? 'rows' : 'non-null values';
+    if (isHarmless(object, request)) continue;
+    const unit = object.column === null ? 'rows' : 'non-null values';
     problems.push(
       problem(
         'MIG-302',
-        one.identity,
-        `pruning it destroys ${formatCount(one.values)} ${what}`,
-        `If that is meant: --allow data_loss=${one.identity}`,
+        object.identity,
+        `pruning it destroys ${formatCount(object.values)} ${unit}`,
+        `To allow this, pass --allow data_loss=${object.identity}.`,
       ),
     );
   }
   return { chosen, problems };
 }
 
-function isOfTable({ kind }: Retired): boolean {
+function isTableOrColumn({ kind }: Retired): boolean {
   return kind === 'table' || kind === 'column';
 }
 
-function isHarmless(one: Retired, request: PruneRequest): boolean {
-  return one.values === 0 || request.allow.includes(`data_loss=${one.identity}`);
+function isHarmless(object: Retired, request: PruneRequest): boolean {
+  return object.values === 0 || request.allow.includes(`data_loss=${object.identity}`);
 }
 
-/** Types that were kept for what is dropped now. */
+/** Drops retired types that no remaining object uses. */
 async function dropUnusedTypes(session: Queryable): Promise<void> {
   const rows = await session.query<{ identity: string; schema: string; name: string; used: boolean }>(sql`
     select o.identity, n.nspname as schema, t.typname as name, ${IS_USED_TYPE} as used
     from svc_meta.object o join pg_type t on true join pg_namespace n on n.oid = t.typnamespace
     where o.kind = 'type' and o.state = 'retired' and o.identity = 'type ' || n.nspname || '.' || t.typname`);
   for (const type of rows.filter(({ used }) => !used)) {
-    await session.query(raw(`drop type ${nameOf(type)}`));
+    await session.query(raw(`drop type ${quoteName(type)}`));
     await session.query(sql`delete from svc_meta.object where identity = ${type.identity}`);
   }
 }
 
-async function drop(session: Queryable, one: Retired): Promise<void> {
-  const table = nameOf({ schema: one.schema, name: one.table });
+async function drop(session: Queryable, object: Retired): Promise<void> {
+  const table = quoteName({ schema: object.schema, name: object.table });
   const statement =
-    one.kind === 'extension'
-      ? `drop extension ${quoteIdent(one.table)}`
-      : one.kind === 'sequence'
+    object.kind === 'extension'
+      ? `drop extension ${quoteIdent(object.table)}`
+      : object.kind === 'sequence'
         ? `drop sequence ${table}`
-        : one.column === null
+        : object.column === null
           ? `drop table ${table}`
-          : `alter table ${table} drop column ${quoteIdent(one.column)}`;
+          : `alter table ${table} drop column ${quoteIdent(object.column)}`;
   try {
     await session.query(raw(statement));
   } catch (error) {
-    if (one.kind === 'extension' && isDatabaseError(error, 'insufficient_privilege'))
+    if (object.kind === 'extension' && isDatabaseError(error, 'insufficient_privilege'))
       throw new MigrationRefused([
-        problem('MIG-118', one.identity, error.message, `As its owner, run: ${statement};`),
+        problem(
+          'MIG-118',
+          object.identity,
+          error.message,
+          `Run as the owner of the extension: ${statement};`,
+        ),
       ]);
     if (!isDatabaseError(error, 'dependent_objects_still_exist')) throw error;
     const detail = 'detail' in error && typeof error.detail === 'string' ? error.detail : error.message;
-    throw new MigrationRefused([problem('MIG-304', one.identity, detail, 'Drop or change these first.')]);
+    throw new MigrationRefused([
+      problem('MIG-304', object.identity, detail, 'Drop or change these objects first.'),
+    ]);
   }
-  const key = tableKey(one.schema, one.table);
-  if (!isOfTable(one)) {
-    const identity = one.kind === 'extension' ? `extension ${one.table}` : `sequence ${key}`;
+  const key = tableKey(object.schema, object.table);
+  if (!isTableOrColumn(object)) {
+    const identity = object.kind === 'extension' ? `extension ${object.table}` : `sequence ${key}`;
     await session.query(sql`delete from svc_meta.object where identity = ${identity}`);
     return;
   }
   await session.query(
-    one.column === null
-      ? sql`delete from svc_meta.object where identity = ${`table ${key}`} or (kind = 'column' and starts_with(identity, ${`column ${key}.`}))`
-      : sql`delete from svc_meta.object where identity = ${`column ${key}.${one.column}`}`,
+    object.column === null
+      ? sql`delete from svc_meta.object where identity = ${`table ${key}`}
+          or (kind = 'column' and starts_with(identity, ${`column ${key}.`}))`
+      : sql`delete from svc_meta.object where identity = ${`column ${key}.${object.column}`}`,
   );
 }

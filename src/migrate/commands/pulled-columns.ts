@@ -1,5 +1,6 @@
-// What a field says beyond type, key and default, and what a foreign key does, as the file writes them.
-import type { LiveColumn, LiveForeignKey } from '../schema/live/live-schema.ts';
+// Converts column attributes other than type, key and default, and the actions of foreign keys, to keys of the file.
+import { isOfPostgres } from '../../config/check/tables/type-family.ts';
+import type { Live, LiveColumn, LiveForeignKey } from '../schema/live/live-schema.ts';
 
 type Node = Record<string, unknown>;
 
@@ -16,17 +17,37 @@ export function columnKeys(
   };
 }
 
-/** Without `references`. */
+/** Returns the keys of a foreign key, without `references`. */
 export function referenceKeys({ onDelete, onUpdate, deferrable }: LiveForeignKey): Node {
   return {
-    // NO ACTION differs from RESTRICT only where the check can wait.
-    on_delete: onDelete === 'no_action' && deferrable === null ? 'restrict' : onDelete,
+    ...(onDelete === 'restrict' ? {} : { on_delete: onDelete }),
     ...(onUpdate === 'no_action' || onUpdate === 'restrict' ? {} : { on_update: onUpdate }),
     ...(deferrable === null ? {} : { deferrable }),
   };
 }
 
-/** `"C"` is `C` in the file, `public."Nocase"` is `public.Nocase`. */
+/** Removes quotes: `"C"` is `C` in the file, and `public."Nocase"` is `public.Nocase`. */
 export function bare(name: string): string {
   return name.replaceAll(/"((?:[^"]|"")+)"/g, (_, inner: string) => inner.replaceAll('""', '"'));
+}
+
+/**
+ * Returns a function that converts a printed type to its name in the file: without `public` if the file declares it.
+ */
+export function typeNamer({ types, tables }: Pick<Live, 'types' | 'tables'>): (type: string) => string {
+  return (type) => {
+    const [, before = '', name = ''] = /^(setof )?public\.([a-z_][a-z0-9_]*)(?:\[\])*$/i.exec(type) ?? [];
+    const key = `public.${name}`;
+    const isDeclared = name !== '' && (types.has(key) || tables.has(key)) && !isOfPostgres(name);
+    return isDeclared ? `${before}${type.slice(`${before}public.`.length)}` : shortType(type);
+  };
+}
+
+/** Abbreviates a printed type: `character varying(9)` becomes `varchar(9)`. */
+export function shortType(type: string): string {
+  return type
+    .replace(/^character varying/, 'varchar')
+    .replace(/^character(?=\(|\[|$)/, 'char')
+    .replace(/^(time|timestamp)(\(\d\))? with time zone/, '$1tz$2')
+    .replace(/^(time|timestamp)(\(\d\))? without time zone/, '$1$2');
 }

@@ -7,6 +7,7 @@ const read = (definition: string, ...keys: string[]): unknown => {
   const index = toIndex(
     { label: 'i', columns: [], plain: false, unique: false, predicate: null, valid: true, definition, keys },
     strip,
+    't',
   );
   if (index === null) return null;
   const { name: _name, ...rest } = index;

@@ -1,20 +1,28 @@
-// An index of the database as an entry of `indexes:`. What is more than a list of columns is read from the server's
-// print of it, with the prints of its columns and expressions as landmarks.
+// Converts an index of the database to an entry of `indexes:`. An index with more than plain columns is parsed from its
+// printed definition. The printed columns and expressions mark the positions of the parts.
 import type { LiveIndex } from '../schema/indexes.ts';
+import { indexLabel } from '../schema/label.ts';
 import { scanSql } from '../../lib/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 
-/** Null for one that the file cannot say, such as that of an exclusion constraint. */
-export function toIndex(index: LiveIndex, strip: (text: string) => string): Node | null {
+/**
+ * Returns the entry, or null for an index that the file cannot express, such as that of an exclusion constraint.
+ * `table` is the name of the table, from which svc generates the name of an index of plain columns.
+ */
+export function toIndex(index: LiveIndex, strip: (text: string) => string, table: string): Node | null {
   const more = index.plain ? { columns: index.columns } : readDefinition(index, strip);
   if (more === null || !index.valid) return null;
   return {
-    name: index.label,
+    ...(isGenerated(index, table) ? {} : { name: index.label }),
     ...more,
     ...(index.unique ? { unique: true } : {}),
     ...(index.predicate === null ? {} : { where: strip(index.predicate) }),
   };
+}
+
+function isGenerated({ label, plain, predicate, columns, unique }: LiveIndex, table: string): boolean {
+  return plain && predicate === null && label === indexLabel(table, columns, unique, null);
 }
 
 export const NAME = String.raw`(?:"(?:[^"]|"")+"|[a-z_][a-z0-9_$]*)`;
@@ -40,26 +48,26 @@ function readDefinition({ definition, keys }: LiveIndex, strip: (text: string) =
     rest = rest.slice(key.length + part[0].length);
     const [, collate, opclass, opclassOptions, desc, nulls] = part;
     const isColumn = new RegExp(`^${NAME}$`).test(key);
-    const said = {
+    const options = {
       ...(collate === undefined ? {} : { collate: unqualified(collate) }),
       ...(opclass === undefined ? {} : { opclass: unqualified(opclass) }),
       ...(opclassOptions === undefined ? {} : { opclass_options: toOptions(opclassOptions) }),
       ...(desc === undefined ? {} : { order: 'desc' }),
       ...(nulls === undefined ? {} : { nulls: nulls.toLowerCase() }),
     };
-    if (!isColumn) columns.push({ expression: strip(key), ...said });
-    else columns.push(Object.keys(said).length === 0 ? bare(key) : { column: bare(key), ...said });
+    if (!isColumn) columns.push({ expression: strip(key), ...options });
+    else columns.push(Object.keys(options).length === 0 ? bare(key) : { column: bare(key), ...options });
   }
   const tail = TAIL.exec(rest);
   if (!tail) return null;
-  const [, include, nullsNotDistinct, options] = tail;
+  const [, include, nullsNotDistinct, storage] = tail;
   const using = bare(head[1] ?? '');
   return {
     columns,
     ...(using === 'btree' ? {} : { using }),
     ...(include === undefined ? {} : { include: namesIn(include) }),
     ...(nullsNotDistinct === undefined ? {} : { nulls_not_distinct: true }),
-    ...(options === undefined ? {} : { with: toOptions(options) }),
+    ...(storage === undefined ? {} : { with: toOptions(storage) }),
   };
 }
 
@@ -80,7 +88,7 @@ export function bare(name: string): string {
   return name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name;
 }
 
-/** The names of PostgreSQL's own schema, and of those that every search finds, need none. */
+/** Removes the schema from names in `pg_catalog`, `public` and `extensions`, which are always in the search path. */
 export function unqualified(name: string): string {
   const [schema, own] = name.match(new RegExp(NAME, 'g')) ?? [];
   if (own === undefined) return bare(name);

@@ -1,42 +1,50 @@
-// The partitions of a table in the words of the file, and what of them it cannot say.
+// Converts the partitions of a table to keys of the file, and notes the partitions that the file cannot express.
 import type { LivePartition, LivePartitioning } from '../schema/partitions.ts';
+import { timedPartitionsKey } from './pulled-objects/timed-partitions.ts';
 
 type Node = Record<string, unknown>;
 
-/** How deep the file goes: partitions, and the partitions of these. */
-const DEEPEST = 2;
+/** The file can express partitions and subpartitions. */
+const MAX_DEPTH = 2;
 
-export function partitioningKeys(
-  { partitioning, schema }: { readonly partitioning: LivePartitioning | null; readonly schema: string },
-  notes: string[],
-): Node {
+type Partitioned = {
+  readonly partitioning: LivePartitioning | null;
+  readonly schema: string;
+  readonly name: string;
+};
+
+export function partitioningKeys(table: Partitioned, notes: string[], now = new Date()): Node {
+  const { partitioning, schema } = table;
   if (partitioning === null) return {};
   const by = keyNode(partitioning);
   if (by === null) {
-    notes.push(`that it is partitioned by ${partitioning.key}`);
+    notes.push(`partitioning by ${partitioning.key}`);
     return {};
   }
-  const partsOf = (parent: string | null, depth: number): Node[] =>
+  const timed = timedPartitionsKey(table, partitioning, now);
+  if (timed !== null) return { partition_by: by, partitions: timed };
+  const listPartitions = (parent: string | null, depth: number): Node[] =>
     partitioning.partitions
-      .filter((one) => one.parent === parent)
-      .flatMap((one): Node[] => {
-        const further = one.by && depth < DEEPEST ? keyNode(one.by) : null;
-        if (one.schema !== schema) notes.push(`partition ${one.schema}.${one.name}: it is in another schema`);
-        else if (one.by !== null && further === null)
-          notes.push(`partition ${one.name}: that it is partitioned by ${one.by.key}`);
+      .filter((partition) => partition.parent === parent)
+      .flatMap((item): Node[] => {
+        const further = item.by && depth < MAX_DEPTH ? keyNode(item.by) : null;
+        if (item.schema !== schema)
+          notes.push(`partition ${item.schema}.${item.name}: it is in another schema`);
+        else if (item.by !== null && further === null)
+          notes.push(`partition ${item.name}: partitioning by ${item.by.key}`);
         else {
-          const parts = further === null ? [] : partsOf(one.name, depth + 1);
+          const parts = further === null ? [] : listPartitions(item.name, depth + 1);
           return [
             {
-              name: one.name,
-              values: valuesOf(one),
+              name: item.name,
+              values: partitionValues(item),
               ...(further === null ? {} : { partition_by: further, partitions: parts }),
             },
           ];
         }
         return [];
       });
-  const partitions = partsOf(null, 1);
+  const partitions = listPartitions(null, 1);
   return { partition_by: by, ...(partitions.length === 0 ? {} : { partitions }) };
 }
 
@@ -44,7 +52,7 @@ function keyNode({ strategy, keys }: NonNullable<LivePartition['by']>): Node | n
   return keys === null ? null : { [strategy]: keys };
 }
 
-function valuesOf({ bound }: LivePartition): string {
+function partitionValues({ bound }: LivePartition): string {
   if (bound === 'DEFAULT') return 'default';
   return bound
     .replace(/^FOR VALUES FROM (\(.*\)) TO (\(.*\))$/s, 'from $1 to $2')

@@ -1,16 +1,15 @@
-// Tables that tell of their changes, as the file says it: members of our publication, or of the one that a project of
-// Supabase has.
+// Converts members of the publication of svc, or of the publication of a Supabase project, to the key `realtime`.
 import type { LiveTable } from '../schema/live/live-schema.ts';
-import { primaryKeyOf } from '../schema/relation.ts';
+import { primaryKeyColumns } from '../schema/relation.ts';
 
 const ALL_EVENTS = 3;
 
-/** A member that the file cannot say is only noted: nobody is told more than before. */
+/** Returns the key `realtime`. A member that the file cannot express is noted instead, so that no more is published. */
 export function realtimeKey(table: LiveTable, notes: string[]): Record<string, unknown> {
-  const { published, publishedThere: there, replicaIdentity } = table;
+  const { published, supabasePublication: there, replicaIdentity } = table;
   if (published === 'no' && (there === null || there.events.length === 0)) return {};
   const reason =
-    primaryKeyOf(table).length === 0
+    primaryKeyColumns(table).length === 0
       ? 'it has no primary key'
       : published === 'whole' || (published === 'no' && there?.whole)
         ? null
@@ -20,9 +19,9 @@ export function realtimeKey(table: LiveTable, notes: string[]): Record<string, u
     return {};
   }
   const events = published === 'no' ? (there?.events ?? []) : [];
-  const said = {
+  const options = {
     ...(events.length > 0 && events.length < ALL_EVENTS ? { events } : {}),
     ...(replicaIdentity === 'full' ? { old: 'full' } : {}),
   };
-  return { realtime: Object.keys(said).length === 0 ? true : said };
+  return { realtime: Object.keys(options).length === 0 ? true : options };
 }

@@ -1,32 +1,32 @@
-// The triggers that svc made for `on_update` and `on_new_user`, as these keys again. Their functions' comments hold what
-// the file said.
+// Converts the triggers that svc created for `on_update` and `on_new_user` back to these keys. The comments of their
+// functions contain the declarations of the file.
 import type { LiveTrigger } from '../schema/triggers.ts';
-import { functionOf, ON_UPDATE } from '../schema/row-triggers.ts';
+import { parseTriggerFunction, ON_UPDATE } from '../schema/row-triggers.ts';
 import { isConstantTime } from '../../lib/sql/sql-text.ts';
 
 type Node = Record<string, unknown>;
 
 export function onUpdateKey(triggers: readonly LiveTrigger[], column: string): Node {
-  const trigger = triggers.find((one) => one.label === ON_UPDATE);
-  const text = trigger ? saidBy(trigger)[column] : undefined;
+  const trigger = triggers.find((trigger) => trigger.label === ON_UPDATE);
+  const text = trigger ? readDeclaration(trigger)[column] : undefined;
   if (typeof text !== 'string') return {};
   return { on_update: isConstantTime(text) ? text.trim().toLowerCase() : { sql: text } };
 }
 
 export function newUserKey(triggers: readonly LiveTrigger[], table: string): Node {
-  const said = triggers.map(saidBy).find((one) => one['table'] === table);
-  if (said === undefined) return {};
-  const { set, when } = said;
+  const declaration = triggers.map(readDeclaration).find((entry) => entry['table'] === table);
+  if (declaration === undefined) return {};
+  const { set, when } = declaration;
   return { on_new_user: typeof when === 'string' ? { when, set } : set };
 }
 
-function saidBy({ definition, comment }: LiveTrigger): Node {
-  if (functionOf(definition) === null || comment === null) return {};
+function readDeclaration({ definition, comment }: LiveTrigger): Node {
+  if (parseTriggerFunction(definition) === null || comment === null) return {};
   try {
-    const said: unknown = JSON.parse(comment);
-    return typeof said === 'object' && said !== null ? { ...said } : {};
+    const declaration: unknown = JSON.parse(comment);
+    return typeof declaration === 'object' && declaration !== null ? { ...declaration } : {};
   } catch {
-    // Somebody has commented on it since.
+    // A user has replaced the comment.
     return {};
   }
 }

@@ -16,6 +16,7 @@ function step(sql: string, more: Partial<Step> = {}): Step {
     sign: '+',
     summary: sql,
     table: 'public.todos',
+    otherTables: [],
     lock: 'AccessExclusive',
     rewrites: false,
     scans: false,
@@ -79,8 +80,8 @@ function plan(steps: readonly Step[], more: Partial<MigrationPlan> = {}): Migrat
 }
 
 const locate = (path: string): string | null => (path === 'tables.todos' ? 'svc.yaml:3:3' : null);
-const shown = (one: MigrationPlan): string =>
-  renderPlan(one, { paint: (_style, text) => text, locate, database: 'app@db/app' });
+const shown = (migrationPlan: MigrationPlan): string =>
+  renderPlan(migrationPlan, { paint: (_style, text) => text, locate, database: 'app@db/app' });
 
 const STEPS = [
   step('add it'),
@@ -90,19 +91,20 @@ const STEPS = [
   step('swap it', { lane: 'cutover' }),
 ];
 
-test('steps are grouped by what they are about, with lock, cost and hazards', () => {
+test('steps are grouped by object, with lock, cost and hazards', () => {
   expect(shown(plan(STEPS)).replaceAll(/ +$/gm, '')).toMatchInlineSnapshot(`
     "svc migrate plan   app@db/app   PostgreSQL 18   file aaaaaaaa ← bbbbbbbb
 
       tables.todos  svc.yaml:3:3
         + add it                                                   AccessExclusive · 1 ms
         ~ fill it                                                  online · RowExclusive · reads every row · ≈ 2.3 s
-        + index it                                                 concurrent · 1 ms · INDEX_BUILD
-        + swap it                                                  cutover · AccessExclusive · 1 ms
+        + index it                                                 concurrently · 1 ms · builds an index
+        + swap it                                                  in the last transaction · AccessExclusive · 1 ms
       rpc.f
-        - drop it                                                  AccessExclusive · rewrites the table · 1 ms · DATA_LOSS
+        - drop it                                                  AccessExclusive · rewrites the table · 1 ms · loses data
 
-    2 statements in one transaction, locks for about 2 ms · 2 online · 1 in one more transaction when these are ready · 0 refusals"
+    2 statements in one transaction, locks for about 2 ms · 2 online · 1 in a second transaction after them · 0 refusals
+    If a statement of the transaction fails, the transaction is rolled back. If a later step fails, the transaction stays applied and the next run continues with that step."
   `);
 });
 
@@ -116,7 +118,7 @@ test('problems, hints and notes follow the steps', () => {
     }),
   );
   expect(text.split('\n').slice(2)).toEqual([
-    '  nothing to do: the database is what the file says',
+    '  nothing to do: the database matches the file',
     '  note: not checked',
     '  MIG-206 tables.notes: a rename?',
     '  MIG-101 tables.todos: no',
@@ -142,7 +144,7 @@ test('the SQL is complete, with the transactions', () => {
     'commit;',
     '-- online',
     'fill it;',
-    '-- concurrent',
+    '-- concurrently',
     'index it;',
     'begin;',
     ...settings,
@@ -155,15 +157,15 @@ test('a saved plan is bound to the catalog, the file and the statements', () => 
   const fingerprint = planFingerprint(plan(STEPS));
   expect(toArtifact(plan(STEPS), locate)).toMatchObject({ format: 1, stamp: '7:42', fingerprint });
   expect(planFingerprint(plan([...STEPS]))).toBe(fingerprint);
-  const others = [
+  const changed = [
     plan(STEPS.slice(1)),
     plan(STEPS, { schemaHash: 'another' }),
     plan(STEPS, { catalogFingerprint: '7:43' }),
   ];
-  for (const other of others) expect(planFingerprint(other)).not.toBe(fingerprint);
+  for (const changedPlan of changed) expect(planFingerprint(changedPlan)).not.toBe(fingerprint);
 });
 
-test('a step in one line', () => {
+test('a step is rendered in one line', () => {
   expect(STEPS.map(stepLine)[3]).toBe('- rpc.f: drop it');
   const summary = 'column owner default (\nauth.uid()\n)';
   expect(stepLine({ sign: '+', at: 'tables.notes', summary })).toBe(

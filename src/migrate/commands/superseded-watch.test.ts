@@ -14,27 +14,27 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('it is said again every ten minutes, until the newer file was taken back', async () => {
-  const said: string[] = [];
+test('the report is logged every ten minutes until the newer file is rolled back', async () => {
+  const messages: string[] = [];
   const log = {
     ...silentLog,
-    error: (_about: unknown, message?: string) => void said.push(message ?? ''),
-    info: () => void said.push('over'),
+    error: (_about: unknown, message?: string) => void messages.push(message ?? ''),
+    info: () => void messages.push('rolled back'),
   } as typeof silentLog;
   let now: Superseded | undefined = still;
   const watch = new SupersededWatch();
   const { signal } = new AbortController();
   watch.found(report, () => Promise.resolve(now), { log, signal });
   await vi.advanceTimersByTimeAsync(2 * TEN_MINUTES);
-  expect(said).toEqual([report.message, report.message, report.message]);
+  expect(messages).toEqual([report.message, report.message, report.message]);
   expect(watch.report).toBe(report);
   now = undefined;
   await vi.advanceTimersByTimeAsync(2 * TEN_MINUTES);
-  expect(said.slice(3)).toEqual(['over']);
+  expect(messages.slice(3)).toEqual(['rolled back']);
   expect(watch.report).toBeUndefined();
 });
 
-test('a database that is away ends nothing', async () => {
+test('an unreachable database keeps the report', async () => {
   const watch = new SupersededWatch();
   const { signal } = new AbortController();
   watch.found(report, () => Promise.reject(new Error('away')), { log: silentLog, signal });

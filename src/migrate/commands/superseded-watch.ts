@@ -1,7 +1,7 @@
-// Keeps saying that a file is not applied, until that is over: a warning at a start is gone with the first page of the log.
+// Logs repeatedly that a file is not applied, because operators rarely see a single warning at the start of the log.
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
-import { policyOf, type MigrationPolicy } from '../apply/policy.ts';
+import { migrationPolicy, type MigrationPolicy } from '../apply/policy.ts';
 import type { SchemaConfig } from '../schema/declared.ts';
 import { digestConfig } from '../state/config-digest.ts';
 import { readFence } from '../state/fence.ts';
@@ -20,12 +20,12 @@ export class SupersededWatch {
     this.#repeatMs = repeatMs;
   }
 
-  /** Undefined while the database follows the file, or has changes before it that are only pending. */
+  /** Undefined while the database follows the file or changes are only pending. */
   get report(): SupersededReport | undefined {
     return this.#report;
   }
 
-  /** `again` asks the history, until `signal`. */
+  /** Starts to repeat the report. `again` reads the history. `signal` stops it. */
   found(
     report: SupersededReport,
     again: () => Promise<Superseded | undefined>,
@@ -33,18 +33,18 @@ export class SupersededWatch {
   ): void {
     this.clear();
     this.#report = report;
-    const say = (): void => {
+    const logReport = (): void => {
       const { message, hint, differs } = report;
       log.error({ schema: 'superseded', differs, hint }, message);
     };
-    say();
+    logReport();
     const repeat = async (): Promise<void> => {
-      // The database may be away; the next time tells.
+      // The database may be unreachable. The next repetition checks again.
       const still = await again().catch(() => 'unknown');
       if (this.#report !== report || still === 'unknown') return;
-      if (still !== undefined) return say();
+      if (still !== undefined) return logReport();
       this.clear();
-      log.info({ schema: 'current' }, 'the newer file was taken back: the database follows this file again');
+      log.info({ schema: 'current' }, 'the newer file was rolled back: the database follows this file again');
     };
     this.#timer = setInterval(() => void repeat(), this.#repeatMs).unref();
     signal.addEventListener('abort', () => clearInterval(this.#timer), { once: true });
@@ -56,7 +56,7 @@ export class SupersededWatch {
   }
 }
 
-/** Asks the history again: a newer file may have been taken back meanwhile. */
+/** Reads the history again, because the newer file may have been rolled back. */
 export async function readSuperseded(
   owner: OwnerDatabase,
   config: SchemaConfig,
@@ -64,5 +64,5 @@ export async function readSuperseded(
 ): Promise<Superseded | undefined> {
   const schemaHash = digestConfig(config).hash;
   const fence = await owner.session((session) => readFence(session, schemaHash));
-  return supersededFile(fence, schemaHash, policyOf(undefined, policy));
+  return supersededFile(fence, schemaHash, migrationPolicy(undefined, policy));
 }

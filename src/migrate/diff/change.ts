@@ -1,5 +1,5 @@
-// One difference between the file and the database, as a person would name it. A change says what must become true; the
-// plan decides which statements do it, and under which locks.
+// Changes: differences between the file and the database. A change describes the desired result. The plan determines
+// the statements and locks.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import type { DesiredIndex, LiveIndex } from '../schema/indexes.ts';
 import type {
@@ -29,9 +29,10 @@ import type {
 } from '../schema/live/live-schema.ts';
 import type { Host } from '../schema/rights/hosts.ts';
 import type { DesiredPartition, LivePartition } from '../schema/partitions.ts';
-import type { Attribute, ExtensionModel, KeptModel, SequenceModel } from '../schema/model.ts';
+import type { Attribute, ExtensionModel, PartitionSchedule, SequenceModel } from '../schema/model.ts';
 import type { LiveSequence } from '../schema/sequences.ts';
 import type { DesiredStatement, LiveStatement } from '../schema/statements.ts';
+import type { Alteration, AttributeKey } from '../schema/sql/table-attributes.ts';
 import type { DomainCheck } from '../schema/types.ts';
 import type { NewUserTrigger, RowTrigger } from '../schema/row-triggers.ts';
 import type { DesiredTrigger } from '../schema/triggers.ts';
@@ -40,7 +41,7 @@ import type { DesiredView, LiveView } from '../schema/views.ts';
 export type SequenceChange =
   | { readonly kind: 'create-sequence'; readonly sequence: SequenceModel }
   | { readonly kind: 'alter-sequence'; readonly sequence: SequenceModel; readonly live: LiveSequence }
-  /** Of one that belongs to no column; the other is 'grant-sequence'. */
+  /** Grants on a sequence that belongs to no column. `grant-sequence` covers sequences of columns. */
   | { readonly kind: 'grant-free-sequence'; readonly sequence: SequenceModel }
   | { readonly kind: 'comment-sequence'; readonly sequence: SequenceModel };
 
@@ -55,18 +56,18 @@ export type StatementChange =
       readonly statement: DesiredStatement;
       readonly live: LiveStatement;
     })
-  /** Of a text search configuration: its mappings. */
+  /** Changes the mappings of a text search configuration. */
   | {
       readonly kind: 'alter-statement';
       readonly statement: DesiredStatement;
       readonly live: LiveStatement;
     }
-  /** Of an aggregate. */
+  /** Grants on an aggregate. */
   | { readonly kind: 'grant-statement'; readonly statement: DesiredStatement }
   | { readonly kind: 'comment-statement'; readonly statement: DesiredStatement }
   | (OfTable & { readonly kind: 'drop-statement'; readonly live: LiveStatement });
 
-/** `locked`: the table that is there and that a rule or statistics are of. */
+/** `locked`: key of the existing table or view of a rule or of statistics. */
 type OfTable = { readonly locked: string | null };
 
 export type Change =
@@ -85,11 +86,11 @@ export type Change =
   | (OnTable & {
       readonly kind: 'add-partition';
       readonly partition: DesiredPartition;
-      /** The table that it was since it left the file: it comes back with its rows. */
+      /** The table to attach, if the partition left the file before and was kept with its rows. */
       readonly back: LiveTable | null;
     })
-  /** Of a new table: what it needs from now on. */
-  | (OnTable & { readonly kind: 'make-partitions'; readonly kept: KeptModel })
+  /** Creates the first partitions of a new table with a schedule. */
+  | (OnTable & { readonly kind: 'make-partitions'; readonly schedule: PartitionSchedule })
   | (OnTable & { readonly kind: 'retire-partition'; readonly partition: LivePartition })
   | (OnTable & {
       readonly kind: 'rename-partition';
@@ -98,7 +99,7 @@ export type Change =
     })
   | (OnTable & {
       readonly kind: 'grant-table';
-      /** What roles could then do that neither the database nor policies let them do now: `update for anon`. */
+      /** Privileges that roles gain and that policies do not restrict: `update for anon`. */
       readonly opens: readonly string[];
     })
   | AddColumnChange
@@ -108,25 +109,23 @@ export type Change =
       readonly kind: 'make-serial' | 'make-identity' | 'set-identity' | 'drop-serial' | 'grant-sequence';
     })
   | (OnColumn & { readonly kind: 'set-expression' })
-  /** Of a generated column that becomes a plain one: its values stay. */
+  /** Makes a generated column a plain column. Its values stay. */
   | (OnColumn & { readonly kind: 'drop-expression' })
   | RemakeChange
   | (OnTable & {
       readonly kind: 'set-comment';
-      /** Null: of the table. */
+      /** Null for a comment on the table. */
       readonly commented: DesiredColumn | null;
       readonly comment: string | null;
     })
   | (OnTable & {
-      readonly kind: 'set-storage';
-      readonly set: Readonly<Record<string, string>>;
-      /** Parameters that have their default again. */
-      readonly reset: readonly string[];
+      readonly kind: 'set-attribute';
+      readonly attribute: AttributeKey;
+      readonly alteration: Alteration;
     })
-  | (OnTable & { readonly kind: 'set-logged'; readonly logged: boolean })
   | (OnTable & { readonly kind: 'retire-column'; readonly liveColumn: LiveColumn })
   | (OnColumn & {
-      /** A backfill that an earlier run began. */
+      /** Continues a backfill that an earlier run started. */
       readonly kind: 'resume-backfill';
       readonly value: string;
     })
@@ -140,7 +139,7 @@ export type Change =
   | (OnTable & {
       readonly kind: 'add-check';
       readonly check: DesiredCheck;
-      /** The check of the same label that this one replaces. */
+      /** Existing check that the new one replaces. */
       readonly replaces: LiveCheck | null;
     })
   | (OnTable & { readonly kind: 'add-exclusion'; readonly exclusion: DesiredExclusion })
@@ -149,22 +148,22 @@ export type Change =
   | (OnTable & {
       readonly kind: 'add-index';
       readonly index: DesiredIndex;
-      /** The one that has its label and goes. */
+      /** Existing index with the same label, which is dropped in this run. */
       readonly holder: LiveIndex | null;
     })
   | (OnTable & {
       readonly kind: 'drop-index';
       readonly index: LiveIndex;
-      /** Another index is built in this run: this one goes after that. */
+      /** True if this run builds another index. The old index is then dropped after that. */
       readonly isReplaced: boolean;
     })
   | (OnTable & { readonly kind: 'rename-index'; readonly index: LiveIndex; readonly label: string })
   | { readonly kind: 'create-publication'; readonly serverVersion: number }
   | { readonly kind: 'publish-generated' }
   | (OnTable & { readonly kind: 'publish' })
-  /** `isPart`: it comes back as a whole. */
+  /** `isPart`: the table is published only in part, and a `publish` change follows. */
   | (OnTable & { readonly kind: 'unpublish'; readonly isPart: boolean })
-  /** Its primary key is made anew. */
+  /** Keeps the replica identity while the primary key is replaced. */
   | (OnTable & { readonly kind: 'keep-replica-identity' })
   | (OnTable & { readonly kind: 'set-replica-identity'; readonly identity: 'default' | 'full' })
   | (OnTable & { readonly kind: 'enable-rls' | 'disable-rls' | 'unforce-rls' })
@@ -176,7 +175,7 @@ export type Change =
     })
   | (OnTable & { readonly kind: 'drop-policy'; readonly policy: LivePolicy })
   | (OnTable & { readonly kind: 'drop-reference'; readonly trigger: LiveTrigger })
-  /** Suspending drops its triggers while the type of a column they watch changes; the rows stay recorded. */
+  /** `suspend-reference` drops the triggers while the type of a tracked column changes. Recorded references stay. */
   | (OnTable & {
       readonly kind: 'add-reference' | 'suspend-reference';
       readonly reference: DesiredReference;
@@ -185,6 +184,8 @@ export type Change =
       readonly kind: 'create-function' | 'replace-function' | 'recreate-function';
       readonly fn: DesiredFunction;
       readonly live: LiveFunction | null;
+      /** API roles that gain EXECUTE when the function is recreated. */
+      readonly opens?: readonly string[];
     }
   | {
       readonly kind: 'create-view';
@@ -200,7 +201,7 @@ export type Change =
       readonly kind: 'recreate-view';
       readonly view: DesiredView;
       readonly live: LiveView;
-      /** What it reads changes, so it cannot stay until another one takes its place. */
+      /** True if a relation that it reads changes, so the old view must be dropped before the new one is created. */
       readonly isForced: boolean;
     }
   | {
@@ -225,7 +226,7 @@ export type Change =
   | (SetTrigger & {
       readonly kind: 'set-view-trigger';
       readonly view: DesiredView;
-      /** Null for a view that this run makes. */
+      /** Null for a view that this run creates. */
       readonly live: LiveView | null;
     })
   | (DropTrigger & {
@@ -235,14 +236,20 @@ export type Change =
     })
   | { readonly kind: 'drop-view'; readonly live: LiveView }
   | DropRetiredChange
-  | { readonly kind: 'grant-function'; readonly fn: DesiredFunction; readonly live: LiveFunction }
+  | {
+      readonly kind: 'grant-function';
+      readonly fn: DesiredFunction;
+      readonly live: LiveFunction;
+      /** API roles that gain EXECUTE. */
+      readonly opens: readonly string[];
+    }
   | { readonly kind: 'drop-function'; readonly live: LiveFunction }
   | (OnTable & { readonly kind: 'set-on-update'; readonly trigger: RowTrigger })
   | (OnTable & { readonly kind: 'drop-on-update'; readonly trigger: LiveTrigger })
   | {
       readonly kind: 'set-new-user';
       readonly trigger: NewUserTrigger;
-      /** No row was made for the users until now. */
+      /** True if the table had no `on_new_user` trigger. */
       readonly isNew: boolean;
     }
   | { readonly kind: 'drop-new-user'; readonly trigger: LiveTrigger }
@@ -258,17 +265,17 @@ export type Change =
     }
   | { readonly kind: 'drop-hosted-policy'; readonly host: Host; readonly policy: LivePolicy };
 
-/** Of a type that the file declares or declared, not of the type of a column. */
+/** Change of a declared type. `TypeChange` is the change of a column's type. */
 export type TypeDefinitionChange =
   | { readonly kind: 'create-type'; readonly type: DesiredType }
   | {
       readonly kind: 'add-values';
       readonly type: DesiredType;
       readonly live: LiveType;
-      /** In the order in which they are added; each comes before the first that follows and is there. */
+      /** Values in the order of addition. `before` is the next existing label, or null to append the value. */
       readonly values: ReadonlyArray<{ readonly value: string; readonly before: string | null }>;
     }
-  /** One that nothing uses. */
+  /** Drops and creates an unused type. */
   | { readonly kind: 'recreate-type'; readonly type: DesiredType }
   | {
       readonly kind: 'add-domain-check' | 'validate-domain-check';
@@ -290,31 +297,31 @@ export type TypeDefinitionChange =
   | { readonly kind: 'drop-type'; readonly live: LiveType };
 type SetTrigger = {
   readonly trigger: DesiredTrigger;
-  /** The one of its name. */
+  /** Existing trigger with the same name. */
   readonly found: LiveTrigger | null;
-  /** That one is dropped by this run, because something it depends on changes. */
+  /** True if this run drops the existing trigger, because an object that it depends on changes. */
   readonly isRemade: boolean;
 };
 
 type DropTrigger = {
   readonly trigger: LiveTrigger;
-  /** What is made in its place. */
+  /** Trigger that replaces it. */
   readonly next: DesiredTrigger | null;
 };
 
-/** Something retired that depends on what changes or goes. If its table comes back, the file declares it again. */
+/** Drops a part of a retired table or column that depends on a changed or removed object. */
 export type DropRetiredChange = {
   readonly kind: 'drop-retired';
   readonly what: 'policy' | 'check' | 'index' | 'default' | 'foreign key' | 'trigger';
-  /** The table it is part of. */
+  /** Table of the object. */
   readonly home: { readonly schema: string; readonly name: string };
-  /** Of a default: its column. */
+  /** Label of the object. For a default, the name of its column. */
   readonly label: string;
 };
 
 export type AddColumnChange = OnTable & { readonly kind: 'add-column'; readonly column: DesiredColumn };
 
-/** Dropped and added, because no statement changes it. */
+/** Drops and adds a column, because no statement can change it. */
 export type RemakeChange = OnColumn & { readonly kind: 'remake-column' };
 
 export type TypeChange = OnColumn & { readonly kind: 'change-type' };

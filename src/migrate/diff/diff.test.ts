@@ -1,4 +1,4 @@
-// What must change, from one file to the next: declared against the database, as changes.
+// Comparison of a file with the database of the previous file.
 import { describe, expect, test } from 'vitest';
 import {
   databaseOf,
@@ -18,10 +18,14 @@ const ID = '{ name: id, type: bigint, primary_key: true }';
 const table = (name: string, fields: readonly string[], more = ''): string =>
   `  ${name}:\n    fields:\n${[ID, ...fields].map((field) => `      - ${field}\n`).join('')}${more}`;
 const todos = (...fields: string[]): string => `tables:\n${table('todos', fields)}`;
+const list = (key: string, items: readonly string[]): string =>
+  items.length === 0
+    ? `    ${key}: []\n`
+    : `    ${key}:\n${items.map((item) => `      - ${item}\n`).join('')}`;
 const withIndexes = (...indexes: string[]): string =>
-  `tables:\n${table('todos', ['{ name: title, type: text }'], `    indexes:\n${indexes.map((one) => `      - ${one}\n`).join('')}`)}`;
+  `tables:\n${table('todos', ['{ name: title, type: text }'], list('indexes', indexes))}`;
 const withPolicies = (...policies: string[]): string =>
-  `tables:\n${table('todos', [], policies.length === 0 ? '    rls: []\n' : `    rls:\n${policies.map((one) => `      - ${one}\n`).join('')}`)}`;
+  `tables:\n${table('todos', [], list('rls', policies))}`;
 const fn = (head: string, body = 'select 1'): string =>
   `rpc:\n  total:\n    language: sql\n    ${head}\n    body: ${body}\n`;
 
@@ -30,8 +34,8 @@ function between(before: string, after: string): Difference {
   return diff(declared(after), databaseOf(was), ownedAfter(was));
 }
 
-/** `add-column todos.note` */
-function tell(change: Change): string {
+/** Returns text such as `add-column todos.note`. */
+function describeChange(change: Change): string {
   const on = 'table' in change ? change.table.name : '';
   switch (change.kind) {
     case 'create-schema':
@@ -66,16 +70,20 @@ function tell(change: Change): string {
 type Case = readonly [what: string, before: string, after: string, changes: readonly string[]];
 
 const expectChanges = (_what: string, before: string, after: string, changes: readonly string[]): void => {
-  expect(between(before, after).changes.map(tell)).toEqual(changes);
+  expect(between(before, after).changes.map(describeChange)).toEqual(changes);
 };
 
 describe('tables', () => {
   test.each<Case>([
     ['nothing changes', todos('{ name: title, type: text }'), todos('{ name: title, type: text }'), []],
     [
-      'a new table brings what belongs to it',
+      'a new table is created with its constraints, policies and grants',
       'tables: {}\n',
-      `tables:\n${table('todos', ['{ name: title, type: text, unique: true, enum: [a, b] }'], '    rls: [{ operations: [select], using: "true" }]\n')}`,
+      `tables:\n${table(
+        'todos',
+        ['{ name: title, type: text, unique: true, enum: [a, b] }'],
+        list('rls', ['{ operations: [select], using: "true" }']),
+      )}`,
       [
         'create-table todos',
         'add-key todos_pkey',
@@ -87,7 +95,7 @@ describe('tables', () => {
       ],
     ],
     [
-      'a new table in a schema of its own',
+      'a new table in a new schema',
       'tables: {}\n',
       `tables:\n  deals:\n    schema: crm\n    fields: [${ID}]\n`,
       [
@@ -103,21 +111,35 @@ describe('tables', () => {
     ['row-level security off', withPolicies(), todos(), ['disable-rls todos']],
   ])('%s', expectChanges);
 
-  test('security forced on the owner is taken back', () => {
+  test('FORCE ROW LEVEL SECURITY is removed', () => {
     const file = declared(withPolicies());
     const live = withTable(databaseOf(file), 'public.todos', () => ({ rowSecurityForced: true }));
-    expect(diff(file, live, ownedAfter(file)).changes.map(tell)).toEqual(['unforce-rls todos']);
+    expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(['unforce-rls todos']);
   });
 
   test.each([
-    ['one that came with the database stays closed', NOTHING_OWNED, []],
-    ['one that the engine made is opened again', ownedAfter(declared(todos())), ['grant-table todos']],
-  ] satisfies [string, Ownership, string[]][])('a table no role can reach: %s', (_what, owned, changes) => {
+    ['a table that existed before svc gets no grants', NOTHING_OWNED, []],
+    ['a table that svc created gets its grants', ownedAfter(declared(todos())), ['grant-table todos']],
+  ] satisfies [string, Ownership, string[]][])('a table without grants: %s', (_what, owned, changes) => {
     const file = declared(todos());
     const live = withTable(databaseOf(file), 'public.todos', () => ({ granted: 'none' }));
     const difference = diff(file, live, owned);
-    expect(difference.changes.map(tell)).toEqual(changes);
+    expect(difference.changes.map(describeChange)).toEqual(changes);
     expect(difference.claims.get('public.todos')?.closed).toBe(changes.length === 0);
+  });
+
+  test('a privilege without a permissive policy does not open the table', () => {
+    const file = declared(
+      withPolicies(
+        '{ operations: [select], using: "true" }',
+        '{ operations: [insert], with_check: "true", type: restrictive }',
+      ),
+    );
+    const live = withTable(databaseOf(file), 'public.todos', () => ({ granted: 'none', grants: {} }));
+    const { changes } = diff(file, live, ownedAfter(file));
+    expect(changes).toMatchObject([
+      { kind: 'grant-table', opens: ['select for anon', 'select for authenticated'] },
+    ]);
   });
 });
 
@@ -128,7 +150,7 @@ describe('columns', () => {
     ['removed', title('type: text'), todos(), ['retire-column todos.title']],
     ['another type', title('type: text'), title('type: uuid'), ['change-type todos.title']],
     [
-      'another type: the default is set anew, in the new type',
+      'another type: the default is dropped and set in the new type',
       title('type: text, default: "1"'),
       title('type: integer, default: "1"'),
       ['change-type todos.title', 'drop-default todos.title', 'set-default todos.title'],
@@ -177,25 +199,25 @@ describe('columns', () => {
   };
 
   test.each([
-    ['one that nobody declared is left alone', 'theirs', ownedAfter(file), ['theirs']],
+    ['an undeclared column is not changed', 'theirs', ownedAfter(file), ['theirs']],
     [
-      'one that was retired is no news',
+      'a retired column is not reported',
       'notes',
       { ...ownedAfter(file), retiredColumns: new Set(['public.todos.notes']) },
       [],
     ],
-    ['a shadow column belongs to its type change', 'svc_n_0123abcd', ownedAfter(file), []],
+    ['a shadow column of a type change is not reported', 'svc_n_0123abcd', ownedAfter(file), []],
   ] satisfies [string, string, Ownership, string[]][])('%s', (_what, name, owned, unmanaged) => {
     const live = withTable(databaseOf(file), 'public.todos', () => ({ columns: extra(name) }));
     const difference = diff(file, live, owned);
     expect(difference.changes).toEqual([]);
-    expect(difference.unmanaged.map((one) => one.name)).toEqual(unmanaged);
+    expect(difference.unmanaged.map((object) => object.name)).toEqual(unmanaged);
   });
 
-  test('a backfill that an earlier run began is resumed', () => {
+  test('a backfill that an earlier run started is resumed', () => {
     const owned = ownedAfter(file);
     const fills = { id: '7' };
-    const tables = new Map([...owned.tables].map(([key, one]) => [key, { ...one, fills }]));
+    const tables = new Map([...owned.tables].map(([key, state]) => [key, { ...state, fills }]));
     expect(diff(file, databaseOf(file), { ...owned, tables }).changes).toMatchObject([
       { kind: 'resume-backfill', value: '7' },
     ]);
@@ -210,7 +232,7 @@ describe('keys and indexes', () => {
     ['an index', title(''), withIndexes('{ columns: [title] }'), ['add-index todos_title_idx']],
     ['no index', withIndexes('{ columns: [title] }'), title(''), ['drop-index todos_title_idx']],
     [
-      'an index with a name of its own is the same index',
+      'a name does not change an index',
       withIndexes('{ columns: [title] }'),
       withIndexes('{ columns: [title], name: by_title }'),
       [],
@@ -241,12 +263,13 @@ describe('keys and indexes', () => {
     ],
   ])('%s', expectChanges);
 
-  test('another primary key replaces the one there is, whoever made it', () => {
+  test('another primary key replaces an existing one, also an undeclared one', () => {
     const was = declared(todos());
     const now = declared(
-      'tables:\n  todos:\n    fields:\n      - { name: id, type: bigint, required: true }\n      - { name: code, type: text, primary_key: true }\n',
+      'tables:\n  todos:\n    fields:\n      - { name: id, type: bigint, required: true }\n' +
+        '      - { name: code, type: text, primary_key: true }\n',
     );
-    expect(diff(now, databaseOf(was), NOTHING_OWNED).changes.map(tell)).toEqual([
+    expect(diff(now, databaseOf(was), NOTHING_OWNED).changes.map(describeChange)).toEqual([
       'add-column todos.code',
       'add-key todos_pkey',
       'drop-key todos_pkey',
@@ -260,12 +283,12 @@ describe('keys and indexes', () => {
   ])('an index %s', (_what, difference, changes) => {
     const file = declared(withIndexes('{ columns: [title] }'));
     const live = withTable(databaseOf(file), 'public.todos', ({ indexes }) => ({
-      indexes: indexes.map((one) => ({ ...one, ...difference })),
+      indexes: indexes.map((index) => ({ ...index, ...difference })),
     }));
-    expect(diff(file, live, ownedAfter(file)).changes.map(tell)).toEqual(changes);
+    expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(changes);
   });
 
-  test('what is not ours is reported, never dropped', () => {
+  test('undeclared objects are reported and not dropped', () => {
     const was = declared(withIndexes('{ columns: [title] }'));
     const now = declared(todos('{ name: title, type: text }'));
     const difference = diff(now, databaseOf(was), { ...NOTHING_OWNED });
@@ -286,12 +309,17 @@ describe('checks', () => {
       ['add-check todos_size_range for todos_size_range'],
     ],
     [
-      'each role has its own',
+      'each kind of check has a separate constraint',
       size(', min: 1'),
       size(', min: 1, check: "size <> 3", enum: ["1", "2"]'),
       ['add-check todos_size_enum', 'add-check todos_size_check'],
     ],
-    ['moved to another role with the same text', size(', check: "\\"size\\" >= (1)"'), size(', min: 1'), []],
+    [
+      'moved to another kind of check with the same text',
+      size(', check: "\\"size\\" >= (1)"'),
+      size(', min: 1'),
+      [],
+    ],
   ])('%s', expectChanges);
 
   test.each([
@@ -301,12 +329,12 @@ describe('checks', () => {
   ])('a check %s', (_what, difference, changes) => {
     const file = declared(size(', min: 1'));
     const live = withTable(databaseOf(file), 'public.todos', ({ checks }) => ({
-      checks: checks.map((one) => ({ ...one, ...difference })),
+      checks: checks.map((check) => ({ ...check, ...difference })),
     }));
-    expect(diff(file, live, ownedAfter(file)).changes.map(tell)).toEqual(changes);
+    expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(changes);
   });
 
-  test('the guard of a NOT NULL goes when nothing needs it', () => {
+  test('an unused temporary check for NOT NULL is dropped', () => {
     const file = declared(size(''));
     const guard = {
       label: 'svc_nn_0123abcd',
@@ -316,7 +344,9 @@ describe('checks', () => {
       enforced: true,
     };
     const live = withTable(databaseOf(file), 'public.todos', () => ({ checks: [guard] }));
-    expect(diff(file, live, ownedAfter(file)).changes.map(tell)).toEqual(['drop-check svc_nn_0123abcd']);
+    expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual([
+      'drop-check svc_nn_0123abcd',
+    ]);
   });
 });
 
@@ -329,13 +359,13 @@ describe('foreign keys', () => {
     ['added', file('{ name: list, type: bigint }'), file(list()), ['add-foreign-key todos_list_fkey']],
     ['removed', file(list()), file('{ name: list, type: bigint }'), ['drop-foreign-key todos_list_fkey']],
     [
-      'another action: the former one goes first',
+      'another action: the old foreign key is dropped',
       file(list(', on_delete: cascade')),
       file(list(', on_delete: restrict')),
       ['add-foreign-key todos_list_fkey', 'drop-foreign-key todos_list_fkey'],
     ],
     [
-      'dropped meanwhile when both ends change their type',
+      'dropped during a type change of both ends',
       file('{ name: list, foreign_key: { references: lists.id } }', 'bigint'),
       file('{ name: list, foreign_key: { references: lists.id } }', 'uuid'),
       [
@@ -358,9 +388,9 @@ describe('foreign keys', () => {
   ])('a foreign key %s', (_what, difference, changes) => {
     const desired = declared(file(list()));
     const live = withTable(databaseOf(desired), 'public.todos', ({ foreignKeys }) => ({
-      foreignKeys: foreignKeys.map((one) => ({ ...one, ...difference })),
+      foreignKeys: foreignKeys.map((foreignKey) => ({ ...foreignKey, ...difference })),
     }));
-    expect(diff(desired, live, ownedAfter(desired)).changes.map(tell)).toEqual(changes);
+    expect(diff(desired, live, ownedAfter(desired)).changes.map(describeChange)).toEqual(changes);
   });
 });
 
@@ -369,14 +399,14 @@ describe('policies', () => {
   const write = '{ operations: [insert], with_check: "id > 1" }';
   const all = '{ operations: [select, insert, update, delete], using: "id = 1" }';
   const each = ['select', 'insert', 'update', 'delete'].map(
-    (one) => `{ operations: [${one}], check: "id = 1" }`,
+    (operation) => `{ operations: [${operation}], check: "id = 1" }`,
   );
   test.each<Case>([
     ['added', withPolicies(read), withPolicies(read, write), ['create-policy todos_p1_insert']],
     ['removed', withPolicies(read, write), withPolicies(read), ['drop-policy todos_p1_insert']],
     ['in another order', withPolicies(read, write), withPolicies(write, read), []],
     [
-      'another expression replaces it, under the label that becomes free',
+      'another expression replaces it under the same label',
       withPolicies(read),
       withPolicies('{ operations: [select], using: "id = 2" }'),
       ['drop-policy todos_p1_select', 'create-policy todos_p1_select for todos_p1_select'],
@@ -387,7 +417,7 @@ describe('policies', () => {
       withPolicies(read, '{ operations: [select], using: "id = 2" }'),
       ['create-policy todos_p1_select', 'create-policy todos_p2_select'],
     ],
-    ['one for all commands, or four', withPolicies(all), withPolicies(...each), []],
+    ['one policy for all commands, or four policies', withPolicies(all), withPolicies(...each), []],
     [
       'restrictive is another policy',
       withPolicies(read),
@@ -398,21 +428,21 @@ describe('policies', () => {
 
   test.each([
     [
-      'for other roles is made anew',
+      'for other roles is recreated',
       { roles: 'nobody' },
       ['drop-policy todos_p1_select', 'create-policy todos_p1_select for todos_p1_select'],
     ],
-    ['for PUBLIC means the same', { roles: 'public' }, []],
-    ['under another label is the same', { label: 'theirs' }, []],
+    ['for PUBLIC is equivalent', { roles: 'public' }, []],
+    ['with another label is equivalent', { label: 'theirs' }, []],
   ])('a policy %s', (_what, difference, changes) => {
     const file = declared(withPolicies(read));
     const live = withTable(databaseOf(file), 'public.todos', ({ policies }) => ({
-      policies: policies.map((one) => ({ ...one, ...difference })),
+      policies: policies.map((policy) => ({ ...policy, ...difference })),
     }));
-    expect(diff(file, live, ownedAfter(file)).changes.map(tell)).toEqual(changes);
+    expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(changes);
   });
 
-  test("a stranger's policy is reported and left", () => {
+  test('an undeclared policy is reported and not changed', () => {
     const file = declared(withPolicies());
     const theirs = databaseOf(declared(withPolicies(read))).tables.get('public.todos')?.policies ?? [];
     const live = withTable(databaseOf(file), 'public.todos', () => ({ policies: theirs }));
@@ -462,16 +492,16 @@ describe('functions', () => {
     ],
   ])('%s', expectChanges);
 
-  test('one whose grants were changed by hand is granted again', () => {
+  test('grants that were changed by hand are restored', () => {
     const file = declared(`tables: {}\n${fn(returns)}`);
     const live = databaseOf(file);
     const functions = new Map(
       [...live.functions].map(([key, list]) => [
         key,
-        list.map((one) => ({ ...one, callers: ['anon', 'public'] })),
+        list.map((overload) => ({ ...overload, callers: ['anon', 'public'] })),
       ]),
     );
-    expect(diff(file, { ...live, functions }, ownedAfter(file)).changes.map(tell)).toEqual([
+    expect(diff(file, { ...live, functions }, ownedAfter(file)).changes.map(describeChange)).toEqual([
       'grant-function total',
     ]);
   });
@@ -498,9 +528,14 @@ describe('references to stored objects', () => {
   ])('%s', expectChanges);
 });
 
-test('what must be rebuilt is dropped and made again, though it did not change', () => {
+test('unchanged objects that must be rebuilt are dropped and created', () => {
   const file = declared(
-    `tables:\n${table('todos', ['{ name: size, type: integer, default: 1, min: 0 }'], '    indexes: [{ columns: [size], where: "size > 1" }]\n    rls: [{ operations: [select], using: "size = 1" }]\n')}${fn('returns: { type: integer }')}`,
+    `tables:\n${table(
+      'todos',
+      ['{ name: size, type: integer, default: 1, min: 0 }'],
+      list('indexes', ['{ columns: [size], where: "size > 1" }']) +
+        list('rls', ['{ operations: [select], using: "size = 1" }']),
+    )}${fn('returns: { type: integer }')}`,
   );
   const live = databaseOf(file);
   const [found] = live.tables.get('public.todos')?.indexes ?? [];
@@ -511,7 +546,7 @@ test('what must be rebuilt is dropped and made again, though it did not change',
     rebuildKey('policy', 'public.todos', 'todos_p1_select'),
     rebuildKey('function', '', '1001'),
   ]);
-  expect(diff(file, live, ownedAfter(file), rebuild).changes.map(tell)).toEqual([
+  expect(diff(file, live, ownedAfter(file), rebuild).changes.map(describeChange)).toEqual([
     'drop-default todos.size',
     'set-default todos.size',
     'add-check todos_size_range for todos_size_range',
@@ -523,13 +558,17 @@ test('what must be rebuilt is dropped and made again, though it did not change',
   ]);
 });
 
-test('an index or check that is built again is claimed under the label it then has', () => {
+test('a rebuilt index or check is claimed under its new label', () => {
   const file = declared(
-    `tables:\n${table('todos', ['{ name: size, type: integer, min: 0 }'], '    indexes: [{ columns: [size], where: "size > 1" }]\n    rls: []\n')}`,
+    `tables:\n${table(
+      'todos',
+      ['{ name: size, type: integer, min: 0 }'],
+      list('indexes', ['{ columns: [size], where: "size > 1" }']) + list('rls', []),
+    )}`,
   );
   const live = withTable(databaseOf(file), 'public.todos', ({ checks, indexes }) => ({
-    checks: checks.map((one) => ({ ...one, label: 'old_check' })),
-    indexes: indexes.map((one) => ({ ...one, label: 'old_index' })),
+    checks: checks.map((check) => ({ ...check, label: 'old_check' })),
+    indexes: indexes.map((index) => ({ ...index, label: 'old_index' })),
   }));
   const claims = (...rebuild: string[]): unknown => {
     const { constraints, indexes } =
@@ -546,12 +585,17 @@ test('an index or check that is built again is claimed under the label it then h
   ).toEqual({ constraints: ['todos_pkey', 'todos_size_range'], indexes: [built] });
 });
 
-test('claims name what is the file’s, under the labels the database has', () => {
+test('claims contain the labels of the database', () => {
   const file = declared(
-    `tables:\n${table('todos', ['{ name: title, type: text, unique: true, enum: [a] }'], '    indexes: [{ columns: [title, id] }]\n    rls: [{ operations: [select], using: "true" }]\n')}`,
+    `tables:\n${table(
+      'todos',
+      ['{ name: title, type: text, unique: true, enum: [a] }'],
+      list('indexes', ['{ columns: [title, id] }']) +
+        list('rls', ['{ operations: [select], using: "true" }']),
+    )}`,
   );
   const live = withTable(databaseOf(file), 'public.todos', ({ checks }) => ({
-    checks: checks.map((one) => ({ ...one, label: 'theirs' })),
+    checks: checks.map((check) => ({ ...check, label: 'theirs' })),
   }));
   expect(diff(file, live, NOTHING_OWNED).claims.get('public.todos')).toEqual({
     columns: ['id', 'title'],

@@ -1,12 +1,14 @@
-// Desired against live: what must change. Pure: it reads nothing, and whether a change is safe is decided later.
+// Compares the desired with the live schema and returns the changes. It reads nothing from the database. Whether a
+// change is safe is checked later.
 import type { Change } from './change.ts';
 import { columnKey, type Desired, type DesiredTable } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import { perHost, type PerHost } from '../schema/rights/hosts.ts';
-import { keyOf } from '../schema/model.ts';
-import { usersOf } from '../schema/sequences.ts';
-import { NO_OWNED_TABLE, ownedOf, type OwnedTable, type Ownership } from '../schema/managed.ts';
-import { attributesOf, diffComments, diffStorage } from './attributes.ts';
+import { objectKey } from '../schema/model.ts';
+import { plainOrQuoted } from '../../postgres/sql.ts';
+import { usageRoles } from '../schema/sequences.ts';
+import { NO_OWNED_TABLE, ownedTable, type OwnedTable, type Ownership } from '../schema/managed.ts';
+import { declaredAttributes, diffComments, diffAttributes } from './attributes.ts';
 import { diffColumns } from './columns.ts';
 import {
   diffChecks,
@@ -20,12 +22,12 @@ import {
 import { diffExtensions } from './objects/extensions.ts';
 import { diffGrants } from './grants.ts';
 import { diffFunctions } from './functions.ts';
-import { diffHostedPolicies, diffPolicies, labelled } from './policies.ts';
-import { diffPartitions, listsPartitions, partitionsOfNew } from './partitions.ts';
+import { diffHostedPolicies, diffPolicies, assignLabels } from './policies.ts';
+import { diffPartitions, listsPartitions, newTablePartitions } from './partitions.ts';
 import { diffPublication, diffPublished } from './publication.ts';
 import { diffReferences } from './references.ts';
 import { diffSequences } from './objects/sequences.ts';
-import { diffStatements, withTypes } from './objects/statements.ts';
+import { diffStatements, insertTypeChanges } from './objects/statements.ts';
 import { diffTriggers, diffUserTriggers } from './triggers.ts';
 import { diffNewUsers, diffOnUpdate } from './row-triggers.ts';
 import { diffRemovedTypes, diffTypes } from './types.ts';
@@ -35,11 +37,11 @@ import type { Claim, Rebuild, TableDiff, Unmanaged } from './table-diff.ts';
 export type Difference = {
   readonly changes: readonly Change[];
   readonly unmanaged: readonly Unmanaged[];
-  /** By `schema.table`. */
+  /** Keyed by `schema.table`. */
   readonly claims: ReadonlyMap<string, OwnedTable>;
-  /** Labels of policies on tables of svc that are the file's. */
+  /** Labels of the file's policies on tables of svc. */
   readonly hostedClaims: PerHost<readonly string[]>;
-  /** Labels of triggers on auth.users that are the file's. */
+  /** Labels of the file's triggers on auth.users. */
   readonly userClaims: readonly string[];
 };
 
@@ -53,7 +55,7 @@ export function diff(
   const unmanaged: Unmanaged[] = [];
   const claims = new Map<string, Claim>();
   changes.push(...diffExtensions(desired.extensions, live.extensions));
-  const { all, open } = schemasOf(desired);
+  const { all, open } = requiredSchemas(desired);
   for (const schema of all) {
     const found = live.schemas.get(schema);
     if (!found) changes.push({ kind: 'create-schema', schema });
@@ -61,14 +63,15 @@ export function diff(
   }
   const statements = diffStatements(desired.statements, live, owned, rebuild);
   const made = statements.filter(({ kind }) => kind !== 'drop-statement');
-  changes.push(...withTypes(made, diffTypes(desired.types, live)));
+  changes.push(...insertTypeChanges(made, diffTypes(desired.types, live)));
   changes.push(...diffSequences(desired.sequences, live.sequences));
   changes.push(...diffPublication(desired, live));
-  const unsettled = unsettledColumns(desired, live);
+  const changingColumns = findChangingColumns(desired, live);
+  const enums = enumTypeNames(desired);
   for (const table of desired.tables) {
-    const key = keyOf(table);
+    const key = objectKey(table);
     const found = live.tables.get(key);
-    const claim = found ? emptyClaim(table) : claimOfNew(table);
+    const claim = found ? emptyClaim(table) : newTableClaim(table);
     claims.set(key, claim);
     if (!found) {
       changes.push(...newTable(table));
@@ -79,11 +82,12 @@ export function diff(
         table,
         live: found,
         key,
-        owned: ownedOf(owned, key),
+        owned: ownedTable(owned, key),
         ownership: owned,
         rebuild,
         serverVersion: live.serverVersion,
-        unsettled,
+        changingColumns,
+        enums,
         changes,
         unmanaged,
         claim,
@@ -105,13 +109,16 @@ export function diff(
   return { changes, unmanaged, claims, hostedClaims, userClaims };
 }
 
-/** `open`: those in which the API roles find something. Functions that only policies and triggers call need no such right. */
-export function schemasOf({ types, sequences, statements, tables, views, functions }: Desired): {
+/**
+ * Returns all declared schemas. `open`: schemas on which the API roles need USAGE. Functions that only policies and
+ * triggers call do not count.
+ */
+export function requiredSchemas({ types, sequences, statements, tables, views, functions }: Desired): {
   readonly all: ReadonlySet<string>;
   readonly open: ReadonlySet<string>;
 } {
   const served = functions.filter(({ model }) => model.opensSchema);
-  const usable = sequences.filter((sequence) => usersOf(sequence).length > 0);
+  const usable = sequences.filter((sequence) => usageRoles(sequence).length > 0);
   const open = [
     'public',
     ...[...types, ...usable, ...tables, ...views, ...served].map(({ schema }) => schema),
@@ -126,11 +133,19 @@ export function schemasOf({ types, sequences, statements, tables, views, functio
   };
 }
 
-/** A foreign key must be dropped while the type of a column at either end changes, or the key it refers to goes. */
-function unsettledColumns(desired: Desired, live: Live): ReadonlySet<string> {
+function enumTypeNames({ types }: Desired): ReadonlySet<string> {
+  const enums = types.filter(({ model }) => model.kind === 'enum');
+  return new Set(enums.map(({ schema, name }) => `${plainOrQuoted(schema)}.${plainOrQuoted(name)}`));
+}
+
+/**
+ * Returns the columns that change their type or lose their key, as `schema.table.column`. Foreign keys on these columns
+ * are dropped and added again.
+ */
+function findChangingColumns(desired: Desired, live: Live): ReadonlySet<string> {
   const columns = new Set<string>();
   for (const table of desired.tables) {
-    const found = live.tables.get(keyOf(table));
+    const found = live.tables.get(objectKey(table));
     if (!found) continue;
     const names = [
       ...table.columns.filter(({ name, type }) => (found.columns.get(name)?.type ?? type) !== type),
@@ -151,17 +166,17 @@ function emptyClaim(table: DesiredTable): Claim {
   };
 }
 
-function claimOfNew(table: DesiredTable): Claim {
-  const attributes = attributesOf(table);
+function newTableClaim(table: DesiredTable): Claim {
+  const attributes = declaredAttributes(table);
   return {
     ...emptyClaim(table),
     constraints: [...table.keys, ...table.checks, ...table.exclusions, ...table.foreignKeys].map(
-      (one) => one.label,
+      (constraint) => constraint.label,
     ),
-    indexes: table.indexes.map((one) => one.label),
-    policies: labelled(table, [], table.policies).map((one) => one.label),
+    indexes: table.indexes.map((index) => index.label),
+    policies: assignLabels(table, [], table.policies).map((policy) => policy.label),
     ...(attributes ? { attributes } : {}),
-    ...(table.triggers.length > 0 ? { triggers: table.triggers.map((one) => one.label) } : {}),
+    ...(table.triggers.length > 0 ? { triggers: table.triggers.map((trigger) => trigger.label) } : {}),
     ...(listsPartitions(table)
       ? { partitions: table.partitioning?.partitions.map(({ name }) => name) ?? [] }
       : {}),
@@ -169,41 +184,41 @@ function claimOfNew(table: DesiredTable): Claim {
 }
 
 function newTable(table: DesiredTable): Change[] {
-  const on = { table, live: null };
+  const base = { table, live: null };
   const { onUpdate } = table;
   return [
     { kind: 'create-table', table },
-    ...partitionsOfNew(table),
-    ...table.keys.map((key): Change => ({ kind: 'add-key', ...on, key })),
-    ...table.checks.map((check): Change => ({ kind: 'add-check', ...on, check, replaces: null })),
-    ...table.exclusions.map((exclusion): Change => ({ kind: 'add-exclusion', ...on, exclusion })),
-    ...table.foreignKeys.map((foreignKey): Change => ({ kind: 'add-foreign-key', ...on, foreignKey })),
+    ...newTablePartitions(table),
+    ...table.keys.map((key): Change => ({ kind: 'add-key', ...base, key })),
+    ...table.checks.map((check): Change => ({ kind: 'add-check', ...base, check, replaces: null })),
+    ...table.exclusions.map((exclusion): Change => ({ kind: 'add-exclusion', ...base, exclusion })),
+    ...table.foreignKeys.map((foreignKey): Change => ({ kind: 'add-foreign-key', ...base, foreignKey })),
     ...table.indexes
       .filter((index) => !repeatsKey(index, table.keys))
-      .map((index): Change => ({ kind: 'add-index', ...on, index, holder: null })),
-    ...labelled(table, [], table.policies).map((one): Change => ({
+      .map((index): Change => ({ kind: 'add-index', ...base, index, holder: null })),
+    ...assignLabels(table, [], table.policies).map((labelledPolicy): Change => ({
       kind: 'create-policy',
-      ...on,
-      ...one,
+      ...base,
+      ...labelledPolicy,
       replaces: null,
     })),
-    ...(table.rowSecurity ? [{ kind: 'enable-rls', ...on } as const] : []),
-    { kind: 'grant-table', ...on, opens: [] },
-    ...table.references.map((reference): Change => ({ kind: 'add-reference', ...on, reference })),
+    ...(table.rowSecurity ? [{ kind: 'enable-rls', ...base } as const] : []),
+    { kind: 'grant-table', ...base, opens: [] },
+    ...table.references.map((reference): Change => ({ kind: 'add-reference', ...base, reference })),
     ...table.triggers.map((trigger): Change => ({
       kind: 'set-trigger',
-      ...on,
+      ...base,
       trigger,
       found: null,
       isRemade: false,
     })),
-    ...(onUpdate ? [{ kind: 'set-on-update', ...on, trigger: onUpdate } as const] : []),
-    ...commentsOfNew(table),
+    ...(onUpdate ? [{ kind: 'set-on-update', ...base, trigger: onUpdate } as const] : []),
+    ...newTableComments(table),
     ...diffPublished(table, null, NO_OWNED_TABLE),
   ];
 }
 
-function commentsOfNew(table: DesiredTable): Change[] {
+function newTableComments(table: DesiredTable): Change[] {
   return [null, ...table.columns].flatMap((commented): Change[] => {
     const { comment } = (commented ?? table).model;
     return comment === undefined ? [] : [{ kind: 'set-comment', table, live: null, commented, comment }];
@@ -219,12 +234,12 @@ function diffTable(context: TableDiff, tables: Live['tables']): void {
   diffForeignKeys(context);
   diffIndexes(context);
   diffPolicies(context);
-  const attributes = attributesOf(context.table);
+  const attributes = declaredAttributes(context.table);
   if (attributes) context.claim.attributes = attributes;
   diffReferences(context);
   diffOnUpdate(context);
   diffComments(context);
-  diffStorage(context);
+  diffAttributes(context);
   diffTriggers(context);
   const { table, live, changes } = context;
   if (table.rowSecurity && !live.rowSecurity) changes.push({ kind: 'enable-rls', table, live });

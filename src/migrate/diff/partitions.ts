@@ -1,17 +1,18 @@
-// Partitions that the file lists. Those that svc makes by time are no business of a migration once their table is there.
+// Compares listed partitions. Scheduled partitions of an existing table are not part of a migration.
 import { isListed } from '../../config/schema/tables/partitions.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
-import { keyOf } from '../schema/model.ts';
-import { type DesiredPartition, keptOf, type LivePartition } from '../schema/partitions.ts';
+import { objectKey } from '../schema/model.ts';
+import { type DesiredPartition, partitionSchedule, type LivePartition } from '../schema/partitions.ts';
 import type { Change } from './change.ts';
+import { ofKind } from './change-kinds.ts';
 import type { TableDiff } from './table-diff.ts';
 
-/** Of a table that this run makes. */
-export function partitionsOfNew(table: DesiredTable): Change[] {
+/** Returns the changes that create the partitions of a new table. */
+export function newTablePartitions(table: DesiredTable): Change[] {
   const { partitioning } = table;
   if (partitioning === null) return [];
-  const kept = keptOf(table.model);
+  const schedule = partitionSchedule(table.model);
   return [
     ...partitioning.partitions.map((partition): Change => ({
       kind: 'add-partition',
@@ -20,7 +21,7 @@ export function partitionsOfNew(table: DesiredTable): Change[] {
       partition,
       back: null,
     })),
-    ...(kept ? [{ kind: 'make-partitions', table, live: null, kept } as const] : []),
+    ...(schedule ? [{ kind: 'make-partitions', table, live: null, schedule } as const] : []),
   ];
 }
 
@@ -29,23 +30,27 @@ export function diffPartitions(
   tables: Live['tables'],
 ): void {
   const { partitioning } = table;
-  // What svc makes by time is not listed, and neither is what somebody else makes.
+  // The file does not list scheduled partitions and partitions that svc does not manage.
   if (partitioning === null || live.partitioning === null || !listsPartitions(table)) return;
   claim.partitions = partitioning.partitions.map(({ name }) => name);
-  const wanted = new Map(partitioning.partitions.map((one) => [one.name, one]));
-  const found = new Map(live.partitioning.partitions.filter(isOf(table)).map((one) => [one.name, one]));
+  const wanted = new Map(partitioning.partitions.map((partition) => [partition.name, partition]));
+  const found = new Map(
+    live.partitioning.partitions
+      .filter(({ schema }) => schema === table.schema)
+      .map((livePartition) => [livePartition.name, livePartition]),
+  );
   const renamed = renamedPartitions(partitioning.partitions, found, wanted);
-  const gone = new Set<string>();
+  const removed = new Set<string>();
   for (const partition of live.partitioning.partitions) {
     const { name, parent, schema } = partition;
     if (schema === table.schema && (wanted.has(name) || renamed.has(name))) continue;
-    if (parent !== null && gone.has(parent)) {
-      // It goes with the one that it is a part of.
-      gone.add(name);
+    if (parent !== null && removed.has(parent)) {
+      // The partition leaves together with its parent.
+      removed.add(name);
       continue;
     }
     if (owned.partitions?.includes(name) && schema === table.schema) {
-      gone.add(name);
+      removed.add(name);
       changes.push({ kind: 'retire-partition', table, live, partition });
     } else unmanaged.push({ table: key, what: 'partition', name });
   }
@@ -53,12 +58,13 @@ export function diffPartitions(
     const partition = found.get(name);
     if (partition) changes.push({ kind: 'rename-partition', table, live, partition, name: to });
   }
-  const there = new Set([...found.keys(), ...renamed.values()]);
+  const existing = new Set([...found.keys(), ...renamed.values()]);
   for (const partition of partitioning.partitions) {
-    if (there.has(partition.name)) continue;
-    const back = (ownership.retiredTables.has(keyOf(partition)) && tables.get(keyOf(partition))) || null;
-    // What comes back has its own partitions with it.
-    for (const { name } of back?.partitioning?.partitions ?? []) there.add(name);
+    if (existing.has(partition.name)) continue;
+    const back =
+      (ownership.retiredTables.has(objectKey(partition)) && tables.get(objectKey(partition))) || null;
+    // A partition that returns keeps its own partitions.
+    for (const { name } of back?.partitioning?.partitions ?? []) existing.add(name);
     changes.push({ kind: 'add-partition', table, live, partition, back });
   }
 }
@@ -67,11 +73,7 @@ export function listsPartitions({ model }: DesiredTable): boolean {
   return isListed(model.partitioning?.partitions);
 }
 
-function isOf({ schema }: DesiredTable): (partition: LivePartition) => boolean {
-  return (partition) => partition.schema === schema;
-}
-
-/** New names by old ones: a partition with the same rows, in the same place, under another name. */
+/** Returns new names, keyed by old ones. A partition with the same bound and parent but another name was renamed. */
 function renamedPartitions(
   partitions: readonly DesiredPartition[],
   found: ReadonlyMap<string, LivePartition>,
@@ -81,7 +83,10 @@ function renamedPartitions(
   for (const { name, parent, values } of partitions) {
     if (found.has(name)) continue;
     const former = [...found.values()].find(
-      (one) => !wanted.has(one.name) && one.parent === parent && one.bound === values.normal,
+      (livePartition) =>
+        !wanted.has(livePartition.name) &&
+        livePartition.parent === parent &&
+        livePartition.bound === values.normal,
     );
     if (former) renamed.set(former.name, name);
   }
@@ -91,34 +96,32 @@ function renamedPartitions(
 export type PartitionAfter = {
   readonly schema: string;
   readonly name: string;
-  /** Null: the table itself. */
+  /** Null for a partition of the table. */
   readonly parent: string | null;
-  /** It holds rows itself. */
+  /** True if it stores rows, so it is not partitioned further. */
   readonly isLeaf: boolean;
 };
 
-/** What a table has once all changes of a plan are made; parents before their parts. */
+/** Returns the partitions of a table after all changes of a plan. Parents come before their partitions. */
 export function partitionsAfter(live: LiveTable, changes: readonly Change[]): PartitionAfter[] {
-  const gone = new Set<string>();
+  const removed = new Set<string>();
   const renamed = new Map<string, string>();
   const added: PartitionAfter[] = [];
-  for (const change of changes) {
-    if (!('table' in change) || keyOf(change.table) !== keyOf(live)) continue;
-    if (change.kind === 'retire-partition') gone.add(change.partition.name);
-    if (change.kind === 'rename-partition') renamed.set(change.partition.name, change.name);
-    if (change.kind !== 'add-partition') continue;
-    const { partition, back } = change;
+  const own = changes.filter((change) => 'table' in change && objectKey(change.table) === objectKey(live));
+  for (const { partition } of ofKind(own, 'retire-partition')) removed.add(partition.name);
+  for (const { partition, name } of ofKind(own, 'rename-partition')) renamed.set(partition.name, name);
+  for (const { partition, back } of ofKind(own, 'add-partition')) {
     const { schema, name, parent, by } = partition;
     added.push({ schema, name, parent, isLeaf: by === null });
-    // What comes back has its own partitions with it.
-    for (const one of back?.partitioning?.partitions ?? [])
-      added.push({ ...one, parent: one.parent ?? name, isLeaf: one.by === null });
+    // A partition that returns keeps its own partitions.
+    for (const subpartition of back?.partitioning?.partitions ?? [])
+      added.push({ ...subpartition, parent: subpartition.parent ?? name, isLeaf: subpartition.by === null });
   }
-  const kept = (live.partitioning?.partitions ?? []).flatMap((one): PartitionAfter[] => {
-    // What is part of something that goes, goes with it.
-    if (one.parent !== null && gone.has(one.parent)) gone.add(one.name);
-    if (gone.has(one.name)) return [];
-    const { schema, name, parent, by } = one;
+  const kept = (live.partitioning?.partitions ?? []).flatMap((partition): PartitionAfter[] => {
+    // A partition of a removed partition leaves with it.
+    if (partition.parent !== null && removed.has(partition.parent)) removed.add(partition.name);
+    if (removed.has(partition.name)) return [];
+    const { schema, name, parent, by } = partition;
     return [
       {
         schema,

@@ -1,5 +1,4 @@
-// Which policy of the database a declared one is. What they allow is compared, not how they are labelled or split by
-// command.
+// Matches declared with live policies by what they allow, independent of labels and of the split into commands.
 import type { DesiredPolicy } from '../schema/desired.ts';
 import type { LivePolicy } from '../schema/live/live-schema.ts';
 import { POLICY_ROLES, PUBLIC } from '../schema/rights/roles.ts';
@@ -7,74 +6,74 @@ import type { Command, Policy } from '../schema/relation.ts';
 import { unwrapCallerHelpers } from '../../lib/sql/sql-text.ts';
 
 export type PolicyMatch = {
-  /** PUBLIC is the callers and those that bypass row-level security: no other role may touch the table. */
+  /** PUBLIC is equivalent to the default roles, because no other role has a privilege on the table. */
   readonly publicIsCallers: boolean;
-  /** The policy came with the database: `auth.uid()` may stay where the file's would be `(select auth.uid())`. */
-  readonly isAsFound: (label: string) => boolean;
+  /** The policy existed before svc: `auth.uid()` in it matches `(select auth.uid())`. */
+  readonly isPreexisting: (label: string) => boolean;
 };
 
-/** Pairs each declared policy with at most one of the database; exact ones first. */
+/** Pairs each declared policy with at most one live policy. Identical policies are paired first. */
 export function pairPolicies<P extends DesiredPolicy>(
   desired: readonly P[],
   live: readonly LivePolicy[],
   match: PolicyMatch,
-): { pairs: { wanted: P; found: LivePolicy }[]; missing: P[]; left: LivePolicy[] } {
-  const left = new Set(live);
+): { pairs: { wanted: P; found: LivePolicy }[]; missing: P[]; unmatched: LivePolicy[] } {
+  const unmatched = new Set(live);
   const found = new Map<P, LivePolicy>();
-  for (const isEqual of [isExactly, isMeant]) {
+  for (const isEqual of [isIdentical, isEquivalent]) {
     for (const wanted of desired) {
       if (found.has(wanted)) continue;
-      const one = [...left].find((candidate) => isEqual(wanted, candidate, match));
-      if (one === undefined) continue;
-      left.delete(one);
-      found.set(wanted, one);
+      const livePolicy = [...unmatched].find((candidate) => isEqual(wanted, candidate, match));
+      if (livePolicy === undefined) continue;
+      unmatched.delete(livePolicy);
+      found.set(wanted, livePolicy);
     }
   }
   return {
     pairs: desired.flatMap((wanted) => {
-      const one = found.get(wanted);
-      return one ? [{ wanted, found: one }] : [];
+      const livePolicy = found.get(wanted);
+      return livePolicy ? [{ wanted, found: livePolicy }] : [];
     }),
     missing: desired.filter((wanted) => !found.has(wanted)),
-    left: [...left],
+    unmatched: [...unmatched],
   };
 }
 
 const COMMANDS = ['select', 'insert', 'update', 'delete'] as const;
 
-/** A policy for all commands allows what four policies for one command each would. */
-export function perCommand<P extends { readonly command: Command }>(policies: readonly P[]): P[] {
-  return policies.flatMap((one) =>
-    one.command === 'all' ? COMMANDS.map((command) => ({ ...one, command })) : [one],
+/** Replaces each policy for all commands by four equivalent policies for one command each. */
+export function splitByCommand<P extends { readonly command: Command }>(policies: readonly P[]): P[] {
+  return policies.flatMap((policy) =>
+    policy.command === 'all' ? COMMANDS.map((command) => ({ ...policy, command })) : [policy],
   );
 }
 
-function isExactly(wanted: DesiredPolicy, found: LivePolicy): boolean {
-  return wanted.roles === rolesOf(found) && meaningOf(inNormalForm(wanted)) === meaningOf(found);
+function isIdentical(wanted: DesiredPolicy, found: LivePolicy): boolean {
+  return wanted.roles === boundRoles(found) && policyMeaning(toNormalForm(wanted)) === policyMeaning(found);
 }
 
-function isMeant(wanted: DesiredPolicy, found: LivePolicy, match: PolicyMatch): boolean {
-  const roles = rolesOf(found);
+function isEquivalent(wanted: DesiredPolicy, found: LivePolicy, match: PolicyMatch): boolean {
+  const roles = boundRoles(found);
   if (wanted.roles !== roles) {
     if (!match.publicIsCallers || wanted.roles !== POLICY_ROLES || roles !== PUBLIC) return false;
   }
-  const form = inNormalForm(wanted);
-  if (meaningOf(form) === meaningOf(found)) return true;
-  // The other way round it must be written anew: a sub-select may close a ring (see policy-rings.ts).
+  const form = toNormalForm(wanted);
+  if (policyMeaning(form) === policyMeaning(found)) return true;
+  // The reverse is a difference, because a sub-select can complete a cycle (see policy-cycles.ts).
   return (
-    match.isAsFound(found.label) &&
-    isWrapped(form) &&
-    meaningOf(unwrapped(form)) === meaningOf(unwrapped(found))
+    match.isPreexisting(found.label) &&
+    usesWrappedHelper(form) &&
+    policyMeaning(unwrapped(form)) === policyMeaning(unwrapped(found))
   );
 }
 
-/** service_role passes every policy, so its name in one says nothing. */
-export function rolesOf({ roles }: LivePolicy): string {
-  const others = roles.split(',').filter((role) => role !== 'service_role');
-  return others.length === 0 ? roles : others.join(',');
+/** Returns the roles of a policy without service_role, which bypasses policies. */
+export function boundRoles({ roles }: LivePolicy): string {
+  const otherRoles = roles.split(',').filter((role) => role !== 'service_role');
+  return otherRoles.length === 0 ? roles : otherRoles.join(',');
 }
 
-function inNormalForm({ command, roles, permissive, using, check }: DesiredPolicy): Policy<string> {
+function toNormalForm({ command, roles, permissive, using, check }: DesiredPolicy): Policy<string> {
   return { command, roles, permissive, using: using?.normal ?? null, check: check?.normal ?? null };
 }
 
@@ -87,22 +86,30 @@ function unwrapped<P extends Policy<string>>(policy: P): P {
   };
 }
 
-/** It may be written in two ways that mean the same. */
+/** Returns whether a policy calls a caller helper such as `auth.uid()`. */
 export function callsHelper({ using, check }: LivePolicy): boolean {
   return [using, check].some((text) => text !== null && /\bauth\.\w+\(\)/.test(text));
 }
 
-function isWrapped(policy: Policy<string>): boolean {
-  return meaningOf(policy) !== meaningOf(unwrapped(policy));
+function usesWrappedHelper(policy: Policy<string>): boolean {
+  return policyMeaning(policy) !== policyMeaning(unwrapped(policy));
 }
 
-/** What a policy allows, in one comparable text. Without WITH CHECK, USING applies to new rows, too. */
-function meaningOf({ command, permissive, using, check }: Policy<string>): string {
+/**
+ * Returns what a policy allows as comparable text. Without WITH CHECK, USING also applies to new rows. A policy without
+ * an expression allows no rows if it is permissive, and all rows if it is restrictive.
+ */
+function policyMeaning({ command, permissive, using, check }: Policy<string>): string {
   const writes = command === 'update' || command === 'all' || command === 'insert';
+  const absent = absentCondition(permissive);
   return JSON.stringify([
     command,
     permissive,
-    command === 'insert' ? null : using,
-    writes ? (check ?? using) : null,
+    command === 'insert' ? null : (using ?? absent),
+    writes ? (check ?? using ?? absent) : null,
   ]);
+}
+
+export function absentCondition(permissive: boolean): 'false' | 'true' {
+  return permissive ? 'false' : 'true';
 }

@@ -1,19 +1,19 @@
-// Which tables tell of their changes. Members that somebody else added stay; what the file added is taken back with it.
+// Compares the members of the publication of realtime. Members that the file did not add are kept.
 import type { Desired, DesiredTable } from '../schema/desired.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
 import type { OwnedTable } from '../schema/managed.ts';
-import { PUBLISHES_GENERATED } from '../schema/publication.ts';
+import { PUBLISH_GENERATED_VERSION } from '../schema/publication.ts';
 import type { Change } from './change.ts';
 
-/** The publication itself: provisioning makes it, and on a server that has become newer it needs another setting. */
+/** Compares the publication. Provisioning creates it, but after a server upgrade it may need another setting. */
 export function diffPublication({ tables }: Desired, { publication, serverVersion }: Live): Change[] {
   if (!tables.some(({ model }) => model.realtime)) return [];
   if (publication === null) return [{ kind: 'create-publication', serverVersion }];
-  const isAsNeeded = publication.generated || serverVersion < PUBLISHES_GENERATED;
+  const isAsNeeded = publication.generated || serverVersion < PUBLISH_GENERATED_VERSION;
   return isAsNeeded ? [] : [{ kind: 'publish-generated' }];
 }
 
-/** `live`: null for a new table. `isRekeyed`: its primary key is made anew. */
+/** `live` is null for a new table. `isRekeyed`: this run replaces the primary key. */
 export function diffPublished(
   table: DesiredTable,
   live: LiveTable | null,
@@ -25,7 +25,7 @@ export function diffPublished(
   const isOurs = (attribute: string): boolean => owned.attributes?.includes(attribute) === true;
   const changes: Change[] = [];
   const found = live?.replicaIdentity ?? 'default';
-  // Of a table that is not published, another identity is somebody else's.
+  // Keep the identity of a table that realtime does not publish, unless the file has set it.
   const wanted = realtime
     ? realtime.old === 'full'
       ? 'full'

@@ -1,27 +1,30 @@
-// Renames that nobody declared. Only ever hints, because a removal keeps the data.
+// Detects undeclared renames. They only produce hints, because a removal keeps the data.
 import type { Change } from './change.ts';
+import { ofKind } from './change-kinds.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Live } from '../schema/live/live-schema.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
 
 /**
- * A declared table is gone, and a table nobody declared has its constraints or indexes. Creating it again would fail over
- * the first of their names, or leave the rows behind.
+ * Returns a problem if a declared table is missing and an undeclared table has its constraints or indexes. Creating the
+ * table would fail because of their names, or leave its rows in the other table.
  */
-export function renamedByHand(changes: readonly Change[], live: Live, owned: Ownership): MigrationProblem[] {
-  return changes.flatMap((change) => {
-    if (change.kind !== 'create-table') return [];
-    const { table } = change;
-    const former = owned.tables.get(keyOf(table));
+export function findManualRenames(
+  changes: readonly Change[],
+  live: Live,
+  owned: Ownership,
+): MigrationProblem[] {
+  return ofKind(changes, 'create-table').flatMap(({ table }) => {
+    const former = owned.tables.get(objectKey(table));
     const labels = new Set([...(former?.constraints ?? []), ...(former?.indexes ?? [])]);
     const found = [...live.tables.values()].find(
-      (one) =>
-        one.schema === table.schema &&
-        !owned.tables.has(keyOf(one)) &&
-        [...one.keys, ...one.indexes, ...one.foreignKeys, ...one.checks].some(({ label }) =>
-          labels.has(label),
+      (candidate) =>
+        candidate.schema === table.schema &&
+        !owned.tables.has(objectKey(candidate)) &&
+        [...candidate.keys, ...candidate.indexes, ...candidate.foreignKeys, ...candidate.checks].some(
+          ({ label }) => labels.has(label),
         ),
     );
     if (!found) return [];
@@ -29,58 +32,56 @@ export function renamedByHand(changes: readonly Change[], live: Live, owned: Own
       problem(
         'MIG-206',
         table.at,
-        `${table.name} is gone from the database, and ${found.name} has its constraints: somebody renamed it by hand`,
-        `Rename it back: alter table ${nameOf(found)} rename to ${quoteIdent(table.name)}. Or call it ${found.name} in the file, with renamed_from: ${table.name}.`,
+        `${table.name} does not exist in the database, and ${found.name} has its constraints: it was renamed by hand`,
+        `Rename it back: alter table ${quoteName(found)} rename to ${quoteIdent(table.name)}. Or ` +
+          `name it ${found.name} in the file, with renamed_from: ${table.name}.`,
       ),
     ];
   });
 }
 
-/** A table loses one column and gains another of the same type: perhaps a rename. */
+/** Returns hints for tables that lose a column and gain another one of the same type. */
 export function renameHints(changes: readonly Change[]): MigrationProblem[] {
   const hints: MigrationProblem[] = [];
-  for (const gone of changes) {
-    if (gone.kind !== 'retire-column') continue;
-    for (const come of changes) {
-      if (
-        come.kind !== 'add-column' ||
-        come.table !== gone.table ||
-        come.column.type !== gone.liveColumn.type
-      )
-        continue;
-      const { name } = gone.liveColumn;
-      const message = `new column ${come.column.name} has the type of removed column ${name}`;
-      hints.push(perhapsRename(come.column.at, message, name));
+  for (const removed of ofKind(changes, 'retire-column')) {
+    for (const added of ofKind(changes, 'add-column')) {
+      if (added.table !== removed.table || added.column.type !== removed.liveColumn.type) continue;
+      const { name } = removed.liveColumn;
+      const message = `new column ${added.column.name} has the type of removed column ${name}`;
+      hints.push(perhapsRename(added.column.at, message, name));
     }
   }
   return [...hints, ...tableRenameHints(changes)];
 }
 
-/** The share of equal columns that makes a new table look like a removed one. */
-const SAME_COLUMNS = 0.75;
+/** Minimum share of equal columns for a hint about a renamed table, from 0 to 1. */
+const MIN_EQUAL_COLUMNS = 0.75;
 
-/** The same for tables. Not all columns need be equal: people rename a table and a column of it in one go. */
+/**
+ * Returns hints for renamed tables. A column may have been renamed with the table, so not all columns need to be equal.
+ */
 function tableRenameHints(changes: readonly Change[]): MigrationProblem[] {
-  return changes.flatMap((come) => {
-    if (come.kind !== 'create-table') return [];
-    const columns = namesAndTypes(come.table.columns);
+  return ofKind(changes, 'create-table').flatMap((added) => {
+    const columns = namesAndTypes(added.table.columns);
     let best = { name: '', share: 0 };
-    for (const gone of changes) {
-      if (gone.kind !== 'retire-table' || gone.live.schema !== come.table.schema) continue;
-      const former = namesAndTypes(gone.live.columns.values());
-      const same = [...columns].filter((one) => former.has(one)).length;
+    for (const removed of ofKind(changes, 'retire-table')) {
+      if (removed.live.schema !== added.table.schema) continue;
+      const former = namesAndTypes(removed.live.columns.values());
+      const same = [...columns].filter((nameAndType) => former.has(nameAndType)).length;
       const share = (2 * same) / (columns.size + former.size);
-      if (share > best.share) best = { name: gone.live.name, share };
+      if (share > best.share) best = { name: removed.live.name, share };
     }
     const { name, share } = best;
-    if (share < SAME_COLUMNS) return [];
-    const message = `new table ${come.table.name} has ${share === 1 ? '' : 'nearly '}the columns of removed table ${name}`;
-    return [perhapsRename(come.table.at, message, name)];
+    if (share < MIN_EQUAL_COLUMNS) return [];
+    const message =
+      `new table ${added.table.name} has ` +
+      `${share === 1 ? '' : 'nearly '}the columns of removed table ${name}`;
+    return [perhapsRename(added.table.at, message, name)];
   });
 }
 
 function perhapsRename(at: string, message: string, former: string): MigrationProblem {
-  const hint = `If this is a rename, add renamed_from: ${former}. (${former} is kept, nothing was deleted)`;
+  const hint = `If this is a rename, add renamed_from: ${former}. (${former} is kept, and nothing is deleted.)`;
   return problem('MIG-206', at, message, hint);
 }
 

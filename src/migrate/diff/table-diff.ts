@@ -1,17 +1,17 @@
-// What the comparison of one table works with and what it fills in.
+// Input and output of the comparison of one table.
 import type { Change } from './change.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
 import type { OwnedTable, Ownership } from '../schema/managed.ts';
 
-/** Something the database has on a managed table that the file does not declare and the engine did not make. */
+/** Object on a managed table that the file does not declare and that svc does not own. */
 export type Unmanaged = {
   readonly table: string;
   readonly what: 'column' | 'constraint' | 'index' | 'policy' | 'partition' | 'function';
   readonly name: string;
 };
 
-/** What of a table is the file's, by the labels it has or will have. */
+/** Objects of a table that belong to the file, by the labels that they have after the run. */
 export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'policies', string[]>> & {
   closed: boolean;
   asFound?: readonly string[];
@@ -20,7 +20,7 @@ export type Claim = Readonly<Record<'columns' | 'constraints' | 'indexes' | 'pol
   partitions?: readonly string[];
 };
 
-/** `body`: the body of a function lets go of what it uses, and is made again; the function stays. */
+/** `body`: the body of an atomic function is replaced by text and restored. The function is not dropped. */
 export type RebuildKind =
   | 'policy'
   | 'check'
@@ -32,11 +32,14 @@ export type RebuildKind =
   | 'view'
   | 'statement';
 
-/** Objects that must be dropped and made again because something they depend on changes: keys of `rebuildKey`. */
+/** Objects that are dropped and created again because an object that they depend on changes, as `rebuildKey`. */
 export type Rebuild = ReadonlySet<string>;
 
-/** A function and its body go by its oid, a statement by its address, as `label` of no table; a view is a table without a label. */
-export function rebuildKey(kind: RebuildKind, table: string, label: string): string {
+/**
+ * Returns a key for a rebuilt object. For functions and bodies, `table` is empty and `label` is the oid. For
+ * statements, `label` is the address. For views, `label` is empty.
+ */
+export function rebuildKey(kind: RebuildKind | 'key' | 'foreign key', table: string, label: string): string {
   return `${kind} ${table} ${label}`;
 }
 
@@ -49,8 +52,10 @@ export type TableDiff = {
   readonly ownership: Ownership;
   readonly rebuild: Rebuild;
   readonly serverVersion: number;
-  /** `schema.table.column` of all tables whose foreign keys must be dropped meanwhile. */
-  readonly unsettled: ReadonlySet<string>;
+  /** Columns of all tables, as `schema.table.column`, whose foreign keys are dropped and added again. */
+  readonly changingColumns: ReadonlySet<string>;
+  /** Printed names of the declared enum types. */
+  readonly enums: ReadonlySet<string>;
   readonly changes: Change[];
   readonly unmanaged: Unmanaged[];
   readonly claim: Claim;

@@ -1,24 +1,24 @@
-// Types: made, changed, described, dropped. What an enum cannot do, such as losing a value, happened before: see
-// `plan/type-renames.ts`. What a domain or a composite type cannot do while columns have it is refused.
+// Compares types. Changes that ALTER TYPE cannot make to an enum, such as removing a value, are handled before: see
+// `plan/types/type-renames.ts`. Impossible changes of domains and composite types in use are rejected.
 import type { TypeDefinitionChange } from './change.ts';
 import type { DesiredType } from '../schema/desired.ts';
 import type { Live, LiveTable, LiveType } from '../schema/live/live-schema.ts';
 import { isReplacedType } from '../schema/label.ts';
 import type { Ownership } from '../schema/managed.ts';
-import { keyOf } from '../schema/model.ts';
+import { objectKey } from '../schema/model.ts';
 import { plainOrQuoted } from '../../postgres/sql.ts';
-import { domainChecks, domainDefaultSql, inOrderOfUse } from '../schema/types.ts';
+import { domainChecks, domainDefaultSql, sortTypesByUse } from '../schema/types.ts';
 
 export function diffTypes(
   desired: readonly DesiredType[],
   { types, tables }: Pick<Live, 'types' | 'tables'>,
 ): TypeDefinitionChange[] {
-  return inOrderOfUse(desired).flatMap((type): TypeDefinitionChange[] => {
-    const found = types.get(keyOf(type));
+  return sortTypesByUse(desired).flatMap((type): TypeDefinitionChange[] => {
+    const found = types.get(objectKey(type));
     const { comment = null } = type.model;
     const describe = { kind: 'comment-type', type } as const;
-    const users = found ? usersOf(found, tables) : [];
-    if (!found || !canFollow(type, found))
+    const users = found ? findTablesUsing(found, tables) : [];
+    if (!found || !canAlterType(type, found))
       return [
         { kind: found ? 'recreate-type' : 'create-type', type },
         ...domainChecks(type).map((check) => ({ kind: 'add-domain-check', type, check, users: [] }) as const),
@@ -33,27 +33,27 @@ export function diffTypes(
   });
 }
 
-/** Whether the type of the database can become the declared one where it is. */
-export function canFollow({ normal }: DesiredType, { domain, attributes }: LiveType): boolean {
+/** Returns whether ALTER statements can make the live type equal to the declared one. */
+export function canAlterType({ normal }: DesiredType, { domain, attributes }: LiveType): boolean {
   if (normal?.kind === 'domain') return normal.base === domain?.base && normal.collation === domain.collation;
   if (normal?.kind === 'composite')
-    return attributes.every((one, n) => {
+    return attributes.every((attribute, n) => {
       const wanted = normal.attributes[n];
-      return wanted?.name === one.name && wanted.type === one.type;
+      return wanted?.name === attribute.name && wanted.type === attribute.type;
     });
   return true;
 }
 
-/** After everything that may use them. */
+/** Returns the changes that drop types. They come after the changes of all objects that may use the types. */
 export function diffRemovedTypes(
   desired: readonly DesiredType[],
   live: Live['types'],
   owned: Ownership,
 ): TypeDefinitionChange[] {
-  const declared = new Set(desired.map(keyOf));
+  const declared = new Set(desired.map(objectKey));
   return [...live].flatMap(([key, found]): TypeDefinitionChange[] => {
     if (declared.has(key)) return [];
-    // What still used it when it left the file may have been pruned since.
+    // The objects that used it when it left the file may have been removed since.
     const isLeft = owned.retiredTypes.has(key) ? !found.used : owned.types.has(key) || isReplacedType(key);
     return isLeft ? [{ kind: 'drop-type', live: found }] : [];
   });
@@ -64,7 +64,9 @@ function diffEnum(type: DesiredType, live: LiveType): TypeDefinitionChange[] {
   const { values } = type.model;
   const known = new Set(live.values);
   const added = values.flatMap((value, n) =>
-    known.has(value) ? [] : [{ value, before: values.slice(n + 1).find((one) => known.has(one)) ?? null }],
+    known.has(value)
+      ? []
+      : [{ value, before: values.slice(n + 1).find((following) => known.has(following)) ?? null }],
   );
   return added.length === 0 ? [] : [{ kind: 'add-values', type, live, values: added }];
 }
@@ -79,7 +81,7 @@ function diffDomain(
   const notNull = model.notNull ?? false;
   const checks = domainChecks(type);
   const missing = checks.flatMap((check): TypeDefinitionChange[] => {
-    const found = domain.checks.find((one) => one.expression === check.expression.normal);
+    const found = domain.checks.find((liveCheck) => liveCheck.expression === check.expression.normal);
     if (found?.validated) return [];
     const named = found ? { ...check, label: found.label } : check;
     return [{ kind: found ? 'validate-domain-check' : 'add-domain-check', type, check: named, users }];
@@ -88,7 +90,7 @@ function diffDomain(
   return [
     ...missing,
     ...domain.checks
-      .filter((one) => !wanted.has(one.expression))
+      .filter((liveCheck) => !wanted.has(liveCheck.expression))
       .map(({ label }) => ({ kind: 'drop-domain-check', type, label }) as const),
     ...(normal.default === domain.default
       ? []
@@ -104,7 +106,7 @@ function diffComposite(type: DesiredType, { attributes }: LiveType): TypeDefinit
     .map((attribute) => ({ kind: 'add-attribute', type, attribute }));
 }
 
-function usersOf({ schema, name }: LiveType, tables: Live['tables']): LiveTable[] {
+function findTablesUsing({ schema, name }: LiveType, tables: Live['tables']): LiveTable[] {
   const printed = `${plainOrQuoted(schema)}.${plainOrQuoted(name)}`;
   return [...tables.values()].filter((table) =>
     [...table.columns.values()].some(({ type }) => type.replace(/(\[\])+$/, '') === printed),

@@ -1,18 +1,18 @@
-// Views. CREATE OR REPLACE can only append columns; a view with others is dropped and made again, with what reads it.
+// Compares views. CREATE OR REPLACE can only append columns. For other changes, the view and its readers are recreated.
 import type { LiveIndex } from '../schema/indexes.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { isTransient } from '../schema/label.ts';
-import { keyOf, tableKey } from '../schema/model.ts';
+import { objectKey, tableKey } from '../schema/model.ts';
 import {
-  besideOf,
+  shadowViewName,
   type DesiredView,
-  grantsOf,
+  viewGrants,
   isOpen,
   isReplaceable,
   type LiveView,
   PUBLIC_GRANTEE,
-  readFirst,
+  sortByReads,
 } from '../schema/views.ts';
 import { sameList } from '../schema/relation.ts';
 import type { Change } from './change.ts';
@@ -27,8 +27,8 @@ export function diffViews(
   changes: Change[],
 ): void {
   const replaced = new Set<string>();
-  for (const view of readFirst(desired)) {
-    const key = keyOf(view);
+  for (const view of sortByReads(desired)) {
+    const key = objectKey(view);
     const found = live.get(key);
     if (!found) {
       changes.push({ kind: 'create-view', view, live: null });
@@ -36,10 +36,10 @@ export function diffViews(
       continue;
     }
     const isForced = rebuild.has(rebuildKey('view', key, ''));
-    if (isForced || !isKept(view, found)) {
-      if (!isForced) replaced.add(tableKey(view.schema, besideOf(view)));
+    if (isForced || !canKeepView(view, found)) {
+      if (!isForced) replaced.add(tableKey(view.schema, shadowViewName(view)));
       changes.push({ kind: 'recreate-view', view, live: found, isForced });
-      // They go with it.
+      // The triggers are dropped with the view.
       diffViewTriggers(view, null, owned, rebuild, changes);
       continue;
     }
@@ -52,47 +52,48 @@ export function diffViews(
   }
   for (const key of owned.views) {
     const found = live.get(key);
-    if (found && !desired.some((view) => keyOf(view) === key))
+    if (found && !desired.some((view) => objectKey(view) === key))
       changes.push({ kind: 'drop-view', live: found });
   }
-  // A run that ended before its cutover left them. What still replaces another is dropped and filled anew by that step.
+  // Drop views that an interrupted run left behind. A view that this run will fill is dropped by the step that fills
+  // it.
   for (const [key, found] of live)
     if (found.materialized && isTransient(found.name) && !replaced.has(key))
       changes.push({ kind: 'drop-view', live: found });
 }
 
-/** No statement gives a materialized view another query. */
-function isKept(view: DesiredView, live: LiveView): boolean {
+/** Returns whether the view need not be recreated. No statement can change the query of a materialized view. */
+function canKeepView(view: DesiredView, live: LiveView): boolean {
   if (live.materialized !== (view.model.materialized ?? false)) return false;
   return live.materialized
     ? (view.normal?.definition ?? live.definition) === live.definition
     : isReplaceable(view.normal ?? live, live);
 }
 
-/** All indexes of it are the file's: they would be lost whenever it is made again. */
+/** Undeclared indexes are dropped, because they would be lost whenever the view is recreated. */
 function diffMaterialized(view: DesiredView, live: LiveView, rebuild: Rebuild, changes: Change[]): void {
-  const on = { view, live };
-  if (!live.populated) changes.push({ kind: 'refresh-view', ...on });
+  const base = { view, live };
+  if (!live.populated) changes.push({ kind: 'refresh-view', ...base });
   const kept = new Set<LiveIndex>();
   const isSame = (index: DesiredView['indexes'][number], n: number, found: LiveIndex): boolean =>
     !kept.has(found) &&
     found.valid &&
     found.unique === index.unique &&
     found.definition === view.normal?.indexes?.[n] &&
-    !rebuild.has(rebuildKey('index', keyOf(live), found.label));
+    !rebuild.has(rebuildKey('index', objectKey(live), found.label));
   view.indexes.forEach((index, n) => {
-    const same = live.indexes.filter((found) => isSame(index, n, found));
-    const found = same.find(({ label }) => label === index.label) ?? same[0];
+    const candidates = live.indexes.filter((found) => isSame(index, n, found));
+    const found = candidates.find(({ label }) => label === index.label) ?? candidates[0];
     if (found === undefined) {
-      changes.push({ kind: 'add-view-index', ...on, index });
+      changes.push({ kind: 'add-view-index', ...base, index });
       return;
     }
     kept.add(found);
     if (index.model.name !== null && found.label !== index.label)
-      changes.push({ kind: 'rename-view-index', ...on, index: found, label: index.label });
+      changes.push({ kind: 'rename-view-index', ...base, index: found, label: index.label });
   });
   for (const index of live.indexes)
-    if (!kept.has(index)) changes.push({ kind: 'drop-view-index', ...on, index });
+    if (!kept.has(index)) changes.push({ kind: 'drop-view-index', ...base, index });
 }
 
 function sameView({ model, normal }: DesiredView, live: LiveView): boolean {
@@ -108,15 +109,16 @@ function sameGrants({ model }: DesiredView, live: LiveView): boolean {
   const found = new Map(Object.entries(live.grants));
   return (
     !found.has(PUBLIC_GRANTEE) &&
-    [...grantsOf(model)].every(([role, privileges]) => sameList(privileges, found.get(role) ?? []))
+    [...viewGrants(model)].every(([role, privileges]) => sameList(privileges, found.get(role) ?? []))
   );
 }
 
 /**
- * Tables that a view lets callers read past their row-level security, because it or a view below it reads them with the
- * owner's rights. `isSecured`: by `schema.name`, what callers may not simply read.
+ * Returns the tables whose row-level security the view bypasses, because the view or a view that it reads has the
+ * privileges of its owner. `isSecured` returns whether callers are restricted in reading a relation, given as
+ * `schema.name`.
  */
-export function reachOf<
+export function findBypassedTables<
   V extends { readonly definer: boolean; readonly materialized: boolean; readonly reads: readonly string[] },
 >(key: string, views: ReadonlyMap<string, V>, isSecured: (key: string) => boolean): Set<string> {
   const reached = new Set<string>();
@@ -127,7 +129,7 @@ export function reachOf<
     seen.add(at);
     for (const read of view.reads) {
       const below = views.get(read);
-      // Who may read stored rows is said by their own grants.
+      // Access to the rows of a materialized view is controlled by its grants.
       if (below?.materialized && !view.definer) continue;
       if (below) visit(read);
       else if (view.definer && isSecured(read)) reached.add(read);
@@ -138,5 +140,5 @@ export function reachOf<
 }
 
 export function isOpenView(view: DesiredView): boolean {
-  return isOpen(grantsOf(view.model));
+  return isOpen(viewGrants(view.model));
 }

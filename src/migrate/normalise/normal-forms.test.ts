@@ -1,4 +1,4 @@
-// Normal forms: taken from a built table, kept, and given back to the declarations in their order.
+// Normal forms: read from a built table, stored, and applied to the declarations.
 import { describe, expect, test } from 'vitest';
 import { databaseOf, declared } from '../../../test/migrate/schema-without-database.ts';
 import { typeResolver } from '../schema/column-types.ts';
@@ -10,7 +10,7 @@ import {
   hashTable,
   isNormalForms,
   isSignature,
-  normalFormsOf,
+  extractNormalForms,
   readNormalForms,
   sameNormalForms,
   withNormalForms,
@@ -45,11 +45,11 @@ const FORMS = {
   ],
 } as const;
 
-test('they are kept in the order of the declarations', () => {
-  expect(normalFormsOf(todos)).toEqual(FORMS);
+test('normal forms have the order of the declarations', () => {
+  expect(extractNormalForms(todos)).toEqual(FORMS);
 });
 
-test('they are read from the built table by name and label, whatever its order', () => {
+test('normal forms are read from the built table by name and label', () => {
   const built = databaseOf(declared(FILE)).tables.get('public.todos');
   if (!built) throw new Error('no table');
   const shuffled = {
@@ -67,9 +67,9 @@ test('they are read from the built table by name and label, whatever its order',
   expect(readNormalForms(todos, shuffled, labels)).toEqual(FORMS);
 });
 
-test('they survive being kept as JSON', () => {
+test('normal forms can be stored as JSON', () => {
   const bare = withNormalForms(todos, { columns: [], checks: [], indexes: [], policies: [] });
-  expect(normalFormsOf(bare)).toEqual({
+  expect(extractNormalForms(bare)).toEqual({
     columns: [
       ['', null],
       ['', ''],
@@ -90,23 +90,23 @@ test.each([
   ['checks', { checks: [] }],
   ['indexes', { indexes: [] }],
   ['policies', { policies: [] }],
-] as const)('another of the %s is another normal form', (_what, part) => {
+] as const)('a change of the %s changes the normal form', (_what, part) => {
   expect(sameNormalForms(FORMS, FORMS)).toBe(true);
   expect(sameNormalForms(FORMS, { ...FORMS, ...part })).toBe(false);
 });
 
-test.each([null, 'text', {}, { columns: [] }, { policies: [] }])('%j is no stored normal form', (value) => {
+test.each([null, 'text', {}, { columns: [] }, { policies: [] }])('%j is not a normal form', (value) => {
   expect(isNormalForms(value)).toBe(false);
   expect(isSignature(value)).toBe(false);
 });
 
 describe('hashes', () => {
   const model = (yaml: string): ReturnType<typeof toModel> => toModel(configOf(yaml));
-  const hashOf = (yaml: string, inRing = false): string => {
+  const hashFile = (yaml: string, inCycle = false): string => {
     const read = model(yaml);
     const [table] = read.tables;
     if (!table) throw new Error('no table');
-    return hashTable(table, typeResolver(read, new Map()), inRing);
+    return hashTable(table, typeResolver(read, new Map()), inCycle);
   };
 
   test.each([
@@ -114,21 +114,25 @@ describe('hashes', () => {
     ['a default', FILE.replace('default: 1', 'default: 2'), false],
     ['a policy', FILE.replace('size = 2', 'size = 3'), false],
     ['the order of columns', FILE.replace('type: bigint', 'type: integer'), false],
-  ])('%s', (_what, other, same) => expect(hashOf(other) === hashOf(FILE)).toBe(same));
+  ])('%s', (_what, changedFile, same) => expect(hashFile(changedFile) === hashFile(FILE)).toBe(same));
 
-  test('being in a ring of policies is part of it', () => {
-    expect(hashOf(FILE, true)).not.toBe(hashOf(FILE));
+  test('the hash depends on whether the policies are part of a cycle', () => {
+    expect(hashFile(FILE, true)).not.toBe(hashFile(FILE));
   });
 
-  test('a type taken from another table is part of it', () => {
+  test('the hash depends on types of referenced columns', () => {
     const notes = (type: string): string =>
-      `tables:\n  notes:\n    fields:\n      - { name: todo, primary_key: true, foreign_key: { references: todos.id } }\n  todos:\n    fields: [{ name: id, type: ${type}, primary_key: true }]\n`;
-    expect(hashOf(notes('bigint'))).not.toBe(hashOf(notes('uuid')));
+      'tables:\n  notes:\n    fields:\n' +
+      '      - { name: todo, primary_key: true, foreign_key: { references: todos.id } }\n' +
+      `  todos:\n    fields: [{ name: id, type: ${type}, primary_key: true }]\n`;
+    expect(hashFile(notes('bigint'))).not.toBe(hashFile(notes('uuid')));
   });
 
-  test('functions and buckets have their own', () => {
+  test('functions and buckets have separate hashes', () => {
     const read = model(
-      'tables: {}\nstorage: { photos: { rls: [{ operations: [select], using: "true" }] } }\nrpc:\n  a: { language: sql, returns: { type: integer }, body: select 1 }\n  b: { language: sql, returns: { type: integer }, body: select 1 }\n',
+      'tables: {}\nstorage: { photos: { rls: [{ operations: [select], using: "true" }] } }\nrpc:\n' +
+        '  a: { language: sql, returns: { type: integer }, body: select 1 }\n' +
+        '  b: { language: sql, returns: { type: integer }, body: select 1 }\n',
     );
     const [a, b] = read.functions;
     if (!a || !b) throw new Error('no functions');

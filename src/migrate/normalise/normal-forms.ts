@@ -1,5 +1,5 @@
-// The server's prints of a declaration's expressions, as the migration state keeps them beside the declaration's hash:
-// an unchanged declaration need not be read by the server again.
+// Normal forms: the expressions of a declaration as printed by the server. The migration state stores them with the
+// hash of the declaration, so an unchanged declaration is not sent to the server again.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { createHash } from 'node:crypto';
@@ -23,11 +23,11 @@ import type { ViewForm } from '../schema/views.ts';
 import type { Signature } from '../schema/relation.ts';
 
 /**
- * Everything a table's normal forms depend on: the declaration, the types taken from other tables, and whether its
- * policies are part of a ring.
+ * Returns a hash of everything that the normal forms of a table depend on: the declaration, the types of referenced
+ * columns, and whether its policies are part of a cycle.
  */
-export function hashTable(table: TableModel, resolve: TypeResolver, inRing: boolean): string {
-  return sha256([table, table.columns.map(resolve), inRing]);
+export function hashTable(table: TableModel, resolve: TypeResolver, inCycle: boolean): string {
+  return sha256([table, table.columns.map(resolve), inCycle]);
 }
 
 export function hashType(type: TypeModel): string {
@@ -42,13 +42,12 @@ export function hashStatement({ kind, schema, name, create, alter }: StatementMo
   return sha256([kind, schema, name, create, alter]);
 }
 
-/** Of what the server's reading of the query depends on, and what is compared beside it. */
 export function hashView(view: ViewModel): string {
   return sha256(view);
 }
 
-export function hashBuckets(buckets: readonly BucketModel[], inRing: boolean): string {
-  return sha256([buckets, inRing]);
+export function hashBuckets(buckets: readonly BucketModel[], inCycle: boolean): string {
+  return sha256([buckets, inCycle]);
 }
 
 export function hashChannels(policies: readonly PolicyModel[]): string {
@@ -63,32 +62,30 @@ function sha256(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('hex');
 }
 
-/** Each list in the order of the declarations. */
+/** Normal forms of a table. Lists have the order of the declarations. */
 export type NormalForms = {
-  /** Type and default, and the collation where the file says one. */
+  /** Type and default, and the collation if the file sets one. */
   readonly columns: ReadonlyArray<readonly [string, string | null, (string | null)?]>;
   readonly checks: readonly string[];
-  /** Predicates of plain indexes, the whole print of others. */
+  /** Predicate of a plain index, or the whole printed index. */
   readonly indexes: ReadonlyArray<string | null>;
   readonly policies: PolicyNormalForms;
-  /** Whole prints; absent when there are none. */
+  /** Whole printed constraints. */
   readonly exclusions?: readonly string[];
-  /** Absent when there are none. */
   readonly triggers?: TriggerNormalForms;
-  /** Absent where the file says nothing of it. */
   readonly partitioning?: PartitioningForm;
 };
 
-/** Whole prints. */
+/** Whole printed triggers. */
 export type TriggerNormalForms = readonly string[];
 
 /** USING and WITH CHECK. */
 type PolicyNormalForms = ReadonlyArray<readonly [string | null, string | null]>;
 
-/** Of policies on a table of svc, which the state keeps as one object. */
+/** Normal forms of all policies on a table of svc, which the state stores as one object. */
 export type HostedNormalForms = { readonly policies: PolicyNormalForms };
 
-export function normalFormsOf(table: DesiredTable): NormalForms {
+export function extractNormalForms(table: DesiredTable): NormalForms {
   return {
     columns: table.columns.map(({ type, default: value, collateSql, collation }) =>
       columnForm(type, value?.normal ?? null, collateSql, collation),
@@ -115,12 +112,12 @@ function readPartitioningForm(
   { partitions }: DesiredPartitioning,
   built: LivePartitioning | null,
 ): PartitioningForm {
-  const found = new Map(built?.partitions.map((one) => [one.name, one]));
+  const found = new Map(built?.partitions.map((livePartition) => [livePartition.name, livePartition]));
   return {
     key: built?.key ?? '',
     partitions: partitions.map(({ name }) => {
-      const one = found.get(name);
-      return [one?.bound ?? '', one?.by?.key ?? null];
+      const livePartition = found.get(name);
+      return [livePartition?.bound ?? '', livePartition?.by?.key ?? null];
     }),
   };
 }
@@ -132,12 +129,12 @@ function withPartitioningForm(
   return {
     ...partitioning,
     normal: form?.key ?? '',
-    partitions: partitioning.partitions.map((one, n) => {
+    partitions: partitioning.partitions.map((partition, n) => {
       const [bound, key] = form?.partitions[n] ?? ['', null];
       return {
-        ...one,
-        values: withNormal(one.values, bound),
-        by: one.by && { ...one.by, normal: key ?? '' },
+        ...partition,
+        values: withNormal(partition.values, bound),
+        by: partition.by && { ...partition.by, normal: key ?? '' },
       };
     }),
   };
@@ -156,14 +153,14 @@ export function policyNormalForms(policies: readonly DesiredPolicy[]): PolicyNor
   return policies.map((policy) => [policy.using?.normal ?? null, policy.check?.normal ?? null]);
 }
 
-/** Under which labels the built indexes and policies are found. */
+/** Labels of the indexes, exclusions and policies in the shadow schema. */
 export type BuiltLabels = {
   readonly index: (index: DesiredIndex, position: number) => string;
   readonly exclusions: readonly string[];
   readonly policies: readonly string[];
 };
 
-/** The normal forms of a declared table, read from the table that was built of it. */
+/** Reads the normal forms of a declared table from the table in the shadow schema. */
 export function readNormalForms(table: DesiredTable, built: LiveTable, labels: BuiltLabels): NormalForms {
   const indexes = new Map(built.indexes.map((index) => [index.label, index]));
   const checks = new Map(built.checks.map((check) => [check.label, check]));
@@ -181,7 +178,7 @@ export function readNormalForms(table: DesiredTable, built: LiveTable, labels: B
     ...(table.exclusions.length > 0
       ? {
           exclusions: labels.exclusions.map(
-            (label) => built.exclusions.find((one) => one.label === label)?.definition ?? '',
+            (label) => built.exclusions.find((exclusion) => exclusion.label === label)?.definition ?? '',
           ),
         }
       : {}),
@@ -209,8 +206,8 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
   return {
     ...table,
     columns: table.columns.map((column, n) => {
-      const [type, text, collation = null] = forms.columns[n] ?? ['', null];
-      return { ...column, type, collation, default: column.default && withNormal(column.default, text) };
+      const [type, text, collation = null] = forms.columns[n] ?? ['', undefined];
+      return { ...column, type, collation, default: withStored(column.default, text) };
     }),
     checks: table.checks.map((check, n) => ({
       ...check,
@@ -218,11 +215,14 @@ export function withNormalForms(table: DesiredTable, forms: NormalForms): Desire
     })),
     indexes: table.indexes.map((index, n) =>
       index.plain
-        ? { ...index, predicate: index.predicate && withNormal(index.predicate, forms.indexes[n]) }
+        ? { ...index, predicate: withStored(index.predicate, forms.indexes[n]) }
         : { ...index, definition: forms.indexes[n] ?? null },
     ),
     policies: withPolicyNormalForms(table.policies, forms.policies),
-    exclusions: table.exclusions.map((one, n) => ({ ...one, definition: forms.exclusions?.[n] ?? '' })),
+    exclusions: table.exclusions.map((exclusion, n) => ({
+      ...exclusion,
+      definition: forms.exclusions?.[n] ?? '',
+    })),
     triggers: withTriggerNormalForms(table.triggers, forms.triggers ?? []),
     partitioning: table.partitioning && withPartitioningForm(table.partitioning, forms.partitioning),
   };
@@ -250,7 +250,7 @@ export function readTriggerNormalForms(
   triggers: readonly DesiredTrigger[],
   built: readonly LiveTrigger[],
 ): TriggerNormalForms {
-  return triggers.map(({ label }) => built.find((one) => one.label === label)?.definition ?? '');
+  return triggers.map(({ label }) => built.find((trigger) => trigger.label === label)?.definition ?? '');
 }
 
 export function withTriggerNormalForms(
@@ -258,6 +258,14 @@ export function withTriggerNormalForms(
   forms: TriggerNormalForms,
 ): DesiredTrigger[] {
   return triggers.map((trigger, n) => ({ ...trigger, definition: forms[n] ?? '' }));
+}
+
+/**
+ * Returns null where the server stores nothing for the expression: a default that is a null constant, a predicate that
+ * is always true.
+ */
+function withStored(expression: Expression | null, text: string | null | undefined): Expression | null {
+  return text === null ? null : expression && withNormal(expression, text);
 }
 
 function withNormal(expression: Expression, text: string | null | undefined): Expression {
@@ -270,7 +278,7 @@ export function sameNormalForms(a: NormalForms, b: NormalForms): boolean {
   ).every((part) => JSON.stringify(a[part]) === JSON.stringify(b[part]));
 }
 
-// The guards below judge what an earlier version may have stored.
+// The type guards below check values that an earlier version may have stored.
 
 export function isNormalForms(value: unknown): value is NormalForms {
   return isHostedNormalForms(value) && 'columns' in value;
@@ -281,7 +289,7 @@ export function isHostedNormalForms(value: unknown): value is HostedNormalForms 
 }
 
 export function isTriggerNormalForms(value: unknown): value is TriggerNormalForms {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string');
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }
 
 export function isViewForm(value: unknown): value is ViewForm {

@@ -1,12 +1,12 @@
-// Gives every declaration its normal form, the server's print of its expressions: from the migration state where
-// nothing changed, read through the shadow schema where something did.
+// Adds the normal form to each declaration: from the migration state for unchanged declarations, otherwise through the
+// shadow schema.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { TypeResolver } from '../schema/column-types.ts';
 import type { Desired, DesiredFunction, DesiredTable, DesiredType } from '../schema/desired.ts';
-import { schemasOf } from '../diff/diff.ts';
+import { requiredSchemas } from '../diff/diff.ts';
 import { type DeclaredRow, USER_TRIGGERS } from '../state/managed-objects.ts';
 import type { LiveTable } from '../schema/live/live-schema.ts';
-import { functionKey, keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
+import { functionKey, objectKey, type SchemaModel, declaredViews } from '../schema/model.ts';
 import {
   HOSTED_OBJECTS,
   HOSTS,
@@ -15,7 +15,7 @@ import {
   REALTIME_MESSAGES,
   STORAGE_OBJECTS,
 } from '../schema/rights/hosts.ts';
-import { isStatementForm, statementKey, statementsOf } from '../schema/statements.ts';
+import { isStatementForm, statementKey, declaredStatements } from '../schema/statements.ts';
 import { USERS } from '../schema/triggers.ts';
 import {
   hashBuckets,
@@ -37,38 +37,43 @@ import {
   withTriggerNormalForms,
 } from './normal-forms.ts';
 import type { RelatedDeclarations } from './related.ts';
-import { normaliseInShadow } from './shadow-schema.ts';
+import { normaliseInShadow } from './normalise-in-shadow.ts';
 
-/** By `schema.name`, functions by `functionKey`; a table and a function may share one. */
+/** Hashes of declarations, keyed by `schema.name`, and functions by `functionKey`. */
 export type Hashes = {
   readonly types: ReadonlyMap<string, string>;
   readonly tables: ReadonlyMap<string, string>;
   readonly functions: ReadonlyMap<string, string>;
   readonly views: ReadonlyMap<string, string>;
-  /** By `statementKey`. */
+  /** Keyed by `statementKey`. */
   readonly statements: ReadonlyMap<string, string>;
-  /** Of all policies on a table of svc; null when there are none. */
+  /** Hash of all policies on a table of svc, or null if there are none. */
   readonly hosted: PerHost<string | null>;
-  /** Of the triggers of auth.users; null when there are none. */
+  /** Hash of the triggers on auth.users, or null if there are none. */
   readonly users: string | null;
 };
 
 export function hashDeclarations(
   model: SchemaModel,
   resolve: TypeResolver,
-  inRings: ReadonlySet<string>,
+  inCycles: ReadonlySet<string>,
 ): Hashes {
   return {
-    types: new Map((model.types ?? []).map((type) => [keyOf(type), hashType(type)])),
+    types: new Map((model.types ?? []).map((type) => [objectKey(type), hashType(type)])),
     tables: new Map(
-      model.tables.map((table) => [keyOf(table), hashTable(table, resolve, inRings.has(keyOf(table)))]),
+      model.tables.map((table) => [
+        objectKey(table),
+        hashTable(table, resolve, inCycles.has(objectKey(table))),
+      ]),
     ),
     functions: new Map(model.functions.map((fn) => [functionKey(fn), hashFunction(fn)])),
-    views: new Map(viewsOf(model).map((view) => [keyOf(view), hashView(view)])),
-    statements: new Map(statementsOf(model).map((one) => [statementKey(one), hashStatement(one)])),
+    views: new Map(declaredViews(model).map((view) => [objectKey(view), hashView(view)])),
+    statements: new Map(
+      declaredStatements(model).map((statement) => [statementKey(statement), hashStatement(statement)]),
+    ),
     hosted: {
       [STORAGE_OBJECTS]: model.buckets.some((bucket) => bucket.policies.length > 0)
-        ? hashBuckets(model.buckets, inRings.has(STORAGE_OBJECTS))
+        ? hashBuckets(model.buckets, inCycles.has(STORAGE_OBJECTS))
         : null,
       [REALTIME_MESSAGES]: model.channels ? hashChannels(model.channels) : null,
     },
@@ -76,7 +81,10 @@ export function hashDeclarations(
   };
 }
 
-/** Keys of declarations whose normal form is not known; of functions, `schema.name`, as all of one name are read together. */
+/**
+ * Returns the keys of declarations without a stored normal form. Functions have the key `schema.name`, because all
+ * overloads are read together.
+ */
 export function changedKeys(
   { functions }: SchemaModel,
   hashes: Hashes,
@@ -92,7 +100,7 @@ export function changedKeys(
     if (!isKnown(`table ${key}`, hash, isNormalForms)) changed.add(key);
   for (const fn of functions) {
     const key = functionKey(fn);
-    if (!isKnown(`function ${key}`, hashes.functions.get(key) ?? '', isSignature)) changed.add(keyOf(fn));
+    if (!isKnown(`function ${key}`, hashes.functions.get(key) ?? '', isSignature)) changed.add(objectKey(fn));
   }
   for (const [key, hash] of hashes.views) if (!isKnown(`view ${key}`, hash, isViewForm)) changed.add(key);
   for (const [key, hash] of hashes.statements) if (!isKnown(key, hash, isStatementForm)) changed.add(key);
@@ -106,7 +114,7 @@ export function changedKeys(
   return changed;
 }
 
-/** `live`: the tables as they are, whose order of columns `select *` follows. */
+/** `live`: live tables, which determine the order of columns in `select *`. */
 export async function normalise(
   session: Queryable,
   declared: Desired,
@@ -116,17 +124,17 @@ export async function normalise(
   related: RelatedDeclarations,
   live: ReadonlyMap<string, LiveTable>,
 ): Promise<Desired> {
-  const chosen = related.of(changed);
+  const chosen = related.expand(changed);
   const subset: Desired = {
-    types: declared.types.filter((type) => chosen.has(keyOf(type))),
+    types: declared.types.filter((type) => chosen.has(objectKey(type))),
     extensions: declared.extensions,
     sequences: declared.sequences,
     statements: declared.statements.filter(({ model }) => chosen.has(statementKey(model))),
-    tables: declared.tables.filter((table) => chosen.has(keyOf(table))),
-    functions: declared.functions.filter((fn) => chosen.has(keyOf(fn))),
+    tables: declared.tables.filter((table) => chosen.has(objectKey(table))),
+    functions: declared.functions.filter((fn) => chosen.has(objectKey(fn))),
     hosted: perHost((host) => (chosen.has(host) ? declared.hosted[host] : [])),
-    views: declared.views.filter((view) => chosen.has(keyOf(view))),
-    newUsers: declared.newUsers.filter((trigger) => chosen.has(keyOf(trigger.table))),
+    views: declared.views.filter((view) => chosen.has(objectKey(view))),
+    newUsers: declared.newUsers.filter((trigger) => chosen.has(objectKey(trigger.table))),
     userTriggers: chosen.has(USERS) ? declared.userTriggers : [],
   };
   const isNothing = [
@@ -138,31 +146,31 @@ export async function normalise(
     ...Object.values(subset.hosted),
     subset.userTriggers,
   ].every((list) => list.length === 0);
-  const all = [...new Set([...schemas, ...schemasOf(declared).all])];
+  const all = [...new Set([...schemas, ...requiredSchemas(declared).all])];
   const read = isNothing ? subset : await normaliseInShadow(session, subset, all, live);
   const types = byKey(read.types);
   const tables = byKey(read.tables);
   const functions = new Map(read.functions.map((fn) => [functionKey(fn.model), fn]));
   const views = byKey(read.views);
-  const statements = new Map(read.statements.map((one) => [statementKey(one.model), one]));
+  const statements = new Map(read.statements.map((statement) => [statementKey(statement.model), statement]));
   const users = known.get(USER_TRIGGERS)?.normalForms;
   return {
     types: declared.types.map((type): DesiredType => {
-      const stored = known.get(`type ${keyOf(type)}`)?.normalForms;
-      return types.get(keyOf(type)) ?? (isTypeForm(stored) ? { ...type, normal: stored } : type);
+      const stored = known.get(`type ${objectKey(type)}`)?.normalForms;
+      return types.get(objectKey(type)) ?? (isTypeForm(stored) ? { ...type, normal: stored } : type);
     }),
     extensions: declared.extensions,
     sequences: declared.sequences,
-    statements: declared.statements.map((one) => {
-      const stored = known.get(statementKey(one.model))?.normalForms;
+    statements: declared.statements.map((statement) => {
+      const stored = known.get(statementKey(statement.model))?.normalForms;
       return (
-        statements.get(statementKey(one.model)) ??
-        (isStatementForm(stored) ? { ...one, normal: stored } : one)
+        statements.get(statementKey(statement.model)) ??
+        (isStatementForm(stored) ? { ...statement, normal: stored } : statement)
       );
     }),
     tables: declared.tables.map((table): DesiredTable => {
-      const stored = known.get(`table ${keyOf(table)}`)?.normalForms;
-      return tables.get(keyOf(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);
+      const stored = known.get(`table ${objectKey(table)}`)?.normalForms;
+      return tables.get(objectKey(table)) ?? (isNormalForms(stored) ? withNormalForms(table, stored) : table);
     }),
     functions: declared.functions.map((fn): DesiredFunction => {
       const key = functionKey(fn.model);
@@ -176,8 +184,8 @@ export async function normalise(
         : read.hosted[host];
     }),
     views: declared.views.map((view) => {
-      const stored = known.get(`view ${keyOf(view)}`)?.normalForms;
-      return views.get(keyOf(view)) ?? (isViewForm(stored) ? { ...view, normal: stored } : view);
+      const stored = known.get(`view ${objectKey(view)}`)?.normalForms;
+      return views.get(objectKey(view)) ?? (isViewForm(stored) ? { ...view, normal: stored } : view);
     }),
     newUsers: declared.newUsers,
     userTriggers:
@@ -190,5 +198,5 @@ export async function normalise(
 function byKey<T extends { readonly schema: string; readonly name: string }>(
   list: readonly T[],
 ): ReadonlyMap<string, T> {
-  return new Map(list.map((one) => [keyOf(one), one]));
+  return new Map(list.map((item) => [objectKey(item), item]));
 }

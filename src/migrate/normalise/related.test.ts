@@ -1,4 +1,4 @@
-// Which declarations the server must read together.
+// Selection of the declarations that are built together in the shadow schema.
 import { expect, test } from 'vitest';
 import { configOf } from '../../../test/migrate/config-of.ts';
 import { toModel } from '../schema/declared.ts';
@@ -26,20 +26,20 @@ storage:
 );
 
 test.each<[what: string, changed: string[], expected: string[]]>([
-  ['nothing', [], []],
-  ['one that nothing names and that names nothing', ['public.alone'], ['public.alone']],
+  ['no change', [], []],
+  ['an unrelated function', ['public.alone'], ['public.alone']],
   [
-    'what names it, and what that names',
+    'declarations that name the changed table, and declarations that these name',
     ['public.members'],
     ['public.members', 'public.next_id', 'public.todos', 'storage.objects'],
   ],
   [
-    'what it names, and what that names',
+    'declarations that the changed function names, and declarations that these name',
     ['public.next_id'],
     ['public.members', 'public.next_id', 'public.todos'],
   ],
-  ['a table that nothing names and that names nothing', ['public.lists'], ['public.lists']],
-  ['the policies of all buckets are one', ['storage.objects'], ['public.members', 'storage.objects']],
+  ['an unrelated table', ['public.lists'], ['public.lists']],
+  ['the policies of all buckets', ['storage.objects'], ['public.members', 'storage.objects']],
 ])('%s', (_what, changed, expected) => {
-  expect([...related.of(new Set(changed))].sort()).toEqual(expected);
+  expect([...related.expand(new Set(changed))].sort()).toEqual(expected);
 });

@@ -1,10 +1,11 @@
-// Which declarations the server must read together: those asked for, what they name, and what names them. What the
-// shadow does not build is still found in the live schema, but not under `public.`. Including too much only costs time.
-// The policies of all buckets are one declaration, and so are those of channels.
+// Selects the declarations that are built together in the shadow schema: the changed ones, the ones that they name, and
+// the ones that name them. Other objects are found in the live schema, but not as `public.name`. Selecting too many
+// declarations only costs time. The policies of all buckets are one declaration, and so are the policies of all
+// channels.
 import { groupBy } from '../../lib/group-by.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import {
-  keyOf,
+  objectKey,
   tableKey,
   type DefaultModel,
   type FunctionModel,
@@ -12,36 +13,38 @@ import {
   type SchemaModel,
   type TableModel,
   type TriggerModel,
-  viewsOf,
+  declaredViews,
 } from '../schema/model.ts';
 import { HOSTS, type PerHost, REALTIME_MESSAGES, STORAGE_OBJECTS } from '../schema/rights/hosts.ts';
-import { isUnnamed, phaseOf, statementKey, statementsOf } from '../schema/statements.ts';
-import { textOfType } from '../schema/types.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { isUsedWithoutName, statementPhase, statementKey, declaredStatements } from '../schema/statements.ts';
+import { typeText } from '../schema/types.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 import { USERS } from '../schema/triggers.ts';
 
-/** `name` is null for the policies of buckets and channels and the triggers of the users: nothing can name them. */
+/**
+ * `name` is null for policies of buckets and channels and for triggers on auth.users, which no declaration can name.
+ */
 type Item = {
   readonly key: string;
   readonly name: string | null;
-  /** It shows what it reads: what changes there changes it as well. */
+  /** A change of something that the declaration names also changes the declaration, as for views. */
   readonly passesOn?: boolean;
   readonly text: () => string;
 };
 
-/** Above this, reading the text into words is faster than searching it for each name. */
-const FEW_NAMES = 20;
+/** Above this number of names, splitting the text into words is faster than searching it for each name. */
+const MAX_SEARCHED_NAMES = 20;
 
 export class RelatedDeclarations {
   readonly #items: readonly Item[];
   readonly #texts = new Map<string, string>();
   readonly #words = new Map<string, ReadonlySet<string>>();
 
-  /** Whatever is read may use them without a word. */
+  /** Keys of operators and casts, which any declaration may use without naming them. */
   readonly #unnamed: readonly string[];
 
   constructor(model: SchemaModel) {
-    this.#unnamed = statementsOf(model).filter(isUnnamed).map(statementKey);
+    this.#unnamed = declaredStatements(model).filter(isUsedWithoutName).map(statementKey);
     const hosted: PerHost<readonly PolicyModel[]> = {
       [STORAGE_OBJECTS]: model.buckets.flatMap((bucket) => bucket.policies),
       [REALTIME_MESSAGES]: model.channels ?? [],
@@ -51,42 +54,47 @@ export class RelatedDeclarations {
       ...(model.types ?? []).map((type) => ({
         key: tableKey(type.schema, type.name),
         name: type.name,
-        text: () => textOfType(type),
+        text: () => typeText(type),
       })),
       ...model.tables.map((table) => ({
         key: tableKey(table.schema, table.name),
         name: table.name,
-        text: () => textOf(table),
+        text: () => tableText(table),
       })),
-      ...[...groupBy(model.functions, keyOf)].map(([key, overloads]) => ({
+      ...[...groupBy(model.functions, objectKey)].map(([key, overloads]) => ({
         key,
         name: overloads[0].name,
-        text: () => joined(overloads.map(textOfFunction)),
+        text: () => joinTexts(overloads.map(functionText)),
       })),
-      ...viewsOf(model).map((view) => ({
+      ...declaredViews(model).map((view) => ({
         key: tableKey(view.schema, view.name),
         name: view.name,
         passesOn: true,
-        text: () => joined([view.query, ...(view.triggers ?? []).flatMap(textsOfTrigger)]),
+        text: () => joinTexts([view.query, ...(view.triggers ?? []).flatMap(triggerTexts)]),
       })),
-      ...statementsOf(model).flatMap((one) => {
-        const names = isUnnamed(one) || phaseOf(one) === 'last' ? [null] : [one.name, one.multirange];
-        const text = (): string => joined([one.create, ...one.alter]);
-        return names.flatMap((name) => (name === undefined ? [] : [{ key: statementKey(one), name, text }]));
+      ...declaredStatements(model).flatMap((statement) => {
+        const names =
+          isUsedWithoutName(statement) || statementPhase(statement) === 'last'
+            ? [null]
+            : [statement.name, statement.multirange];
+        const text = (): string => joinTexts([statement.create, ...statement.alter]);
+        return names.flatMap((name) =>
+          name === undefined ? [] : [{ key: statementKey(statement), name, text }],
+        );
       }),
       ...HOSTS.filter((host) => hosted[host].length > 0).map((host) => ({
         key: host,
         name: null,
-        text: () => joined(hosted[host].flatMap(textsOfPolicy)),
+        text: () => joinTexts(hosted[host].flatMap(policyTexts)),
       })),
       ...(userTriggers.length === 0
         ? []
-        : [{ key: USERS, name: null, text: () => joined(userTriggers.flatMap(textsOfTrigger)) }]),
+        : [{ key: USERS, name: null, text: () => joinTexts(userTriggers.flatMap(triggerTexts)) }]),
     ];
   }
 
-  /** The changed declarations, those that name them, and whatever these name in turn. */
-  of(changed: ReadonlySet<string>): Set<string> {
+  /** Returns the keys of the changed declarations, of those that name them, and of all that these name in turn. */
+  expand(changed: ReadonlySet<string>): Set<string> {
     const chosen = new Set(changed);
     if (changed.size === 0 || chosen.size === this.#items.length) return chosen;
     for (const key of this.#unnamed) chosen.add(key);
@@ -102,78 +110,78 @@ export class RelatedDeclarations {
       }
     }
     const byName = groupBy(this.#items, (item) => item.name);
-    const unread = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#wordsOf(item));
+    const unread = this.#items.filter((item) => chosen.has(item.key)).map((item) => this.#itemWords(item));
     for (let words = unread.pop(); words !== undefined; words = unread.pop()) {
       for (const named of [...words].flatMap((word) => byName.get(word) ?? [])) {
         if (chosen.has(named.key)) continue;
         chosen.add(named.key);
-        unread.push(this.#wordsOf(named));
+        unread.push(this.#itemWords(named));
       }
     }
     return chosen;
   }
 
   #mentions(item: Item, names: ReadonlySet<string>): boolean {
-    if (names.size <= FEW_NAMES) {
-      const text = this.#textOf(item);
-      // SQL text doubles a quote inside a name, so it cannot be searched for.
+    if (names.size <= MAX_SEARCHED_NAMES) {
+      const text = this.#itemText(item);
+      // A name with a quote cannot be searched for, because SQL text doubles the quote.
       if (![...names].some((name) => name.includes('"') || text.includes(name.toLowerCase()))) return false;
     }
-    for (const word of this.#wordsOf(item)) if (names.has(word)) return true;
+    for (const word of this.#itemWords(item)) if (names.has(word)) return true;
     return false;
   }
 
-  #textOf(item: Item): string {
+  #itemText(item: Item): string {
     const text = this.#texts.get(item.key) ?? item.text().toLowerCase();
     this.#texts.set(item.key, text);
     return text;
   }
 
-  #wordsOf(item: Item): ReadonlySet<string> {
-    const words = this.#words.get(item.key) ?? wordsOf(item.text());
+  #itemWords(item: Item): ReadonlySet<string> {
+    const words = this.#words.get(item.key) ?? sqlWords(item.text());
     this.#words.set(item.key, words);
     return words;
   }
 }
 
-function textOf(table: TableModel): string {
-  return joined([
-    ...table.columns.flatMap((column) => [column.type, textOfDefault(column.default), column.check]),
+function tableText(table: TableModel): string {
+  return joinTexts([
+    ...table.columns.flatMap((column) => [column.type, defaultText(column.default), column.check]),
     ...table.indexes.flatMap((index) => [
       index.where,
       ...index.columns.map((part) => (typeof part === 'string' ? null : (part.expression ?? null))),
     ]),
-    ...(table.constraints ?? []).flatMap((one) => {
-      if (one.kind === 'check') return [one.sql];
-      if (one.kind !== 'exclude') return [];
-      return [one.where ?? null, ...one.parts.map((part) => part.expression ?? null)];
+    ...(table.constraints ?? []).flatMap((constraint) => {
+      if (constraint.kind === 'check') return [constraint.sql];
+      if (constraint.kind !== 'exclude') return [];
+      return [constraint.where ?? null, ...constraint.parts.map((part) => part.expression ?? null)];
     }),
     ...table.columns.flatMap((column) => [column.onUpdate ?? null, column.generated?.sql ?? null]),
     ...(table.onNewUser ? [...Object.values(table.onNewUser.set), table.onNewUser.when] : []),
-    ...(table.triggers ?? []).flatMap(textsOfTrigger),
-    ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(textsOfPolicy)),
+    ...(table.triggers ?? []).flatMap(triggerTexts),
+    ...(typeof table.rls === 'string' ? [] : table.rls.flatMap(policyTexts)),
   ]);
 }
 
-function textOfFunction(fn: FunctionModel): string {
-  const args = fn.args.flatMap((arg) => [arg.type, textOfDefault(arg.default)]);
-  return joined([...args, fn.returns, fn.body]);
+function functionText(fn: FunctionModel): string {
+  const args = fn.args.flatMap((arg) => [arg.type, defaultText(arg.default)]);
+  return joinTexts([...args, fn.returns, fn.body]);
 }
 
-function textsOfPolicy(policy: PolicyModel): (string | null)[] {
+function policyTexts(policy: PolicyModel): (string | null)[] {
   return [policy.using, policy.withCheck, policy.check];
 }
 
-function textsOfTrigger({ when, call }: TriggerModel): (string | null)[] {
+function triggerTexts({ when, call }: TriggerModel): (string | null)[] {
   return [when, quoteIdent(call.name)];
 }
 
-function textOfDefault(value: DefaultModel | null): string | null {
-  // Quoted, because an apostrophe in a plain value would open a string that hides what follows.
+function defaultText(value: DefaultModel | null): string | null {
+  // Quoted, because an apostrophe in the value would start a string that hides the following texts.
   if (value?.kind === 'literal') return quoteLiteral(value.text);
   return value?.kind === 'sql' ? value.text : null;
 }
 
-function joined(texts: readonly (string | null)[]): string {
+function joinTexts(texts: readonly (string | null)[]): string {
   return texts.filter((text) => text !== null && text !== '').join('\n;\n');
 }

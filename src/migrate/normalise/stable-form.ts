@@ -1,56 +1,64 @@
-// The stable form: a few expressions change once more when their print is read and printed again, for example after a
-// dump and restore. Where first prints differ, equal second prints decide.
+// Stable forms: some expressions change again when their printed form is parsed and printed a second time, for example
+// after a dump and restore. If the first printed forms differ but the second ones are equal, the expressions are equal.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import type { Desired, DesiredTable } from '../schema/desired.ts';
 import type { Expression } from '../schema/expression.ts';
 import { sameSignature } from '../diff/functions.ts';
-import { schemasOf } from '../diff/diff.ts';
-import { normalFormsOf, withNormalForms } from './normal-forms.ts';
-import type { Piece } from './shadow-errors.ts';
-import { readThroughShadow, type ShadowResult, type ShadowTable } from './shadow-schema.ts';
+import { requiredSchemas } from '../diff/diff.ts';
+import { extractNormalForms, withNormalForms } from './normal-forms.ts';
+import type { Piece } from './shadow/shadow-errors.ts';
+import { readThroughShadow } from './shadow/read-through-shadow.ts';
+import type { ShadowResult, ShadowTable } from './shadow/shadow.ts';
 import type { Live, LiveTable } from '../schema/live/live-schema.ts';
 import { perHost } from '../schema/rights/hosts.ts';
-import { keyOf } from '../schema/model.ts';
+import { objectKey } from '../schema/model.ts';
 import { MigrationRefused } from '../problem.ts';
 import type { Check, Column } from '../schema/relation.ts';
-import { phaseOf } from '../schema/statements.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { statementPhase } from '../schema/statements.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 
-/** Takes the live text as the normal form of a declaration whose second print equals the live one's. */
+/** Uses the live text as the normal form of a declaration if their second printed forms are equal. */
 export async function adoptStableForms(
   session: Queryable,
   desired: Desired,
   live: Live,
   schemas: readonly string[],
 ): Promise<Desired> {
-  const unsettled = functionsWithOtherSignature(desired, live);
+  const changedFunctions = functionsWithNewSignature(desired, live);
   const suspects = desired.tables.filter((table) => {
-    const found = live.tables.get(keyOf(table));
+    const found = live.tables.get(objectKey(table));
     return found !== undefined && hasOtherText(table, found);
   });
   if (suspects.length === 0) return desired;
-  const declared = suspects.map((table) => respelled(table, table.columns, ({ normal }) => normal));
-  const again = await readAgain(session, declared, desired, schemas);
-  const pairs = suspects.map((table) => live.tables.get(keyOf(table))).filter((table) => table !== undefined);
-  const liveAgain = await readAgain(session, pairs.map(respelledLive), desired, schemas);
-  if (again === null || liveAgain === null) return desired;
+  const declared = suspects.map((table) => toShadowTable(table, table.columns, ({ normal }) => normal));
+  const secondForms = await readAgain(session, declared, desired, schemas);
+  const pairs = suspects
+    .map((table) => live.tables.get(objectKey(table)))
+    .filter((table) => table !== undefined);
+  const liveSecondForms = await readAgain(session, pairs.map(liveToShadowTable), desired, schemas);
+  if (secondForms === null || liveSecondForms === null) return desired;
   return {
     ...desired,
     tables: desired.tables.map((table) => {
-      const key = keyOf(table);
+      const key = objectKey(table);
       const found = live.tables.get(key);
-      const second = again.tables.get(key);
-      const liveSecond = liveAgain.tables.get(key);
-      return found && second && liveSecond ? adopt(table, found, second, liveSecond, unsettled) : table;
+      const second = secondForms.tables.get(key);
+      const liveSecond = liveSecondForms.tables.get(key);
+      return found && second && liveSecond
+        ? adopt(table, found, second, liveSecond, changedFunctions)
+        : table;
     }),
   };
 }
 
-// A call of one of these prints here as a call of the new function, which the live text does not mean.
-function functionsWithOtherSignature(desired: Desired, live: Live): ReadonlySet<string> {
+// A call of one of these functions resolves to the new function in the shadow, unlike in the live text.
+function functionsWithNewSignature(desired: Desired, live: Live): ReadonlySet<string> {
   return new Set(
     desired.functions
-      .filter((fn) => !(live.functions.get(keyOf(fn)) ?? []).some((one) => sameSignature(fn, one)))
+      .filter(
+        (fn) =>
+          !(live.functions.get(objectKey(fn)) ?? []).some((liveFunction) => sameSignature(fn, liveFunction)),
+      )
       .map((fn) => fn.name),
   );
 }
@@ -60,7 +68,7 @@ function hasOtherText(table: DesiredTable, live: LiveTable): boolean {
     typeof printed === 'string' && printed !== normal;
   return (
     table.checks.some(({ label, expression }) =>
-      hasOther(live.checks.find((one) => one.label === label)?.expression, expression),
+      hasOther(live.checks.find((liveCheck) => liveCheck.label === label)?.expression, expression),
     ) ||
     table.columns.some((column) => {
       const found = live.columns.get(column.name);
@@ -81,7 +89,7 @@ async function readAgain(
       {
         extensions: desired.extensions,
         sequences: desired.sequences,
-        statements: desired.statements.filter((one) => phaseOf(one) !== 'last'),
+        statements: desired.statements.filter((statement) => statementPhase(statement) !== 'last'),
         types: desired.types,
         tables,
         functions: desired.functions,
@@ -90,26 +98,26 @@ async function readAgain(
         newUsers: [],
         userTriggers: [],
       },
-      [...new Set([...schemas, ...schemasOf(desired).all])],
+      [...new Set([...schemas, ...requiredSchemas(desired).all])],
     );
   } catch (error) {
-    // What cannot be read on its own stays a difference.
+    // Expressions that cannot be parsed in this reduced shadow stay different.
     if (error instanceof MigrationRefused) return null;
     throw error;
   }
 }
 
-function respelledLive(table: LiveTable): ShadowTable {
-  return respelled(table, [...table.columns.values()], (text) => text);
+function liveToShadowTable(table: LiveTable): ShadowTable {
+  return toShadowTable(table, [...table.columns.values()], (text) => text);
 }
 
-/** The table without its indexes and policies, its expressions as the server printed them. */
-function respelled<Text>(
+/** Returns the table without indexes and policies, with its expressions in their printed form. */
+function toShadowTable<Text>(
   table: Pick<ShadowTable, 'schema' | 'name' | 'keys'> & { readonly checks: readonly Check<Text>[] },
   columns: readonly Column<Text>[],
-  printOf: (expression: Text) => string,
+  print: (expression: Text) => string,
 ): ShadowTable {
-  const piece = (expression: Text): Piece => ({ sql: printOf(expression), written: '', at: '' });
+  const piece = (expression: Text): Piece => ({ sql: print(expression), written: '', at: '' });
   return {
     schema: table.schema,
     name: table.name,
@@ -119,7 +127,7 @@ function respelled<Text>(
       typeSql: column.type,
       collateSql: '',
       generated: column.generated,
-      callsOwn: true,
+      callsDeclaredFunction: true,
       default: column.default === null ? null : piece(column.default),
     })),
     checks: table.checks.map(({ label, expression }) => ({ label, expression: piece(expression) })),
@@ -134,21 +142,21 @@ function respelled<Text>(
   };
 }
 
-/** The live text is taken as the declared one's normal form where the second prints are equal. */
 function adopt(
   table: DesiredTable,
   live: LiveTable,
   second: LiveTable,
   liveSecond: LiveTable,
-  unsettled: ReadonlySet<string>,
+  changedFunctions: ReadonlySet<string>,
 ): DesiredTable {
-  const isSettled = (text: string): boolean => ![...wordsOf(text)].some((word) => unsettled.has(word));
+  const isSettled = (text: string): boolean =>
+    ![...sqlWords(text)].some((word) => changedFunctions.has(word));
   const adopted = (read: (from: LiveTable) => string | null | undefined): string | null => {
     const text = read(live);
     const isSame = typeof text === 'string' && isSettled(text) && read(second) === read(liveSecond);
     return isSame ? text : null;
   };
-  const forms = normalFormsOf(table);
+  const forms = extractNormalForms(table);
   return withNormalForms(table, {
     ...forms,
     columns: forms.columns.map(([type, text, ...collation], n) => {
@@ -157,7 +165,9 @@ function adopt(
     }),
     checks: forms.checks.map((text, n) => {
       const label = table.checks[n]?.label;
-      return adopted((from) => from.checks.find((one) => one.label === label)?.expression) ?? text;
+      return (
+        adopted((from) => from.checks.find((liveCheck) => liveCheck.label === label)?.expression) ?? text
+      );
     }),
   });
 }

@@ -1,16 +1,18 @@
-// Who may do what, as statements: schemas, grants, row-level security, policies, and the triggers that follow
-// references to stored objects.
+// Statements for access: schemas, grants, row-level security, policies, and triggers that follow references to stored
+// objects.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { trackCall } from '../diff/references.ts';
+import type { ChangeOf } from '../diff/change-kinds.ts';
 import type { DesiredTable } from '../schema/desired.ts';
 import { referenceTriggerLabels } from '../schema/label.ts';
-import { POLICY_ROLES, PUBLIC } from '../schema/rights/roles.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
-import { grantsSql, wantedGrants } from '../schema/rights/grants.ts';
+import { PUBLIC } from '../schema/rights/roles.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
+import { describeGrants, grantsSql, sequenceUsers, wantedGrants } from '../schema/rights/grants.ts';
 import { BLOCKS } from '../schema/rights/hosts.ts';
-import { primaryKeyOf } from '../schema/relation.ts';
+import { primaryKeyColumns } from '../schema/relation.ts';
 import { grantSequence } from './columns.ts';
-import { type ChangeOf, onTable, type Planners, type StepList } from './step-list.ts';
+import { describePolicy } from './objects/policy-text.ts';
+import { onTable, type Planners, type StepList } from './step-list.ts';
 import type { Hazard } from './step.ts';
 
 export const ACCESS = {
@@ -31,7 +33,14 @@ export const ACCESS = {
     }),
   'grant-table': grantTable,
   'enable-rls': (steps, { table, live }) =>
-    rowSecurity(steps, table, 'enable', 'row-level security on', live ? ['AUTHZ_NARROW'] : []),
+    live
+      ? rowSecurity(steps, table, 'enable', 'row-level security on', ['AUTHZ_NARROW'])
+      : steps.add({
+          identity: table.at,
+          sql: `alter table ${quoteName(table)} enable row level security`,
+          stage: 'row-security',
+          summary: 'row-level security on',
+        }),
   'disable-rls': (steps, { table }) =>
     rowSecurity(steps, table, 'disable', 'row-level security OFF: open to every key holder', ['AUTHZ_OPEN']),
   'unforce-rls': (steps, { table }) =>
@@ -39,12 +48,18 @@ export const ACCESS = {
       'AUTHZ_CHANGE',
     ]),
   'create-policy': (steps, change) =>
-    createPolicy(steps, nameOf(change.table), keyOf(change.table), change.table.at, change),
+    createPolicy(
+      steps,
+      quoteName(change.table),
+      change.live ? objectKey(change.table) : null,
+      change.table.at,
+      change,
+    ),
   'drop-policy': (steps, { table, policy }) =>
     steps.add({
       ...onTable(table),
       identity: `${table.at}.rls`,
-      sql: `drop policy ${quoteIdent(policy.label)} on ${nameOf(table)}`,
+      sql: `drop policy ${quoteIdent(policy.label)} on ${quoteName(table)}`,
       stage: 'drop-dependants',
       sign: '-',
       summary: `policy ${policy.label} (${policy.command})`,
@@ -63,17 +78,17 @@ export const ACCESS = {
       hazards: ['AUTHZ_CHANGE'],
     }),
   'add-reference': addReference,
-  // PostgreSQL changes no type below a trigger that names the column.
+  // PostgreSQL does not change the type of a column that a trigger names.
   'suspend-reference': (steps, { table, reference: { column } }) => {
     const labels = referenceTriggerLabels(column);
     steps.add({
       ...onTable(table),
       sql: [labels.row, labels.truncate]
-        .map((label) => `drop trigger if exists ${quoteIdent(label)} on ${nameOf(table)}`)
+        .map((label) => `drop trigger if exists ${quoteIdent(label)} on ${quoteName(table)}`)
         .join('; '),
       stage: 'drop-dependants',
       sign: '~',
-      summary: `reference triggers of ${column} step aside`,
+      summary: `reference triggers of ${column} are dropped during the change`,
     });
   },
   'drop-reference': (steps, { table, live, trigger: { label, definition } }) => {
@@ -84,7 +99,7 @@ export const ACCESS = {
         : `; select storage.forget_refs(${live.oid}::oid, ${quoteLiteral(column)})`;
     steps.add({
       ...onTable(table),
-      sql: `drop trigger ${quoteIdent(label)} on ${nameOf(table)}${forget}`,
+      sql: `drop trigger ${quoteIdent(label)} on ${quoteName(table)}${forget}`,
       stage: 'drop-dependants',
       sign: '-',
       summary: `reference trigger ${label}`,
@@ -93,7 +108,7 @@ export const ACCESS = {
 } satisfies Partial<Planners>;
 
 function grantTable(steps: StepList, { table, live, opens }: ChangeOf<'grant-table'>): void {
-  const name = nameOf(table);
+  const name = quoteName(table);
   const { grants: declared } = table.model;
   steps.add({
     ...onTable(table),
@@ -104,14 +119,14 @@ function grantTable(steps: StepList, { table, live, opens }: ChangeOf<'grant-tab
     summary:
       opens.length > 0
         ? `grants: ${opens.join('; ')}`
-        : declared === undefined
-          ? 'grants of the API roles'
-          : `grants of ${Object.keys(wantedGrants(declared)).join(', ')}`,
+        : `grants: ${describeGrants(Object.entries(wantedGrants(declared)))}`,
     hazards: !live ? [] : opens.length > 0 ? ['AUTHZ_OPEN'] : ['AUTHZ_CHANGE'],
   });
   for (const column of table.columns) {
     const found = live?.columns.get(column.name);
-    if (column.serial && found?.serial && !found.sequenceGranted) grantSequence(steps, { table, column });
+    if (!column.serial || !found?.serial) continue;
+    if (sequenceUsers(declared).some((role) => !found.sequenceUsers.includes(role)))
+      grantSequence(steps, { table, column });
   }
 }
 
@@ -122,22 +137,19 @@ function rowSecurity(
   summary: string,
   hazards: readonly Hazard[],
 ): void {
-  const sql = `alter table ${nameOf(table)} ${what} row level security`;
+  const sql = `alter table ${quoteName(table)} ${what} row level security`;
   steps.add({ ...onTable(table), sql, stage: 'row-security', sign: '~', summary, hazards });
 }
 
 function createPolicy(
   steps: StepList,
   relation: string,
-  table: string,
+  table: string | null,
   identity: string,
   { policy, label, replaces }: Pick<ChangeOf<'create-policy'>, 'policy' | 'label' | 'replaces'>,
 ): void {
   const using = policy.using ? ` using (\n${policy.using.sql}\n)` : '';
   const check = policy.check ? ` with check (\n${policy.check.sql}\n)` : '';
-  const written = [policy.using?.written, policy.check && `check ${policy.check.written}`]
-    .filter(Boolean)
-    .join(' ');
   steps.add({
     identity: `${identity}.rls`,
     at: policy.at,
@@ -145,7 +157,7 @@ function createPolicy(
     sql: `create policy ${quoteIdent(label)} on ${relation} as ${policy.permissive ? 'permissive' : 'restrictive'} for ${policy.command} to ${rolesSql(policy.roles)}${using}${check}`,
     stage: 'policies',
     sign: replaces ? '~' : '+',
-    summary: `policy ${policy.command}${policy.roles === POLICY_ROLES ? '' : ` to ${policy.roles.replaceAll(',', ', ')}`} ${written}`,
+    summary: describePolicy(policy),
     hazards: ['AUTHZ_CHANGE'],
   });
 }
@@ -157,13 +169,13 @@ function rolesSql(roles: string): string {
 function addReference(steps: StepList, { table, live, reference }: ChangeOf<'add-reference'>): void {
   const { column, bucket, cascade } = reference;
   const labels = referenceTriggerLabels(column);
-  const name = nameOf(table);
-  const key = primaryKeyOf(table);
+  const name = quoteName(table);
+  const key = primaryKeyColumns(table);
   const watched = [...new Set([column, ...key])].map(quoteIdent).join(', ');
   const keyArray = `array[${key.map((one) => quoteLiteral(one)).join(', ')}]::text[]`;
   steps.add({
     identity: `${table.at}.fields.${column}.ref`,
-    table: live ? keyOf(table) : null,
+    table: live ? objectKey(table) : null,
     sql: [
       `drop trigger if exists ${quoteIdent(labels.row)} on ${name}`,
       `drop trigger if exists ${quoteIdent(labels.truncate)} on ${name}`,
@@ -176,7 +188,7 @@ function addReference(steps: StepList, { table, live, reference }: ChangeOf<'add
   });
 }
 
-/** What the three API roles may do with a table; rows are the policies' business. */
+/** Sets the privileges of the three API roles on a table. Policies restrict the rows. */
 function grantTableSql(name: string): string {
   return `revoke all on ${name} from public, anon, authenticated, service_role; grant select, insert, update, delete on ${name} to anon, authenticated; grant all on ${name} to service_role`;
 }

@@ -1,10 +1,10 @@
-// Identity, generated columns and comments as statements.
+// Statements for identity columns, generated columns and comments.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
-import { definitionOf, identitySql } from '../schema/sql/column-sql.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import type { ChangeOf } from '../diff/change-kinds.ts';
+import { columnDefinitionSql, identitySql } from '../schema/sql/column-sql.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
 import {
   alterColumn,
-  type ChangeOf,
   onColumn,
   type Planners,
   REWRITE_ROWS_PER_MS,
@@ -30,11 +30,11 @@ export const COLUMN_KINDS = {
   'set-comment': setComment,
 } satisfies Partial<Planners>;
 
-/** The next number follows those that are there. */
+/** Continues after the highest existing number. */
 function makeIdentity(steps: StepList, { table, live, column, liveColumn }: ChangeOf<'make-identity'>): void {
   const { identity = 'by_default' } = column.model;
-  const name = quoteLiteral(nameOf(table));
-  const highest = `(select max(${quoteIdent(column.name)}) from ${nameOf(table)})`;
+  const name = quoteLiteral(quoteName(table));
+  const highest = `(select max(${quoteIdent(column.name)}) from ${quoteName(table)})`;
   const isRequired = liveColumn.notNull || steps.isSmall(live, SCAN_ROWS_PER_MS);
   steps.add({
     ...onColumn(table, column),
@@ -42,7 +42,7 @@ function makeIdentity(steps: StepList, { table, live, column, liveColumn }: Chan
       `${alterColumn(table, column)} add ${identitySql(identity)}`,
       `select setval(pg_get_serial_sequence(${name}, ${quoteLiteral(column.name)}), coalesce(${highest}, 0) + 1, false)`,
     ].join('; '),
-    // Only a required column can be one; on a large table it becomes that online.
+    // An identity column must be NOT NULL. On a large table it becomes NOT NULL online.
     lane: isRequired ? 'metadata' : 'online',
     stage: 'identity',
     sign: '~',
@@ -53,8 +53,8 @@ function makeIdentity(steps: StepList, { table, live, column, liveColumn }: Chan
 function setIdentity(steps: StepList, { table, column, liveColumn }: ChangeOf<'set-identity'>): void {
   const { identity = 'by_default' } = column.model;
   const alter = alterColumn(table, column);
-  const sequence = `pg_get_serial_sequence(${quoteLiteral(nameOf(table))}, ${quoteLiteral(column.name)})`;
-  // The sequence of a serial column goes with its default; the new one goes on from where it was.
+  const sequence = `pg_get_serial_sequence(${quoteLiteral(quoteName(table))}, ${quoteLiteral(column.name)})`;
+  // The sequence of a serial column is dropped with its default. The new sequence continues its numbers.
   const replace = `declare last bigint; called boolean; begin
     select last_value, is_called into last, called from ${liveColumn.sequence ?? ''};
     ${alter} drop default;
@@ -75,15 +75,15 @@ function setIdentity(steps: StepList, { table, column, liveColumn }: ChangeOf<'s
   });
 }
 
-/** A plain column with the values that it had. */
+/** Turns a generated column into a plain column and keeps its values. */
 function dropExpression(
   steps: StepList,
   { table, live, column, liveColumn }: ChangeOf<'drop-expression'>,
 ): void {
   const name = quoteIdent(column.name);
   const isVirtual = liveColumn.generated === 'virtual';
-  // The values of a virtual one are stored first.
-  const store = `alter table ${nameOf(table)} drop column ${name}, add column ${name} ${column.typeSql}${column.collateSql} generated always as (${liveColumn.default ?? ''}) stored`;
+  // A virtual column has no stored values, so they are stored first.
+  const store = `alter table ${quoteName(table)} drop column ${name}, add column ${name} ${column.typeSql}${column.collateSql} generated always as (${liveColumn.default ?? ''}) stored`;
   steps.add({
     ...onColumn(table, column),
     sql: [...(isVirtual ? [store] : []), `${alterColumn(table, column)} drop expression`].join('; '),
@@ -101,10 +101,10 @@ function remakeColumn(steps: StepList, { table, live, column }: ChangeOf<'remake
   const value = column.generated === null ? '' : ` generated as ${column.default?.written ?? ''}`;
   steps.add({
     ...onColumn(table, column),
-    sql: `alter table ${nameOf(table)} drop column ${name}, add column ${name} ${definitionOf(column)}${column.notNull ? ' not null' : ''}`,
+    sql: `alter table ${quoteName(table)} drop column ${name}, add column ${name} ${columnDefinitionSql(column)}${column.notNull ? ' not null' : ''}`,
     stage: 'columns-with-default',
     sign: '~',
-    summary: `column ${column.name} made anew${value}`,
+    summary: `column ${column.name} recreated${value}`,
     rewrites: isStored,
     estimateMs: isStored ? steps.estimate(live, REWRITE_ROWS_PER_MS) : 1,
     hazards: ['DATA_DEPENDENT'],
@@ -113,10 +113,12 @@ function remakeColumn(steps: StepList, { table, live, column }: ChangeOf<'remake
 
 function setComment(steps: StepList, { table, commented, comment }: ChangeOf<'set-comment'>): void {
   const on =
-    commented === null ? `table ${nameOf(table)}` : `column ${nameOf(table)}.${quoteIdent(commented.name)}`;
+    commented === null
+      ? `table ${quoteName(table)}`
+      : `column ${quoteName(table)}.${quoteIdent(commented.name)}`;
   steps.add({
     identity: `${(commented ?? table).at}.comment`,
-    table: keyOf(table),
+    table: objectKey(table),
     sql: `comment on ${on} is ${comment === null ? 'null' : quoteLiteral(comment)}`,
     stage: 'comments',
     sign: comment === null ? '-' : '~',

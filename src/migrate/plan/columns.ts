@@ -1,19 +1,20 @@
-// Tables and columns as statements: making them, changing their type, default and NOT NULL, and backfilling rows in
-// batches where one statement would hold writers too long.
+// Statements for tables and columns: create them, change their types, defaults and NOT NULL, and backfill rows. A
+// backfill runs in batches if one statement would block writers for too long.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { AddColumnChange } from '../diff/change.ts';
+import type { ChangeOf } from '../diff/change-kinds.ts';
 import type { DesiredColumn, DesiredTable } from '../schema/desired.ts';
-import { definitionOf, typeOf } from '../schema/sql/column-sql.ts';
-import { optionsSql } from '../schema/sql/index-sql.ts';
-import { sequenceLabel, transientLabel } from '../schema/label.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { columnDefinitionSql, columnTypeSql } from '../schema/sql/column-sql.ts';
+import { createAttributes } from '../schema/sql/table-attributes.ts';
+import { describeTypeChange, sequenceLabel, transientLabel } from '../schema/label.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
 import { partitionBySql } from '../schema/partitions.ts';
-import { isClosed } from '../schema/rights/grants.ts';
+import { sequenceUsers } from '../schema/rights/grants.ts';
 import {
   alterColumn,
-  type ChangeOf,
   onColumn,
   type Planners,
+  FILL_ROWS_PER_MS,
   REWRITE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,
   type StepList,
@@ -66,11 +67,15 @@ type On = Omit<AddColumnChange, 'kind'>;
 
 function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void {
   const definition = (column: DesiredColumn): string =>
-    `${quoteIdent(column.name)} ${definitionOf(column)}${column.notNull ? ' not null' : ''}`;
-  const columns = table.columns.filter((column) => !column.callsOwn).map(definition);
-  const { with: options } = table.model;
+    `${quoteIdent(column.name)} ${columnDefinitionSql(column)}${column.notNull ? ' not null' : ''}`;
+  const columns = table.columns.filter((column) => !column.callsDeclaredFunction).map(definition);
+  const { before, after, actions } = createAttributes(table.model);
+  const name = quoteName(table);
   steps.add({
-    sql: `create ${table.model.unlogged ? 'unlogged ' : ''}table ${nameOf(table)} (${columns.join(', ')})${partitionBySql(table.partitioning)}${options === undefined ? '' : ` with (${optionsSql(options)})`}`,
+    sql: [
+      `create ${before}table ${name} (${columns.join(', ')})${partitionBySql(table.partitioning)}${after}`,
+      ...actions.map((action) => `alter table ${name} ${action}`),
+    ].join('; '),
     stage: 'columns',
     identity: table.at,
     summary: `table ${table.name} (${table.columns.length} columns)`,
@@ -78,11 +83,11 @@ function createTable(steps: StepList, { table }: ChangeOf<'create-table'>): void
   for (const column of table.columns) {
     if (hasOwnSequence(column)) grantSequence(steps, { table, column });
     setDefault(steps, table, column, { table: null });
-    if (column.callsOwn)
+    if (column.callsDeclaredFunction)
       steps.add({
         ...onColumn(table, column),
         table: null,
-        sql: `alter table ${nameOf(table)} add column ${definition(column)}`,
+        sql: `alter table ${quoteName(table)} add column ${definition(column)}`,
         stage: 'columns-with-default',
         summary: `column ${column.name} ${column.typeSql}`,
       });
@@ -106,33 +111,39 @@ function setDefault(
 }
 
 export function grantSequence(steps: StepList, { table, column }: Pick<On, 'table' | 'column'>): void {
-  if (isClosed(table.model.grants)) return;
+  const users = sequenceUsers(table.model.grants);
+  if (users.length === 0) return;
   steps.add({
     ...onColumn(table, column),
     table: null,
     sql: `do ${quoteLiteral(
-      `begin execute 'grant usage, select on sequence ' || pg_get_serial_sequence(${quoteLiteral(nameOf(table))}, ${quoteLiteral(column.name)}) || ' to anon, authenticated, service_role'; end`,
+      `begin execute 'grant usage, select on sequence ' || pg_get_serial_sequence(${quoteLiteral(quoteName(table))}, ${quoteLiteral(column.name)}) || ' to ${users.join(', ')}'; end`,
     )}`,
     stage: 'grants',
-    summary: `sequence of ${column.name} for the API roles`,
+    summary: `sequence of ${column.name} for ${users.join(', ')}`,
   });
 }
 
-/** Whoever inserts needs a right on it; on that of an identity column nobody does. */
+/** Grants the use of a sequence. Inserting roles need it for serial columns, but not for identity columns. */
 function hasOwnSequence(column: DesiredColumn): boolean {
   return column.serial && column.model.identity === undefined;
 }
 
 function addColumn(steps: StepList, change: ChangeOf<'add-column'>): void {
   const { table, live, column } = change;
-  const hasRows = steps.facts.nonEmpty.has(keyOf(table));
+  const hasRows = steps.facts.nonEmpty.has(objectKey(table));
   const rewrites = hasRows && steps.facts.rewriting.has(column.at);
-  const add = `alter table ${nameOf(table)} add column ${quoteIdent(column.name)}`;
+  const add = `alter table ${quoteName(table)} add column ${quoteIdent(column.name)}`;
   const summary = `column ${column.name} ${column.typeSql}`;
   const inBatches = rewrites && !steps.isSmall(live, REWRITE_ROWS_PER_MS);
   const value = (hasRows ? column.model.backfill : null) ?? (inBatches ? volatileValue(table, column) : null);
   if (value !== null) {
-    steps.add({ ...onColumn(table, column), sql: `${add} ${typeOf(column)}`, stage: 'columns', summary });
+    steps.add({
+      ...onColumn(table, column),
+      sql: `${add} ${columnTypeSql(column)}`,
+      stage: 'columns',
+      summary,
+    });
     if (column.serial) makeSerial(steps, change);
     else setDefault(steps, table, column);
     backfill(steps, change, value);
@@ -146,7 +157,7 @@ function addColumn(steps: StepList, change: ChangeOf<'add-column'>): void {
   else if (hasRows && withDefault !== '' && isStable(column.default?.sql ?? '')) hazards.push('SEMANTIC');
   steps.add({
     ...onColumn(table, column),
-    sql: `${add} ${definitionOf(column)}${withDefault}${column.notNull ? ' not null' : ''}`,
+    sql: `${add} ${columnDefinitionSql(column)}${withDefault}${column.notNull ? ' not null' : ''}`,
     stage: column.default === null ? 'columns' : 'columns-with-default',
     summary: `${summary}${column.notNull ? ' required' : ''}${column.default ? ` ${column.generated === null ? 'default' : 'generated as'} ${column.default.written}` : ''}`,
     rewrites,
@@ -164,18 +175,21 @@ function backfill(
 ): void {
   const small = steps.isSmall(live, REWRITE_ROWS_PER_MS);
   const name = quoteIdent(column.name);
-  const update = `update ${nameOf(table)} set ${name} = (\n${value}\n) where ${name} is null`;
+  const update = `update ${quoteName(table)} set ${name} = (\n${value}\n) where ${name} is null`;
   const quiet = steps.facts.mayQuiet && mayBeQuiet({ table, live, column });
   steps.add({
     ...onColumn(table, column),
     sql: small && quiet ? quietly(update) : update,
     stage,
     sign: '~',
-    summary: `fill ${column.name}`,
+    summary:
+      stage === 'not-null'
+        ? `fill ${column.name} of rows written during the backfill`
+        : `fill ${column.name}`,
     lane: small ? 'metadata' : 'online',
     lock: 'RowExclusive',
     scans: true,
-    estimateMs: steps.estimate(live, REWRITE_ROWS_PER_MS),
+    estimateMs: steps.estimate(live, small ? REWRITE_ROWS_PER_MS : FILL_ROWS_PER_MS),
     hazards: small ? [] : ['NON_TX'],
     action: small
       ? { kind: 'sql' }
@@ -183,7 +197,7 @@ function backfill(
   });
 }
 
-/** The setting that keeps triggers quiet turns foreign keys and storage references off as well. */
+/** The setting that suppresses triggers also suppresses foreign keys and storage references. */
 function mayBeQuiet({ table, live, column }: On): boolean {
   return (
     !table.references.some((one) => one.column === column.name) &&
@@ -202,8 +216,8 @@ function makeSerial(steps: StepList, { table, column }: Pick<On, 'table' | 'colu
   steps.add({
     ...onColumn(table, column),
     sql: [
-      `create sequence ${sequence} as ${column.typeSql} owned by ${nameOf(table)}.${name}`,
-      `select setval(${quoteLiteral(sequence)}, coalesce((select max(${name}) from ${nameOf(table)}), 0) + 1, false)`,
+      `create sequence ${sequence} as ${column.typeSql} owned by ${quoteName(table)}.${name}`,
+      `select setval(${quoteLiteral(sequence)}, coalesce((select max(${name}) from ${quoteName(table)}), 0) + 1, false)`,
       `${alterColumn(table, column)} set default nextval(${quoteLiteral(sequence)}::regclass)`,
     ].join('; '),
     stage: 'defaults',
@@ -223,10 +237,10 @@ function changeType(steps: StepList, change: ChangeOf<'change-type'>): void {
     hazards.push('SEMANTIC');
   steps.add({
     ...onColumn(table, column),
-    sql: `${alterColumn(table, column)} type ${typeOf(column)}${using === null ? '' : ` using (\n${using}\n)`}${widenSequence(change)}`,
-    stage: 'types',
+    sql: `${alterColumn(table, column)} type ${columnTypeSql(column)}${using === null ? '' : ` using (\n${using}\n)`}${widenSequence(change)}`,
+    stage: using !== null && steps.callsNewFunction(using) ? 'columns-with-default' : 'types',
     sign: '~',
-    summary: `column ${column.name} ${liveColumn.type} → ${column.type}${column.collateSql}`,
+    summary: `column ${column.name} ${describeTypeChange(liveColumn.type, column.type)}${column.collateSql}`,
     rewrites,
     scans: rewrites,
     estimateMs: rewrites ? steps.estimate(live, REWRITE_ROWS_PER_MS) : 1,
@@ -234,13 +248,15 @@ function changeType(steps: StepList, change: ChangeOf<'change-type'>): void {
   });
 }
 
-/** A serial's sequence would end where the old type did; an identity column's follows by itself. */
+/**
+ * Changes the type of a serial column's sequence, which limits its numbers. PostgreSQL does so for identity columns.
+ */
 function widenSequence({ column, liveColumn }: ChangeOf<'change-type'>): string {
   const follows = column.serial && liveColumn.serial && !liveColumn.identity && liveColumn.sequence !== null;
   return follows ? `; alter sequence ${liveColumn.sequence} as ${column.typeSql}` : '';
 }
 
-/** `filling`: the value with which the same change backfills the rows already. */
+/** `filling`: the value that the same change already backfills. */
 function setNotNull(steps: StepList, on: On, filling?: string): void {
   const { table, live, column } = on;
   const set = `${alterColumn(table, column)} set not null`;
@@ -262,22 +278,22 @@ function setNotNull(steps: StepList, on: On, filling?: string): void {
     });
     return;
   }
-  // A valid CHECK lets SET NOT NULL skip its scan, so writers are never held while rows are read.
+  // With a valid CHECK, SET NOT NULL does not scan the table, so it does not block writers for long.
   const guard = quoteIdent(transientLabel('nn', column.at));
   const online = { ...onColumn(table, column), lane: 'online', stage: 'not-null', sign: '~' } as const;
   steps.add({
     ...online,
-    // During the backfill the guard would refuse an update of any row not reached yet.
+    // During the backfill the guard would reject updates of rows that are not filled yet.
     lane: value === null ? 'metadata' : 'online',
-    sql: `alter table ${nameOf(table)} drop constraint if exists ${guard}, add constraint ${guard} check (${quoteIdent(column.name)} is not null) not valid`,
+    sql: `alter table ${quoteName(table)} drop constraint if exists ${guard}, add constraint ${guard} check (${quoteIdent(column.name)} is not null) not valid`,
     summary: `${summary}: guard for new rows`,
     hazards: ['DATA_DEPENDENT'],
   });
-  // Rows written between the backfill and the guard.
+  // Fills rows that are written between the backfill and the guard.
   if (value !== null) backfill(steps, on, value, 'not-null');
   steps.add({
     ...online,
-    sql: `alter table ${nameOf(table)} validate constraint ${guard}`,
+    sql: `alter table ${quoteName(table)} validate constraint ${guard}`,
     summary: `${summary}: check rows`,
     lock: 'ShareUpdateExclusive',
     scans: true,
@@ -286,21 +302,21 @@ function setNotNull(steps: StepList, on: On, filling?: string): void {
   });
   steps.add({
     ...online,
-    sql: `${set}; alter table ${nameOf(table)} drop constraint ${guard}`,
+    sql: `${set}; alter table ${quoteName(table)} drop constraint ${guard}`,
     summary,
     hazards: ['NON_TX'],
   });
 }
 
 function volatileValue(table: DesiredTable, column: DesiredColumn): string | null {
-  // One that is generated cannot be filled in batches, and an identity only comes to a column that is filled.
+  // Generated columns cannot be filled in batches, and a column is filled before it becomes an identity column.
   if (column.generated !== null || column.model.identity !== undefined) return null;
   if (column.serial) return `nextval(${quoteLiteral(sequenceOf(table, column))}::regclass)`;
   return column.default?.sql ?? null;
 }
 
 function sequenceOf(table: DesiredTable, column: DesiredColumn): string {
-  return nameOf({ schema: table.schema, name: sequenceLabel(table.name, column.name) });
+  return quoteName({ schema: table.schema, name: sequenceLabel(table.name, column.name) });
 }
 
 function isStable(text: string): boolean {

@@ -1,5 +1,6 @@
-// Keys, checks, foreign keys and indexes as statements. On a large table they are built and validated while others
-// write; only the last, short step takes a strong lock.
+// Statements for keys, checks, foreign keys and indexes. On large tables they are built and validated concurrently with
+// writes. Only the last, short step takes a strong lock.
+import type { ChangeOf } from '../diff/change-kinds.ts';
 import type { DesiredIndex } from '../schema/indexes.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredTable } from '../schema/desired.ts';
@@ -7,13 +8,13 @@ import type { LiveTable } from '../schema/live/live-schema.ts';
 import { describeIndex, indexBodySql } from '../schema/sql/index-sql.ts';
 import { deferrableSql, describeForeignKey, foreignKeySql } from '../schema/sql/foreign-key-sql.ts';
 import { indexLabel, transientLabel } from '../schema/label.ts';
-import { keyOf, nameOf, tableKey } from '../schema/model.ts';
+import { objectKey, quoteName, tableKey } from '../schema/model.ts';
 import type { LivePartitioning } from '../schema/partitions.ts';
 import {
   BUILD_ROWS_PER_MS,
-  type ChangeOf,
   onTable,
   type Planners,
+  REFERENCE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,
   type StepList,
 } from './step-list.ts';
@@ -31,8 +32,8 @@ export const CONSTRAINTS = {
   'add-exclusion': (steps, { table, live, exclusion: { label, sql, describe, at } }) =>
     steps.add({
       identity: at,
-      table: live ? keyOf(table) : null,
-      sql: `alter table ${nameOf(table)} add constraint ${quoteIdent(label)} ${sql}`,
+      table: live ? objectKey(table) : null,
+      sql: `alter table ${quoteName(table)} add constraint ${quoteIdent(label)} ${sql}`,
       stage: 'checks',
       summary: describe,
       scans: live !== null,
@@ -43,9 +44,19 @@ export const CONSTRAINTS = {
     dropConstraint(steps, table, label, `exclusion constraint ${label}`, 'drop-keys'),
   'validate-check': (steps, change) => validate(steps, change, change.check.label, 'check'),
   'add-foreign-key': addForeignKey,
-  'drop-foreign-key': (steps, { table, foreignKey: { label } }) =>
-    dropConstraint(steps, table, label, `foreign key ${label}`, 'drop-dependants'),
-  'validate-foreign-key': (steps, change) => validate(steps, change, change.foreignKey.label, 'foreign key'),
+  'drop-foreign-key': (steps, { table, foreignKey }) =>
+    steps.add({
+      ...onTable(table),
+      otherTables: steps.targetsOf(foreignKey, objectKey(table)),
+      sql: `alter table ${quoteName(table)} drop constraint ${quoteIdent(foreignKey.label)}`,
+      stage: 'drop-dependants',
+      sign: '-',
+      summary: `foreign key ${foreignKey.label}`,
+    }),
+  'validate-foreign-key': (steps, change) =>
+    validate(steps, change, change.foreignKey.label, 'foreign key', change.table.at, {
+      rate: REFERENCE_ROWS_PER_MS,
+    }),
   'add-index': addIndex,
   'drop-index': dropIndex,
   'rename-index': (steps, { table, index, label }) => renameIndex(steps, table, index.label, label),
@@ -58,12 +69,12 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
   const deferrable = deferrableSql(key.deferrable);
   const summary = `${words} (${key.columns.join(', ')})${nulls}${deferrable}`;
   const label = quoteIdent(key.label);
-  const base = { identity: key.at, table: live ? keyOf(table) : null, summary, stage: 'keys' } as const;
+  const base = { identity: key.at, table: live ? objectKey(table) : null, summary, stage: 'keys' } as const;
   if (inOneStep(steps, live)) {
     const constraint = `constraint ${label} ${words}${nulls} (${columns})${deferrable}`;
     steps.add({
       ...base,
-      sql: `alter table ${nameOf(table)} add ${constraint}`,
+      sql: `alter table ${quoteName(table)} add ${constraint}`,
       scans: live !== null,
       estimateMs: steps.estimate(live, BUILD_ROWS_PER_MS),
       hazards: live ? ['DATA_DEPENDENT'] : [],
@@ -72,7 +83,7 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
   }
   steps.add({
     ...base,
-    sql: `create unique index concurrently ${label} on ${nameOf(table)} (${columns})${nulls}`,
+    sql: `create unique index concurrently ${label} on ${quoteName(table)} (${columns})${nulls}`,
     lane: 'concurrent',
     summary: `${summary}: build index`,
     lock: 'ShareUpdateExclusive',
@@ -82,7 +93,7 @@ function addKey(steps: StepList, { table, live, key }: ChangeOf<'add-key'>): voi
   });
   steps.add({
     ...base,
-    sql: `alter table ${nameOf(table)} add constraint ${label} ${words} using index ${label}${deferrable}`,
+    sql: `alter table ${quoteName(table)} add constraint ${label} ${words} using index ${label}${deferrable}`,
     lane: 'concurrent',
     hazards: ['NON_TX'],
   });
@@ -95,8 +106,8 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
   if (replaces) {
     steps.add({
       identity: at,
-      table: keyOf(table),
-      sql: `alter table ${nameOf(table)} drop constraint ${quoteIdent(replaces.label)}`,
+      table: objectKey(table),
+      sql: `alter table ${quoteName(table)} drop constraint ${quoteIdent(replaces.label)}`,
       stage: 'drop-dependants',
       sign: '-',
       summary: `${what} (replaced)`,
@@ -106,8 +117,8 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
   const constraint = `constraint ${quoteIdent(check.label)} check (\n${check.expression.sql}\n)`;
   steps.add({
     identity: at,
-    table: live ? keyOf(table) : null,
-    sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
+    table: live ? objectKey(table) : null,
+    sql: `alter table ${quoteName(table)} add ${constraint}${small ? '' : ' not valid'}`,
     stage: 'checks',
     sign: replaces ? '~' : '+',
     summary: `${what}: ${check.expression.written}`,
@@ -121,8 +132,7 @@ function addCheck(steps: StepList, change: ChangeOf<'add-check'>): void {
 function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): void {
   const { table, live, foreignKey } = change;
   const { at, targetSchema, targetTable, targetColumns } = foreignKey;
-  const isWhole = steps.isSmall(live, SCAN_ROWS_PER_MS) || checksAtOnce(live, steps.facts.serverVersion);
-  const small = !foreignKey.notValid && isWhole;
+  const small = !foreignKey.notValid && checksRowsAtOnce(steps, table, live);
   const keyLane = steps.laneOfKey(tableKey(targetSchema, targetTable), targetColumns);
   const isLate = keyLane === 'concurrent';
   const what = describeForeignKey(foreignKey);
@@ -130,20 +140,35 @@ function addForeignKey(steps: StepList, change: ChangeOf<'add-foreign-key'>): vo
   const hazards: Hazard[] = live ? ['DATA_DEPENDENT'] : [];
   steps.add({
     identity: at,
-    table: live ? keyOf(table) : null,
-    sql: `alter table ${nameOf(table)} add ${constraint}${small ? '' : ' not valid'}`,
+    table: live ? objectKey(table) : null,
+    sql: `alter table ${quoteName(table)} add ${constraint}${small ? '' : ' not valid'}`,
     lane: isLate ? 'concurrent' : 'metadata',
     stage: 'foreign-keys',
     summary: what,
+    otherTables: steps.targetsOf(foreignKey, objectKey(table)),
     lock: 'ShareRowExclusive',
     scans: small && live !== null,
-    estimateMs: small ? steps.estimate(live, SCAN_ROWS_PER_MS) : 1,
+    estimateMs: small ? steps.estimate(live, REFERENCE_ROWS_PER_MS) : 1,
     hazards: isLate ? [...hazards, 'NON_TX'] : hazards,
   });
   if (!small && !foreignKey.notValid) {
     const lane = isLate ? 'concurrent' : 'online';
-    validate(steps, change, foreignKey.label, `foreign key ${foreignKey.columns.join(', ')}`, at, lane);
+    validate(steps, change, foreignKey.label, `foreign key ${foreignKey.columns.join(', ')}`, at, {
+      lane,
+      rate: REFERENCE_ROWS_PER_MS,
+    });
   }
+}
+
+/**
+ * The transaction that drops a former key blocks readers of both tables until it commits. So the rows are validated
+ * afterwards, unless the table is small.
+ */
+function checksRowsAtOnce(steps: StepList, table: DesiredTable, live: LiveTable | null): boolean {
+  if (checksAtOnce(live, steps.facts.serverVersion)) return true;
+  const isLocked = live !== null && steps.dropsForeignKeyOf(objectKey(table));
+  if (!isLocked) return steps.isSmall(live, REFERENCE_ROWS_PER_MS);
+  return steps.isNegligible(steps.estimate(live, REFERENCE_ROWS_PER_MS));
 }
 
 function validate(
@@ -152,19 +177,19 @@ function validate(
   label: string,
   what: string,
   at: string = table.at,
-  lane: Lane = 'online',
+  { lane = 'online', rate = SCAN_ROWS_PER_MS }: { readonly lane?: Lane; readonly rate?: number } = {},
 ): void {
   steps.add({
     identity: at,
-    table: keyOf(table),
-    sql: `alter table ${nameOf(table)} validate constraint ${quoteIdent(label)}`,
+    table: objectKey(table),
+    sql: `alter table ${quoteName(table)} validate constraint ${quoteIdent(label)}`,
     lane,
     stage: 'foreign-keys',
     sign: '~',
     summary: `${what}: check rows`,
     lock: 'ShareUpdateExclusive',
     scans: true,
-    estimateMs: steps.estimate(live, SCAN_ROWS_PER_MS),
+    estimateMs: steps.estimate(live, rate),
     hazards: ['DATA_DEPENDENT', 'NON_TX'],
   });
 }
@@ -177,18 +202,18 @@ function dropConstraint(
   stage: Stage,
   hazards: readonly Hazard[] = [],
 ): void {
-  const sql = `alter table ${nameOf(table)} drop constraint ${quoteIdent(label)}`;
+  const sql = `alter table ${quoteName(table)} drop constraint ${quoteIdent(label)}`;
   steps.add({ ...onTable(table), sql, stage, sign: '-', summary, hazards });
 }
 
-/** Whether a foreign key can refer to what this index keeps unique. */
+/** Returns whether a foreign key can refer to the columns of this index. */
 export function isKeyIndex(index: DesiredIndex): boolean {
   return index.plain && index.unique && index.predicate === null;
 }
 
 function addIndex(steps: StepList, { table, live, index, holder }: ChangeOf<'add-index'>): void {
   const small = steps.isSmall(live, BUILD_ROWS_PER_MS);
-  // A large one is built beside the one that has its label, so that readers always have an index.
+  // A large index is built before the index with its label is dropped, so that readers always have an index.
   const label = holder && !small ? transientLabel('b', JSON.stringify([table.at, index.label])) : index.label;
   if (!small && isPartitioned(live)) {
     addPartitionedIndex(steps, { table, index }, live, label);
@@ -200,8 +225,8 @@ function addIndex(steps: StepList, { table, live, index, holder }: ChangeOf<'add
   const hazards: Hazard[] = live && index.unique ? ['DATA_DEPENDENT'] : [];
   steps.add({
     identity: index.at,
-    table: live ? keyOf(table) : null,
-    sql: `create ${unique}index ${small ? '' : 'concurrently '}${quoteIdent(label)} on ${nameOf(table)} ${indexBodySql(index.model)}${where}`,
+    table: live ? objectKey(table) : null,
+    sql: `create ${unique}index ${small ? '' : 'concurrently '}${quoteIdent(label)} on ${quoteName(table)} ${indexBodySql(index.model)}${where}`,
     lane: small ? 'metadata' : index.unique ? 'concurrent' : 'background',
     stage: isKeyIndex(index) ? 'keys' : 'indexes',
     summary: `${unique}index ${describeIndex(index.model)}${index.predicate ? ` where ${index.predicate.written}` : ''}`,
@@ -215,10 +240,10 @@ function addIndex(steps: StepList, { table, live, index, holder }: ChangeOf<'add
 }
 
 function renameIndex(steps: StepList, table: DesiredTable, from: string, to: string): void {
-  const name = nameOf({ schema: table.schema, name: from });
+  const name = quoteName({ schema: table.schema, name: from });
   steps.add({
     identity: `${table.at}.indexes`,
-    table: keyOf(table),
+    table: objectKey(table),
     sql: `alter index ${name} rename to ${quoteIdent(to)}`,
     lane: 'background',
     stage: 'rename-indexes',
@@ -229,12 +254,12 @@ function renameIndex(steps: StepList, table: DesiredTable, from: string, to: str
   });
 }
 
-/** PostgreSQL makes no key of a partitioned table from an index, and drops no index of one concurrently. */
+/** PostgreSQL has neither ADD CONSTRAINT USING INDEX nor DROP INDEX CONCURRENTLY for partitioned tables. */
 function inOneStep(steps: StepList, live: LiveTable | null): boolean {
   return isPartitioned(live) || steps.isSmall(live, BUILD_ROWS_PER_MS);
 }
 
-/** Before 18, PostgreSQL adds no foreign key to a partitioned table without checking its rows at once. */
+/** Before version 18, PostgreSQL checks all rows when a foreign key is added to a partitioned table. */
 export function checksAtOnce(live: LiveTable | null, serverVersion: number): boolean {
   return isPartitioned(live) && serverVersion < 180_000;
 }
@@ -246,8 +271,8 @@ export function isPartitioned(live: LiveTable | null): live is LiveTable & {
 }
 
 /**
- * Of a large partitioned table: an index of the table alone, which is not valid yet, then one of each partition, built
- * while others write and attached. The last one makes it valid.
+ * Builds an index of a large partitioned table: first an invalid index of the table alone, then an index of each
+ * partition, built concurrently and attached. Attaching the last one makes the index valid.
  */
 function addPartitionedIndex(
   steps: StepList,
@@ -261,13 +286,13 @@ function addPartitionedIndex(
   const summary = `${unique}index ${describeIndex(index.model)}`;
   const base = {
     identity: index.at,
-    table: keyOf(table),
+    table: objectKey(table),
     lane: index.unique ? 'concurrent' : 'background',
     stage: isKeyIndex(index) ? 'keys' : 'indexes',
   } as const;
   const hazards: Hazard[] = index.unique ? ['DATA_DEPENDENT', 'NON_TX'] : ['NON_TX'];
   const alone = (name: string, of: { readonly schema: string; readonly name: string }): string =>
-    `create ${unique}index ${quoteIdent(name)} on only ${nameOf(of)} ${body}`;
+    `create ${unique}index ${quoteIdent(name)} on only ${quoteName(of)} ${body}`;
   steps.add({ ...base, sql: alone(label, table), summary: `${summary}: begun`, lock: 'Share', hazards });
   const partitions = steps.partitionsOf(live);
   const leaves = partitions.filter(({ isLeaf }) => isLeaf).length;
@@ -286,7 +311,7 @@ function addPartitionedIndex(
     else
       steps.add({
         ...base,
-        sql: `create ${unique}index concurrently ${quoteIdent(own)} on ${nameOf(part)} ${body}`,
+        sql: `create ${unique}index concurrently ${quoteIdent(own)} on ${quoteName(part)} ${body}`,
         summary: `${summary} of ${part.name}`,
         lock: 'ShareUpdateExclusive',
         scans: true,
@@ -294,10 +319,10 @@ function addPartitionedIndex(
         hazards: [...hazards, 'INDEX_BUILD'],
         action: { kind: 'build-index', schema: part.schema, label: own },
       });
-    const whole = nameOf({ schema: table.schema, name: labels.get(part.parent) ?? label });
+    const whole = quoteName({ schema: table.schema, name: labels.get(part.parent) ?? label });
     steps.add({
       ...base,
-      sql: `alter index ${whole} attach partition ${nameOf({ schema: part.schema, name: own })}`,
+      sql: `alter index ${whole} attach partition ${quoteName({ schema: part.schema, name: own })}`,
       sign: '~',
       summary: `${summary} of ${part.name}: in place`,
       lock: 'ShareUpdateExclusive',
@@ -309,10 +334,10 @@ function addPartitionedIndex(
 function dropIndex(steps: StepList, { table, live, index, isReplaced }: ChangeOf<'drop-index'>): void {
   const { label, valid } = index;
   const small = inOneStep(steps, live);
-  const name = nameOf({ schema: table.schema, name: label });
+  const name = quoteName({ schema: table.schema, name: label });
   steps.add({
     identity: `${table.at}.indexes`,
-    table: keyOf(table),
+    table: objectKey(table),
     sql: small ? `drop index ${name}` : `drop index concurrently if exists ${name}`,
     lane: small ? 'metadata' : isReplaced ? 'background' : 'concurrent',
     stage: isReplaced && !small ? 'drop-indexes' : 'drop-keys',

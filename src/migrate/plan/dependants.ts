@@ -1,79 +1,44 @@
-// What depends on something that changes: ours is dropped and made again, anything else stops the plan.
+// Objects that depend on changed objects. Declared objects are dropped and created again. Other objects stop the plan.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
+import { alters, removedKeys } from '../change/traits.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
+import { ofKind } from '../diff/change-kinds.ts';
 import type { Desired } from '../schema/desired.ts';
-import { droppedKeys } from '../diff/dropped.ts';
 import { type Rebuild, type RebuildKind, rebuildKey } from '../diff/table-diff.ts';
 import { NOT_PLAIN_INDEX } from '../schema/live/live-queries.ts';
-import { isOfRange, isStatement } from '../schema/live/live-statements.ts';
-import { mayStay } from '../diff/objects/statements.ts';
-import { keyOf } from '../schema/model.ts';
+import { isRangeMember, isStatement } from '../schema/live/live-statements.ts';
+import { objectKey } from '../schema/model.ts';
 import type { Ownership } from '../schema/managed.ts';
 import { HOSTS } from '../schema/rights/hosts.ts';
 import { USERS } from '../schema/triggers.ts';
 import { type MigrationProblem, problem } from '../problem.ts';
-import type { ChangeOf } from './step-list.ts';
 
 export type Dependants = {
-  /** What must be dropped while something it depends on changes. */
+  /** Objects to drop and create again. */
   readonly rebuild: Rebuild;
-  /** The tables and views these belong to, and those with foreign keys to what changes. */
+  /** The tables and views of these objects, and tables with foreign keys to changed objects. */
   readonly tables: ReadonlySet<string>;
-  /** Dependants that make PostgreSQL refuse the change: they are dropped, or the plan stops. */
+  /** Dependants that make PostgreSQL reject the change. Unless the plan drops them, it stops. */
   readonly holding: readonly Holding[];
 };
 
 type Holding = {
   readonly at: string;
-  /** As in `rebuild`; null for what the engine never makes. */
+  /** Key as in `rebuild`. Null for objects that svc never creates. */
   readonly key: string | null;
   readonly what: string;
-};
-
-/** `number`: of a column; 0 for what has none, null for all of a view. */
-type Root = {
-  readonly class: string;
-  readonly oid: string;
-  readonly number: number | null;
-  readonly at: string;
-  /** The column is dropped and made again. */
-  readonly goes: boolean;
 };
 
 type DependantKind = RebuildKind | 'reference' | 'other';
 
 /**
- * Policies, checks, partial indexes, defaults, functions with defaults, views, and tables with foreign keys. A function
- * cannot be dropped for one with other arguments while anything still depends on it, and a view neither.
+ * Finds the dependants of all altered objects: policies, checks, indexes, defaults, functions, views, triggers,
+ * statements and tables with foreign keys. PostgreSQL does not drop a function or a view while another object depends
+ * on it.
  */
 export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
-  const roots = changes.flatMap((change): Root[] => {
-    if (change.kind === 'change-type' && change.live) {
-      const { live, liveColumn, column } = change;
-      return [
-        { class: 'pg_class', oid: live.oid, number: liveColumn.number, at: `${column.at}.type`, goes: false },
-      ];
-    }
-    if (goesAway(change) && change.live) {
-      const { live, liveColumn, column } = change;
-      return [{ class: 'pg_class', oid: live.oid, number: liveColumn.number, at: column.at, goes: true }];
-    }
-    if (change.kind === 'recreate-function' && change.live)
-      return [{ class: 'pg_proc', oid: change.live.oid, number: 0, at: change.fn.at, goes: false }];
-    if (change.kind === 'recreate-view' || change.kind === 'drop-view') {
-      const at = change.kind === 'drop-view' ? `views.${change.live.name}` : change.view.at;
-      return [{ class: 'pg_class', oid: change.live.oid, number: null, at, goes: false }];
-    }
-    // What may stay is dropped after all that used it, or not at all.
-    if (change.kind === 'recreate-statement' || (change.kind === 'drop-statement' && !mayStay(change.live))) {
-      const [catalog = '', oid = ''] = change.live.address.split('/');
-      const at =
-        change.kind === 'drop-statement' ? `statements.${change.live.identity}` : change.statement.at;
-      return [{ class: catalog, oid, number: 0, at, goes: false }];
-    }
-    return [];
-  });
+  const roots = changes.flatMap((change) => alters(change) ?? []);
   if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
   const rows = await session.query<{
     at: string;
@@ -89,13 +54,13 @@ export async function findDependants(session: Queryable, changes: readonly Chang
       from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text, goes boolean)
       union select g.class, g.object, g.part, b.at, false from below b cross join lateral (
           select d.classid::regclass as class, d.objid as object, 0 as part from pg_depend d
-            where b.class <> 'pg_class'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and not ${raw(isOfRange('d'))}
+            where b.class <> 'pg_class'::regclass and d.refclassid = b.class and d.refobjid = b.object and d.classid = 'pg_proc'::regclass and not ${raw(isRangeMember('d'))}
               and not ${IS_OF_BODY}
           union all select d.classid::regclass, d.objid, 0 from pg_depend d
             where d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid) and ${raw(isStatement('d.classid', 'd.objid'))}
           union all select 'pg_type'::regclass, y.oid, 0 from pg_type y left join pg_range q on q.rngmultitypid = y.oid
             where b.class = 'pg_type'::regclass and b.object in (y.typelem, q.rngtypid)
-          -- All of a view goes with what its query reads, and with it the functions that take or return its rows.
+          -- A view depends as a whole on the relations of its query, and functions depend on its row type.
           union all select 'pg_class'::regclass, r.ev_class, null from pg_depend d
             join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid and r.rulename = '_RETURN' and r.ev_class <> b.object
             where d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
@@ -109,11 +74,11 @@ export async function findDependants(session: Queryable, changes: readonly Chang
         bool_or(b.class <> 'pg_class'::regclass or b.part is null) as called, bool_or(b.goes) as goes,
         d.classid = 'pg_proc'::regclass and bool_and(b.class = 'pg_class'::regclass or ${IS_OF_BODY}) as of_body
       from pg_depend d join below b on d.refclassid = b.class and d.refobjid = b.object and d.refobjsubid = coalesce(b.part, d.refobjsubid)
-      where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass) and not ${raw(isOfRange('d'))}
+      where (d.deptype <> 'i' or d.classid = 'pg_rewrite'::regclass) and not ${raw(isRangeMember('d'))}
         and not exists (select from pg_rewrite own where d.classid = 'pg_rewrite'::regclass and own.oid = d.objid and own.ev_class = b.object and own.rulename = '_RETURN')
         and not (b.part is null and exists (select from pg_trigger own where d.classid = 'pg_trigger'::regclass and own.oid = d.objid and own.tgrelid = b.object))
         and not (b.part is null and exists (select from pg_index own where d.classid = 'pg_class'::regclass and own.indexrelid = d.objid and own.indrelid = b.object))
-        -- What a column takes along when it goes: its expression, its sequence, its NOT NULL.
+        -- PostgreSQL drops the expression, the sequence and the NOT NULL constraint of a column with it.
         and not (b.goes and (exists (select from pg_attrdef o where d.classid = 'pg_attrdef'::regclass and o.oid = d.objid and o.adrelid = b.object and o.adnum = b.part)
           or exists (select from pg_class s where d.classid = 'pg_class'::regclass and s.oid = d.objid and s.relkind = 'S')
           or exists (select from pg_constraint o where d.classid = 'pg_constraint'::regclass and o.oid = d.objid and o.contype = 'n')))
@@ -159,9 +124,9 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
   return {
     rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
-    // The policies of buckets and channels and the triggers of users are compared every time.
+    // Policies of buckets and channels and triggers on users are compared in each run.
     tables: new Set(rows.map((row) => row.table).filter((table) => !['', ...HOSTS, USERS].includes(table))),
-    // What reads a column whose type changes is told by `foreignDependants`.
+    // `foreignDependants` reports the readers of a column whose type changes.
     holding: rows
       .filter((row) => row.kind === 'policy' || row.called || row.goes)
       .map((row) => ({
@@ -172,40 +137,26 @@ export async function findDependants(session: Queryable, changes: readonly Chang
   };
 }
 
-/** Its column is dropped and added. */
-function goesAway(change: Change): change is ChangeOf<'remake-column' | 'drop-expression'> {
-  return (
-    change.kind === 'remake-column' ||
-    (change.kind === 'drop-expression' && change.liveColumn.generated === 'virtual')
-  );
-}
-
 /**
- * What is retired must block nothing: it is dropped where it depends on a function that goes or is made again, on a
- * column whose type changes, or on a key that goes.
+ * Returns changes that drop retired objects which would block the plan. They depend on a function that is dropped, on a
+ * column whose type changes, or on a dropped key.
  */
-export async function retiredInTheWay(
+export async function blockingRetiredObjects(
   session: Queryable,
   desired: Desired,
   changes: readonly Change[],
   owned: Ownership,
 ): Promise<DropRetiredChange[]> {
-  const functions = changes.flatMap((change) =>
-    (change.kind === 'recreate-function' || change.kind === 'drop-function') && change.live
-      ? [change.live.oid]
-      : [],
+  const functions = ofKind(changes, 'recreate-function', 'drop-function').flatMap(
+    ({ live }) => live?.oid ?? [],
   );
-  const columns = changes.flatMap((change) =>
-    change.kind === 'change-type' && change.live
-      ? [{ oid: change.live.oid, number: change.liveColumn.number }]
-      : [],
+  const columns = ofKind(changes, 'change-type').flatMap(({ live, liveColumn }) =>
+    live === null ? [] : [{ oid: live.oid, number: liveColumn.number }],
   );
-  const keys = changes.flatMap((change) => {
-    if ((change.kind !== 'drop-key' && change.kind !== 'drop-index') || !change.live) return [];
-    return [
-      { oid: change.live.oid, label: change.kind === 'drop-key' ? change.key.label : change.index.label },
-    ];
-  });
+  const keys = [
+    ...ofKind(changes, 'drop-key').map(({ live, key }) => ({ live, label: key.label })),
+    ...ofKind(changes, 'drop-index').map(({ live, index }) => ({ live, label: index.label })),
+  ].flatMap(({ live, label }) => (live === null ? [] : [{ oid: live.oid, label }]));
   if (functions.length + columns.length + keys.length === 0) return [];
   const rows = await session.query<{
     what: DropRetiredChange['what'];
@@ -244,15 +195,15 @@ export async function retiredInTheWay(
     )
     select f.what, n.nspname as schema, c.relname as name, f.label
     from found f join pg_class c on c.oid = f.home join pg_namespace n on n.oid = c.relnamespace order by 1, 2, 3, 4`);
-  const declared = new Map(desired.tables.map((table) => [keyOf(table), table]));
-  const retiring = new Set(
-    changes.flatMap((change) => {
-      if (change.kind === 'retire-table') return [keyOf(change.live)];
-      return change.kind === 'retire-column' ? [`${keyOf(change.table)}.${change.liveColumn.name}`] : [];
-    }),
-  );
+  const declared = new Map(desired.tables.map((table) => [objectKey(table), table]));
+  const retiring = new Set([
+    ...ofKind(changes, 'retire-table').map(({ live }) => objectKey(live)),
+    ...ofKind(changes, 'retire-column').map(
+      ({ table, liveColumn }) => `${objectKey(table)}.${liveColumn.name}`,
+    ),
+  ]);
   const isRetired = (row: (typeof rows)[number]): boolean => {
-    const key = keyOf(row);
+    const key = objectKey(row);
     if (retiring.has(key) || (owned.retiredTables.has(key) && !declared.has(key))) return true;
     if (row.what !== 'default') return false;
     const column = `${key}.${row.label}`;
@@ -265,8 +216,8 @@ export async function retiredInTheWay(
 }
 
 /**
- * A body that the server has read depends on what it uses, and so do defaults of arguments: where a function has both,
- * nobody can tell which it is.
+ * Both a parsed body and argument defaults create dependencies of a function. If a function has both, the catalog
+ * does not show which one a dependency belongs to.
  */
 const IS_OF_BODY = raw(
   `exists (select from pg_proc p where p.oid = d.objid and p.prosqlbody is not null and p.pronargdefaults = 0)`,
@@ -275,8 +226,8 @@ const IS_OF_BODY = raw(
 const DROP_FIRST = 'Drop it first and create it again afterwards.';
 
 /**
- * What depends on a column whose type changes and is not ours to drop: views of others, and all else that makes PostgreSQL
- * refuse the change. `isOnline`: columns whose change does not touch the old column, or is refused for these reasons already.
+ * Returns a problem for each undeclared object that depends on a column whose type changes. `isOnline`: columns whose
+ * change does not alter the old column, or that is already rejected for these dependants.
  */
 export async function foreignDependants(
   session: Queryable,
@@ -284,9 +235,9 @@ export async function foreignDependants(
   isOnline: (column: string) => boolean,
 ): Promise<MigrationProblem[]> {
   const found: MigrationProblem[] = [];
-  const dropped = droppedKeys(changes);
-  for (const change of changes) {
-    if (change.kind !== 'change-type' || !change.live) continue;
+  const removed = removedKeys(changes);
+  for (const { live, liveColumn, column } of ofKind(changes, 'change-type')) {
+    if (live === null) continue;
     const rows = await session.query<{
       what: string;
       trigger: string | null;
@@ -303,40 +254,40 @@ export async function foreignDependants(
       left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
       left join pg_attrdef f on d.classid = 'pg_attrdef'::regclass and f.oid = d.objid
       left join pg_attribute g on g.attrelid = f.adrelid and g.attnum = f.adnum
-      where d.refclassid = 'pg_class'::regclass and d.refobjid = ${change.live.oid}::oid and d.refobjsubid = ${change.liveColumn.number}
-        and (r.oid is not null or not ${isOnline(change.column.at)} and (
+      where d.refclassid = 'pg_class'::regclass and d.refobjid = ${live.oid}::oid and d.refobjsubid = ${liveColumn.number}
+        and (r.oid is not null or not ${isOnline(column.at)} and (
           (not t.tgisinternal and t.tgname not like 'svc\\_ref\\_%' and t.tgname not like '~svc\\_n\\_%')
           or (g.attgenerated <> '' and g.attnum <> d.refobjsubid)
           or (d.classid = 'pg_class'::regclass and d.objid = d.refobjid and d.objsubid > 0)
           or d.classid in ('pg_proc'::regclass, 'pg_publication_rel'::regclass)))
       order by 2`);
-    const home = keyOf(change.live);
+    const home = objectKey(live);
     const isOurs = ({ trigger, rule, view, body }: (typeof rows)[number]): boolean =>
-      (body !== null && dropped.has(rebuildKey('body', '', body))) ||
-      (rule !== null && dropped.has(rebuildKey('statement', '', rule))) ||
-      (trigger !== null && dropped.has(rebuildKey('trigger', home, trigger))) ||
-      (view !== null && dropped.has(rebuildKey('view', view, '')));
+      (body !== null && removed.has(rebuildKey('body', '', body))) ||
+      (rule !== null && removed.has(rebuildKey('statement', '', rule))) ||
+      (trigger !== null && removed.has(rebuildKey('trigger', home, trigger))) ||
+      (view !== null && removed.has(rebuildKey('view', view, '')));
     found.push(
       ...rows
         .filter((row) => !isOurs(row))
         .map(({ what }) =>
-          problem('MIG-304', `${change.column.at}.type`, `${what} uses ${change.column.name}`, DROP_FIRST),
+          problem('MIG-304', `${column.at}.type`, `${what} uses ${column.name}`, DROP_FIRST),
         ),
     );
   }
   return found;
 }
 
-/** What the file does not declare and depends on what changes: nobody drops it. */
-export function strangersInTheWay(
+/** Returns a problem for each undeclared object that depends on a changed one. svc never drops such objects. */
+export function blockingUnmanagedObjects(
   holding: readonly Holding[],
   changes: readonly Change[],
 ): MigrationProblem[] {
-  const dropped = droppedKeys(changes);
+  const removed = removedKeys(changes);
   return holding
-    .filter(({ key }) => key === null || !dropped.has(key))
+    .filter(({ key }) => key === null || !removed.has(key))
     .map(({ at, what }) => {
-      // Of a range type or a collation.
+      // The column uses a range type or a collation.
       if (at.startsWith('statements.') && what.startsWith('column '))
         return problem(
           'MIG-304',

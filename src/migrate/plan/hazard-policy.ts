@@ -1,12 +1,12 @@
-// Which hazards a run may take without asking. A flag names what it allows, so an old flag in a deploy script covers
-// nothing new.
+// Hazards that a run may accept. A flag names the object that it allows, so an old flag in a deploy script does not
+// allow new hazards.
 
 export type HazardPolicy = {
   /** `authz_open`, `data_loss=tables.todos.fields.notes`, `rewrite=…`. */
   readonly allow: readonly string[];
-  /** What a removal becomes. */
+  /** Result of a removal. */
   readonly drop: 'retire' | 'refuse' | 'drop';
-  /** Refuse whatever may break a replica that still runs the previous file. */
+  /** Rejects changes that may break an instance with the previous file. */
   readonly strictRollout: boolean;
 };
 

@@ -1,30 +1,30 @@
-// Materialized views as statements. Filling one takes as long as its query. Where that is long, a new one stays empty until
-// it is filled after the one transaction, and a changed one is filled beside the old one, whose place it takes at the end.
+// Statements for materialized views. Filling a view takes as long as its query. If that is long, a new view is filled
+// after the transaction. A changed view is filled as a shadow view, which replaces the old view in the cutover.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
+import { type ChangeOf, ofKind } from '../diff/change-kinds.ts';
 import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
 import { describeIndex } from '../schema/sql/index-sql.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 import {
-  besideOf,
+  shadowViewName,
   createMaterializedSql,
   createViewIndexSql,
   type DesiredView,
-  indexBeside,
+  shadowIndexName,
   type LiveView,
 } from '../schema/views.ts';
 import {
   BUILD_ROWS_PER_MS,
-  type ChangeOf,
   estimateRows,
   type Planners,
   type PlanSettings,
   type StepList,
 } from './step-list.ts';
 
-/** How long filling takes, in milliseconds, where that is longer than anybody may be held. */
+/** Milliseconds that it takes to fill a view, for views that take longer than the allowed block. */
 export type LongFillings = ReadonlyMap<Change, number>;
 
 const BYTES_PER_ROW = 100;
@@ -35,20 +35,20 @@ export function longFillings(
   live: Live,
   { direct, maxWriteBlockMs }: PlanSettings,
 ): LongFillings {
-  const views = new Map(desired.views.map((view) => [keyOf(view), view.normal?.reads ?? []]));
+  const views = new Map(desired.views.map((view) => [objectKey(view), view.normal?.reads ?? []]));
   const readsOf = (key: string): readonly string[] => views.get(key) ?? live.views.get(key)?.reads ?? [];
   const long = new Map<Change, number>();
-  for (const change of changes) {
-    if (direct || (change.kind !== 'create-view' && change.kind !== 'recreate-view')) continue;
+  for (const change of ofKind(changes, 'create-view', 'recreate-view')) {
+    if (direct) continue;
     if (change.view.model.materialized !== true) continue;
     const stored = change.live?.materialized ? change.live.bytes / BYTES_PER_ROW : 0;
-    const ms = (stored + rowsBehind(keyOf(change.view), readsOf, live)) / BUILD_ROWS_PER_MS;
+    const ms = (stored + rowsBehind(objectKey(change.view), readsOf, live)) / BUILD_ROWS_PER_MS;
     if (ms > maxWriteBlockMs) long.set(change, ms);
   }
   return long;
 }
 
-/** Of all tables that it reads, through other views, too. */
+/** Returns the estimated rows of all tables that a relation reads, directly or through views. */
 function rowsBehind(key: string, readsOf: (key: string) => readonly string[], live: Live): number {
   const seen = new Set<string>();
   const visit = (at: string): number => {
@@ -62,31 +62,30 @@ function rowsBehind(key: string, readsOf: (key: string) => readonly string[], li
 }
 
 /**
- * Those that are filled beside what they replace. Where a column that the new query reads changes its type, the query is
- * about what is there only after that change.
+ * Returns the views that are filled as shadow views. This is impossible if the query reads a column whose type changes,
+ * because the query is valid only after that change.
  */
 export function swappedViews(
   long: LongFillings,
   changes: readonly Change[],
   desired: Desired,
 ): ReadonlySet<Change> {
-  const views = new Map(desired.views.map((view) => [keyOf(view), view]));
+  const views = new Map(desired.views.map((view) => [objectKey(view), view]));
   const retyped = new Map<string, string[]>();
-  for (const change of changes) {
-    if (change.kind !== 'change-type') continue;
-    const key = keyOf(change.table);
-    retyped.set(key, [...(retyped.get(key) ?? []), change.column.name]);
+  for (const { table, column } of ofKind(changes, 'change-type')) {
+    const key = objectKey(table);
+    retyped.set(key, [...(retyped.get(key) ?? []), column.name]);
   }
   const readsRetyped = ({ normal }: DesiredView): boolean => {
-    const words = wordsOf(normal?.definition ?? '');
+    const words = sqlWords(normal?.definition ?? '');
     return (normal?.reads ?? []).some((key) => {
       const view = views.get(key);
       return view ? readsRetyped(view) : (retyped.get(key) ?? []).some((column) => words.has(column));
     });
   };
   return new Set(
-    [...long.keys()].filter(
-      (change) => change.kind === 'recreate-view' && !change.isForced && !readsRetyped(change.view),
+    ofKind([...long.keys()], 'recreate-view').filter(
+      ({ isForced, view }) => !isForced && !readsRetyped(view),
     ),
   );
 }
@@ -97,7 +96,7 @@ export const MATERIALIZED = {
   'drop-view-index': (steps, { view, index }) =>
     steps.add({
       identity: view.at,
-      sql: `drop index ${nameOf({ schema: view.schema, name: index.label })}`,
+      sql: `drop index ${quoteName({ schema: view.schema, name: index.label })}`,
       stage: 'drop-dependants',
       sign: '-',
       summary: `view ${view.name}: index ${index.label}`,
@@ -106,7 +105,7 @@ export const MATERIALIZED = {
   'rename-view-index': (steps, { view, index, label }) =>
     steps.add({
       identity: view.at,
-      sql: `alter index ${nameOf({ schema: view.schema, name: index.label })} rename to ${quoteIdent(label)}`,
+      sql: `alter index ${quoteName({ schema: view.schema, name: index.label })} rename to ${quoteIdent(label)}`,
       stage: 'rename-indexes',
       sign: '~',
       summary: `view ${view.name}: index ${index.label} → ${label}`,
@@ -116,7 +115,7 @@ export const MATERIALIZED = {
 function refresh(steps: StepList, view: DesiredView): void {
   steps.add({
     identity: view.at,
-    sql: `refresh materialized view ${nameOf(view)}`,
+    sql: `refresh materialized view ${quoteName(view)}`,
     lane: 'online',
     stage: 'views',
     sign: '~',
@@ -144,7 +143,7 @@ function addIndex(steps: StepList, { view, live, index }: ChangeOf<'add-view-ind
   });
 }
 
-/** `ms`: where it is filled only later, how long that takes. What an earlier run filled beside it goes. */
+/** Drops the shadow view of an earlier run. `ms`: duration of the fill, or null to fill the view at once. */
 export function createMaterialized(
   steps: StepList,
   view: DesiredView,
@@ -166,46 +165,48 @@ export function createMaterialized(
   if (ms !== null) refresh(steps, view);
 }
 
-/** Its part before the cutover; the old one goes by the statement that drops all. */
-export function fillBeside(steps: StepList, view: DesiredView, ms: number): void {
-  const beside = besideOf(view);
+/** Fills the shadow view before the cutover. */
+export function fillShadowView(steps: StepList, view: DesiredView, ms: number): void {
+  const beside = shadowViewName(view);
   steps.add({
     identity: view.at,
     sql: [
       dropBeside(view),
       createMaterializedSql(view, beside, true),
-      ...view.indexes.map((index) => createViewIndexSql(view, index, beside, indexBeside(view, index.label))),
+      ...view.indexes.map((index) =>
+        createViewIndexSql(view, index, beside, shadowIndexName(view, index.label)),
+      ),
     ].join('; '),
     lane: 'shadow',
     stage: 'views',
     sign: '~',
-    summary: `materialized view ${view.name} (${columnsOf(view)}): fill beside the old one`,
+    summary: `materialized view ${view.name} (${columnsOf(view)}): fill a shadow view`,
     estimateMs: ms,
     hazards: view.indexes.some(({ unique }) => unique) ? ['DATA_DEPENDENT'] : [],
   });
 }
 
-/** Part of the cutover, after the old one is gone. */
-export function takePlace(steps: StepList, view: DesiredView, comments: readonly string[]): void {
+/** Renames the shadow view into place in the cutover, after the old view is dropped. */
+export function cutOverView(steps: StepList, view: DesiredView, comments: readonly string[]): void {
   const { schema } = view;
   steps.add({
     identity: view.at,
     sql: [
-      `alter materialized view ${nameOf({ schema, name: besideOf(view) })} rename to ${quoteIdent(view.name)}`,
+      `alter materialized view ${quoteName({ schema, name: shadowViewName(view) })} rename to ${quoteIdent(view.name)}`,
       ...view.indexes.map(
         ({ label }) =>
-          `alter index ${nameOf({ schema, name: indexBeside(view, label) })} rename to ${quoteIdent(label)}`,
+          `alter index ${quoteName({ schema, name: shadowIndexName(view, label) })} rename to ${quoteIdent(label)}`,
       ),
       ...comments,
     ].join('; '),
     stage: 'views',
     sign: '~',
-    summary: `materialized view ${view.name}: the new one takes the place of the old one`,
+    summary: `materialized view ${view.name}: replace by the shadow view`,
   });
 }
 
 function dropBeside(view: DesiredView): string {
-  return `drop materialized view if exists ${nameOf({ schema: view.schema, name: besideOf(view) })}`;
+  return `drop materialized view if exists ${quoteName({ schema: view.schema, name: shadowViewName(view) })}`;
 }
 
 function columnsOf(view: DesiredView): string {

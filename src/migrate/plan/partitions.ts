@@ -1,25 +1,26 @@
-// Partitions as statements. One that leaves the file leaves its table with its rows: it is a table by itself then, which
-// nobody reaches.
+// Statements for partitions. A partition that the file no longer declares is detached and keeps its rows. API roles
+// cannot access the detached table.
 import { quoteIdent } from '../../postgres/sql.ts';
-import { nameOf } from '../schema/model.ts';
+import type { ChangeOf } from '../diff/change-kinds.ts';
+import { quoteName } from '../schema/model.ts';
 import { attachPartitionSql, createPartitionSql, makePartitionsSql, spanText } from '../schema/partitions.ts';
-import { type ChangeOf, onTable, type Planners, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
+import { onTable, type Planners, SCAN_ROWS_PER_MS, type StepList } from './step-list.ts';
 
 export const PARTITIONS = {
   'add-partition': addPartition,
-  'make-partitions': (steps, { table, kept }) =>
+  'make-partitions': (steps, { table, schedule }) =>
     steps.add({
       identity: `${table.at}.partitions`,
-      sql: makePartitionsSql(table, kept),
+      sql: makePartitionsSql(table, schedule),
       stage: 'columns',
-      summary: `partitions of ${table.name}, each of ${spanText(kept.every)}`,
+      summary: `partitions of ${table.name}, each of ${spanText(schedule.every)}`,
     }),
   'rename-partition': (steps, { table, partition, name }) =>
     steps.add({
       ...onTable(table),
       identity: `${table.at}.partitions.${name}`,
       at: `${table.at}.partitions`,
-      sql: `alter table ${nameOf(partition)} rename to ${quoteIdent(name)}`,
+      sql: `alter table ${quoteName(partition)} rename to ${quoteIdent(name)}`,
       stage: 'columns',
       sign: '~',
       summary: `partition ${partition.name} renamed to ${name}`,
@@ -35,7 +36,7 @@ function addPartition(steps: StepList, { table, live, partition, back }: ChangeO
     sql: back ? attachPartitionSql(table, partition) : createPartitionSql(table, partition),
     stage: 'columns',
     summary: `partition ${name} ${values.written}${back ? ', back with its rows' : ''}`,
-    // The rows of one that comes back are held against its bounds.
+    // PostgreSQL checks the rows of a returning partition against its bounds.
     scans: back !== null,
     estimateMs: steps.estimate(back, SCAN_ROWS_PER_MS),
     hazards: back ? ['DATA_DEPENDENT'] : [],

@@ -11,7 +11,7 @@ import { diff } from '../diff/diff.ts';
 import type { OnlineTypeChanges } from './types/online-type-change.ts';
 import { planSteps } from './plan.ts';
 import { StepList, type TableFacts } from './step-list.ts';
-import { LANES, STAGES, type Lane, type Stage, type Step } from './step.ts';
+import { LANES, lockedTables, STAGES, type Lane, type Stage, type Step } from './step.ts';
 
 const SMALL = 10;
 const LARGE = 50_000_000;
@@ -82,7 +82,7 @@ const expectStatements = (
 };
 
 describe('tables', () => {
-  test('a new table is readable by nobody before it is complete', () => {
+  test('a new table is not readable before it is complete', () => {
     const file = `${title('type: text, default: a, min: 1').replace('min: 1', 'pattern: x')}    rls: [{ operations: [select], using: "true" }]\n    indexes: [{ columns: [title] }]\n`;
     expect(statements('tables: {}\n', file)).toEqual([
       'create table todos (id bigint not null, title text)',
@@ -122,12 +122,12 @@ describe('tables', () => {
       false,
       'revoke all on todos from anon, authenticated, service_role, public',
     ],
-    ['is dropped where the settings say so', true, 'drop table todos'],
+    ['is dropped if the settings allow it', true, 'drop table todos'],
   ])('a removed table %s', (_what, drops, sql) => {
     expect(statements(todos(), 'tables: {}\n', { facts: { drops } })).toEqual([sql]);
   });
 
-  test('a retired table lets go of the rows it refers to', () => {
+  test('a retired table drops its foreign keys', () => {
     const lists = 'tables:\n  lists:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n';
     const both = `${lists}  todos:\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n      - { name: list, foreign_key: { references: lists.id } }\n`;
     expect(statements(both, lists)).toEqual([
@@ -309,6 +309,16 @@ describe('constraints and indexes', () => {
       ],
     ],
     [
+      'unique on a large table, where nulls are equal',
+      size(''),
+      `${size('')}    constraints: [{ unique: [size], nulls_not_distinct: true }]\n`,
+      { rows: LARGE },
+      [
+        'concurrent: create unique index concurrently todos_size_key on todos (size) nulls not distinct',
+        'concurrent: alter table todos add constraint todos_size_key unique using index todos_size_key',
+      ],
+    ],
+    [
       'another primary key, after the former one',
       'tables:\n  todos:\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n      - { name: code, type: text, required: true }\n',
       'tables:\n  todos:\n    fields:\n      - { name: id, type: bigint }\n      - { name: code, type: text, primary_key: true }\n',
@@ -341,7 +351,7 @@ describe('constraints and indexes', () => {
     ],
     ['an index', size(''), indexed(''), {}, ['create index todos_size_idx on todos (size)']],
     [
-      'an index on a large table waits for nobody',
+      'an index on a large table is built concurrently',
       size(''),
       indexed(''),
       { rows: LARGE },
@@ -370,6 +380,22 @@ describe('constraints and indexes', () => {
       `{ name: list, type: ${to === 'id' ? 'bigint' : 'text'}, foreign_key: { references: lists.${to}, on_delete: set_null } }`,
     );
   const list = (to: string): string => todos(`{ name: list, type: ${to === 'id' ? 'bigint' : 'text'} }`);
+  const changed = (onDelete: string): string => reference('id').replace('set_null', onDelete) + lists('');
+  const locks = (before: string, after: string): string[] =>
+    plan(before, after).map((step) => `${step.lock} ${lockedTables(step).join(' ')}`);
+  test('a foreign key locks both tables', () => {
+    expect(locks(changed('cascade'), changed('set_null'))).toEqual([
+      'AccessExclusive public.todos public.lists',
+      'ShareRowExclusive public.todos public.lists',
+    ]);
+    expect(locks(lists('').replace(/^/, 'tables:\n'), changed('cascade'))).toContain(
+      'ShareRowExclusive public.lists',
+    );
+    expect(locks(changed('cascade'), lists('').replace(/^/, 'tables:\n'))).toEqual([
+      'AccessExclusive public.todos public.lists',
+    ]);
+  });
+
   test.each<Case>([
     [
       'a foreign key',
@@ -388,6 +414,37 @@ describe('constraints and indexes', () => {
       [
         'alter table todos add constraint todos_list_fkey foreign key (list) references lists (id) on delete set null not valid',
         'online: alter table todos validate constraint todos_list_fkey',
+      ],
+    ],
+    [
+      'a changed foreign key: its rows are validated after the locks of the former one',
+      changed('cascade'),
+      changed('set_null'),
+      { rows: 10_000 },
+      [
+        'alter table todos drop constraint todos_list_fkey',
+        'alter table todos add constraint todos_list_fkey foreign key (list) references lists (id) on delete set null not valid',
+        'online: alter table todos validate constraint todos_list_fkey',
+      ],
+    ],
+    [
+      'a changed foreign key of a few rows',
+      changed('cascade'),
+      changed('set_null'),
+      {},
+      [
+        'alter table todos drop constraint todos_list_fkey',
+        'alter table todos add constraint todos_list_fkey foreign key (list) references lists (id) on delete set null',
+      ],
+    ],
+    [
+      'a changed foreign key, directly',
+      changed('cascade'),
+      changed('set_null'),
+      { rows: 10_000, direct: true },
+      [
+        'alter table todos drop constraint todos_list_fkey',
+        'alter table todos add constraint todos_list_fkey foreign key (list) references lists (id) on delete set null',
       ],
     ],
     [
@@ -546,6 +603,13 @@ describe('order', () => {
       'background indexes',
     ]);
     expect(steps.every((step) => step.deferred)).toBe(true);
+  });
+
+  test('a reference that is removed is forgotten under the name of its column', () => {
+    const file = (more: string): string =>
+      `${todos(`{ name: "ann's", type: text${more} }`)}storage:\n  photos: {}\n`;
+    const steps = statements(file(', ref: storage.photos'), file(''));
+    expect(steps).toContainEqual(expect.stringMatching(/storage\.forget_refs\(\d+::oid, 'ann''s'\)$/));
   });
 
   test('every kind of change has a place, and nothing is planned twice', () => {

@@ -1,7 +1,10 @@
-// Changes as ordered steps. Small tables take the direct form; on large ones whatever would scan, build or rewrite under
-// a strong lock takes a form that does not, and leaves the blocking transaction.
+// Converts changes to ordered steps. Small tables use the direct form. On large tables, steps that would scan, build or
+// rewrite under a strong lock use an online form outside of the blocking transaction.
+import { columnsKey } from '../change/object-key.ts';
 import type { Change } from '../diff/change.ts';
-import { keyOf } from '../schema/model.ts';
+import { isKind, ofKind } from '../diff/change-kinds.ts';
+import type { LiveTable } from '../schema/live/live-schema.ts';
+import { objectKey } from '../schema/model.ts';
 import { ACCESS } from './access.ts';
 import { COLUMN_KINDS } from './column-kinds.ts';
 import { COLUMNS } from './columns.ts';
@@ -27,7 +30,6 @@ import { type LongFillings, MATERIALIZED } from './materialized.ts';
 import { createView, dropViews, VIEWS } from './views.ts';
 import {
   BUILD_ROWS_PER_MS,
-  columnsKey,
   isSmall,
   type KeyLane,
   type Planners,
@@ -68,12 +70,12 @@ export function planSteps(
   const steps = new StepList(facts, settings, newKeys(changes, settings), changes);
   const isDeferred = (change: Change): boolean => online.deferred.has(change);
   const dropped = functionsOfViews(changes);
-  const isDropped = (change: Change): boolean => change.kind === 'drop-function' && dropped.has(change.live);
+  const isDropped = (change: Change): boolean => isKind(change, 'drop-function') && dropped.has(change.live);
   const drop = (gone: readonly Change[]): void => {
     dropViews(steps, gone);
     dropFormerFunctions(steps, gone);
   };
-  // Also of what is deferred: nothing is held up by a body of text, which does the same meanwhile.
+  // Deferred functions are included: a body of text works in the same way and blocks nothing.
   releaseBodies(steps, changes);
   drop(changes.filter((change) => !isDeferred(change)));
   steps.whileDeferred(() => drop(changes.filter(isDeferred)));
@@ -81,7 +83,7 @@ export function planSteps(
     if (isMadeOnline(change, online) || isDropped(change)) continue;
     const plan = (): void => {
       const ms = fillings.get(change) ?? null;
-      if (change.kind === 'create-view' || change.kind === 'recreate-view')
+      if (isKind(change, 'create-view', 'recreate-view'))
         createView(steps, change, { ms, isSwapped: online.swapped.has(change) });
       else planChange(steps, change);
     };
@@ -92,26 +94,26 @@ export function planSteps(
   return steps.ordered();
 }
 
-/** Keys that are steps of their own, which a foreign key must follow. Others are there as soon as their table is. */
+/**
+ * Returns the keys that are created by separate steps, which foreign keys must follow. Others come with their table.
+ */
 function newKeys(changes: readonly Change[], settings: PlanSettings): ReadonlyMap<string, KeyLane> {
   const keys = new Map<string, KeyLane>();
-  for (const change of changes) {
-    if (change.kind !== 'add-key' && change.kind !== 'add-index') continue;
-    if (change.kind === 'add-index' && !isKeyIndex(change.index)) continue;
-    const { columns } = change.kind === 'add-key' ? change.key : change.index;
-    const isAtOnce = change.kind === 'add-key' && isPartitioned(change.live);
-    if (!isAtOnce && !isSmall(change.live, BUILD_ROWS_PER_MS, settings))
-      keys.set(columnsKey(keyOf(change.table), columns), 'concurrent');
-    else if (change.kind === 'add-index') keys.set(columnsKey(keyOf(change.table), columns), 'metadata');
-  }
+  const isLarge = (live: LiveTable | null): boolean => !isSmall(live, BUILD_ROWS_PER_MS, settings);
+  for (const { table, live, key } of ofKind(changes, 'add-key'))
+    if (!isPartitioned(live) && isLarge(live))
+      keys.set(columnsKey(objectKey(table), key.columns), 'concurrent');
+  for (const { table, live, index } of ofKind(changes, 'add-index'))
+    if (isKeyIndex(index))
+      keys.set(columnsKey(objectKey(table), index.columns), isLarge(live) ? 'concurrent' : 'metadata');
   return keys;
 }
 
-/** The shadow column already has the type, and NOT NULL where it must. */
+/** Returns whether the online type change includes this change: the shadow column has the type and NOT NULL. */
 function isMadeOnline(change: Change, online: OnlineTypeChanges): boolean {
-  const made =
-    change.kind === 'change-type' || change.kind === 'set-not-null' || change.kind === 'resume-backfill';
-  return made && online.columns.has(change.column.at);
+  return (
+    isKind(change, 'change-type', 'set-not-null', 'resume-backfill') && online.columns.has(change.column.at)
+  );
 }
 
 function planChange(steps: StepList, change: Change): void {

@@ -1,7 +1,8 @@
-// Tables that tell of their changes, as statements. PostgreSQL refuses updates and deletes of a published table without a
-// replica identity, so while its key is built anew beside the writers, the whole row stands for it.
+// Statements for published tables. PostgreSQL rejects updates and deletes of a published table without a replica
+// identity. So the whole row identifies rows while the primary key is rebuilt concurrently.
+import type { ChangeOf } from '../diff/change-kinds.ts';
 import type { DesiredTable } from '../schema/desired.ts';
-import { keyOf } from '../schema/model.ts';
+import { objectKey } from '../schema/model.ts';
 import {
   createPublicationSql,
   PUBLICATION,
@@ -10,8 +11,8 @@ import {
   replicaIdentitySql,
   unpublishSql,
 } from '../schema/publication.ts';
-import { primaryKeyOf } from '../schema/relation.ts';
-import type { ChangeOf, Draft, Planners, StepList } from './step-list.ts';
+import { primaryKeyColumns } from '../schema/relation.ts';
+import type { Draft, Planners, StepList } from './step-list.ts';
 
 export const PUBLICATIONS = {
   'create-publication': (steps, { serverVersion }) =>
@@ -35,7 +36,7 @@ export const PUBLICATIONS = {
       ...afterKey(steps, change.table),
       sql: publishSql(change.table),
       stage: 'publication',
-      summary: 'changes are told',
+      summary: 'changes are published',
       lock: 'ShareUpdateExclusive',
     }),
   unpublish: (steps, change) =>
@@ -46,7 +47,7 @@ export const PUBLICATIONS = {
       sign: '-',
       summary: change.isPart
         ? `not only some columns or rows are in the publication`
-        : 'changes are no longer told',
+        : 'changes are no longer published',
       lock: 'ShareUpdateExclusive',
       hazards: change.isPart ? [] : ['BREAKS_OLD_CODE'],
     }),
@@ -62,9 +63,9 @@ export const PUBLICATIONS = {
   },
 } satisfies Partial<Planners>;
 
-/** Rows may be updated while the table has no key. */
+/** Returns whether the run updates rows while the table has no key. */
 function isFilled(steps: StepList, table: DesiredTable): boolean {
-  const hasRows = steps.facts.nonEmpty.has(keyOf(table));
+  const hasRows = steps.facts.nonEmpty.has(objectKey(table));
   return hasRows && table.columns.some(({ model }) => model.backfill !== null);
 }
 
@@ -89,11 +90,11 @@ function base({ table, live }: Pick<ChangeOf<'publish'>, 'table' | 'live'>): {
   identity: string;
   table: string | null;
 } {
-  return { identity: `${table.at}.realtime`, table: live ? keyOf(table) : null };
+  return { identity: `${table.at}.realtime`, table: live ? objectKey(table) : null };
 }
 
-/** Where the primary key is built while others write, only after that. */
+/** Delays a step until a primary key that is built concurrently exists. */
 function afterKey(steps: StepList, table: DesiredTable): Pick<Draft, 'lane' | 'hazards'> {
-  const isLate = steps.laneOfKey(keyOf(table), primaryKeyOf(table)) === 'concurrent';
+  const isLate = steps.laneOfKey(objectKey(table), primaryKeyColumns(table)) === 'concurrent';
   return isLate ? { lane: 'concurrent', hazards: ['NON_TX'] } : {};
 }

@@ -1,14 +1,105 @@
-// What left the file: retired with its data kept, or dropped where the settings say so.
+// Tables, columns and partitions that the file no longer declares. They are retired with their data, or dropped if the
+// settings allow it.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { quoteIdent, raw } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { type ChangeOf, ofKind } from '../diff/change-kinds.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
 import { detachPartitionSql, retirePartitionSql } from '../schema/partitions.ts';
 import { unpublishSql } from '../schema/publication.ts';
-import { functionOf } from '../schema/row-triggers.ts';
-import { alterColumn, type ChangeOf, type Planners, type StepList } from './step-list.ts';
+import { parseTriggerFunction } from '../schema/row-triggers.ts';
+import type { Stage } from './step.ts';
+import { alterColumn, type Planners, type StepList } from './step-list.ts';
 
-export type Removal = ChangeOf<'retire-table' | 'retire-column' | 'retire-partition'>;
+/** How one kind of removal is planned and described. */
+type RemovalRule<C> = {
+  readonly describe: (change: C) => RemovalTexts;
+  readonly dropSql: (change: C) => string;
+  readonly retireSql: (change: C) => string;
+  readonly stage: Stage;
+  /** The rows or values that DROP loses: an argument of `count` and its table. */
+  readonly counted: (change: C) => { readonly expression: string; readonly table: Named };
+  readonly targets?: (steps: StepList, change: C) => readonly string[];
+};
+
+type Named = { readonly schema: string; readonly name: string };
+
+type RemovalTexts = {
+  readonly table: Named;
+  readonly identity: string;
+  readonly at: string;
+  readonly what: string;
+};
+
+type RemovalKind = 'retire-table' | 'retire-column' | 'retire-partition';
+
+export type Removal = ChangeOf<RemovalKind>;
+
+const RULES: { readonly [Kind in RemovalKind]: RemovalRule<ChangeOf<Kind>> } = {
+  'retire-table': {
+    describe: ({ live }) => {
+      const identity = `tables.${live.name}`;
+      return { table: live, identity, at: identity, what: `table ${live.name}` };
+    },
+    dropSql: ({ live }) => {
+      const functions = live.triggers.flatMap(({ definition }) => parseTriggerFunction(definition) ?? []);
+      return [
+        `drop table ${quoteName(live)}`,
+        ...functions.map((fn) => `drop function if exists ${fn}()`),
+      ].join('; ');
+    },
+    retireSql: ({ live }) => {
+      const name = quoteName(live);
+      // Foreign keys are dropped: hidden rows would prevent deletes in other tables.
+      const drops = live.foreignKeys.map(
+        ({ label }) => `; alter table ${name} drop constraint if exists ${quoteIdent(label)}`,
+      );
+      const unpublish = live.published === 'no' ? '' : `${unpublishSql(live)}; `;
+      return `${unpublish}revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`;
+    },
+    stage: 'retire',
+    counted: ({ live }) => ({ expression: '*', table: live }),
+    // Dropping a foreign key locks both tables.
+    targets: (steps, { live }) => [
+      ...new Set(live.foreignKeys.flatMap((foreignKey) => steps.targetsOf(foreignKey, objectKey(live)))),
+    ],
+  },
+  'retire-column': {
+    describe: ({ table, liveColumn: { name } }) => ({
+      table,
+      identity: `${table.at}.fields.${name}`,
+      at: table.at,
+      what: `column ${name}`,
+    }),
+    dropSql: ({ table, liveColumn }) =>
+      `alter table ${quoteName(table)} drop column ${quoteIdent(liveColumn.name)}`,
+    retireSql: ({ table, liveColumn }) => {
+      const { notNull, serial, default: value } = liveColumn;
+      const blocksInserts = notNull && value === null && !serial;
+      return blocksInserts ? `${alterColumn(table, liveColumn)} drop not null` : 'select';
+    },
+    stage: 'retire',
+    counted: ({ table, liveColumn }) => ({ expression: quoteIdent(liveColumn.name), table }),
+  },
+  'retire-partition': {
+    describe: ({ table, partition: { name } }) => ({
+      table,
+      identity: `${table.at}.partitions.${name}`,
+      at: table.at,
+      what: `partition ${name}`,
+    }),
+    dropSql: ({ table, partition }) =>
+      `${detachPartitionSql(table, partition)}; drop table ${quoteName(partition)}`,
+    retireSql: ({ table, partition }) => retirePartitionSql(table, partition),
+    // Another partition may take its range in the same run.
+    stage: 'columns',
+    counted: ({ partition }) => ({ expression: '*', table: partition }),
+  },
+};
+
+function ruleOf(change: Removal): RemovalRule<Removal> {
+  return RULES[change.kind] as RemovalRule<Removal>;
+}
 
 export const REMOVALS = {
   'retire-table': remove,
@@ -18,62 +109,34 @@ export const REMOVALS = {
 } satisfies Partial<Planners>;
 
 function remove(steps: StepList, change: Removal): void {
+  const { dropSql, retireSql, stage, targets } = ruleOf(change);
   const { table, identity, at, what } = removalOf(change);
   const { drops } = steps.facts;
   steps.add({
     identity,
     at,
-    table: keyOf(table),
+    table: objectKey(table),
+    otherTables: targets?.(steps, change) ?? [],
     sql: drops ? dropSql(change) : retireSql(change),
-    // Its rows leave their place before others may take it.
-    stage: change.kind === 'retire-partition' ? 'columns' : 'retire',
+    stage,
     sign: '-',
     summary: drops ? `${what} dropped` : `${what} retired, data kept`,
     hazards: drops ? ['DATA_LOSS', 'BREAKS_OLD_CODE'] : ['BREAKS_OLD_CODE'],
   });
 }
 
-function dropSql(change: Removal): string {
-  if (change.kind === 'retire-table') {
-    const functions = change.live.triggers.flatMap(({ definition }) => functionOf(definition) ?? []);
-    return [
-      `drop table ${nameOf(change.live)}`,
-      ...functions.map((fn) => `drop function if exists ${fn}()`),
-    ].join('; ');
-  }
-  if (change.kind === 'retire-partition')
-    return `${detachPartitionSql(change.table, change.partition)}; drop table ${nameOf(change.partition)}`;
-  return `alter table ${nameOf(change.table)} drop column ${quoteIdent(change.liveColumn.name)}`;
-}
-
-function retireSql(change: Removal): string {
-  if (change.kind === 'retire-column') {
-    const { notNull, serial, default: value } = change.liveColumn;
-    const blocksInserts = notNull && value === null && !serial;
-    return blocksInserts ? `${alterColumn(change.table, change.liveColumn)} drop not null` : 'select';
-  }
-  if (change.kind === 'retire-partition') return retirePartitionSql(change.table, change.partition);
-  // Its foreign keys must go: rows nobody sees any more would block deletes elsewhere.
-  const name = nameOf(change.live);
-  const drops = change.live.foreignKeys.map(
-    (one) => `; alter table ${name} drop constraint if exists ${quoteIdent(one.label)}`,
-  );
-  const quiet = change.live.published === 'no' ? '' : `${unpublishSql(change.live)}; `;
-  return `${quiet}revoke all on ${name} from anon, authenticated, service_role, public${drops.join('')}`;
-}
-
 function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-retired'>): void {
-  const name = nameOf(home);
+  const name = quoteName(home);
   const base = {
     identity: `tables.${home.name}`,
-    table: keyOf(home),
+    table: objectKey(home),
     sign: '-',
     summary: `${what} ${label} of ${home.name}, in the way of a change`,
   } as const;
   if (what === 'default') {
     const alter = alterColumn(home, { name: label });
     steps.add({ ...base, sql: `${alter} drop default`, stage: 'drop-dependants' });
-    // Without its default, a required column would refuse every new row.
+    // Without a default, a required column would reject every new row.
     steps.add({ ...base, sql: `${alter} drop not null`, stage: 'retire' });
     return;
   }
@@ -87,47 +150,26 @@ function dropRetired(steps: StepList, { what, home, label }: ChangeOf<'drop-reti
   steps.add({ ...base, sql, stage: 'drop-dependants' });
 }
 
-export function isRemoval(change: Change): change is Removal {
-  return (
-    change.kind === 'retire-table' || change.kind === 'retire-column' || change.kind === 'retire-partition'
-  );
+export function removals(changes: readonly Change[]): Removal[] {
+  return ofKind(changes, 'retire-table', 'retire-column', 'retire-partition');
 }
 
-export function removalOf(change: Removal): {
-  readonly table: { readonly schema: string; readonly name: string };
-  readonly identity: string;
-  readonly at: string;
-  readonly what: string;
-} {
-  if (change.kind === 'retire-table') {
-    const identity = `tables.${change.live.name}`;
-    return { table: change.live, identity, at: identity, what: `table ${change.live.name}` };
-  }
-  if (change.kind === 'retire-partition') {
-    const { table, partition } = change;
-    const identity = `${table.at}.partitions.${partition.name}`;
-    return { table, identity, at: table.at, what: `partition ${partition.name}` };
-  }
-  const { table, liveColumn } = change;
-  const { name } = liveColumn;
-  return { table, identity: `${table.at}.fields.${name}`, at: table.at, what: `column ${name}` };
+export function removalOf(change: Removal): RemovalTexts {
+  return ruleOf(change).describe(change);
 }
 
-/** Rows of removed tables and values of removed columns, by identity. */
+/** Returns the number of rows of removed tables and of values of removed columns, by identity. */
 export async function countRemoved(
   session: Queryable,
   changes: readonly Change[],
 ): Promise<Map<string, number>> {
   const values = new Map<string, number>();
-  for (const change of changes) {
-    if (!isRemoval(change)) continue;
-    const counted = change.kind === 'retire-column' ? quoteIdent(change.liveColumn.name) : '*';
-    const { identity } = removalOf(change);
-    const table = change.kind === 'retire-partition' ? change.partition : removalOf(change).table;
+  for (const change of removals(changes)) {
+    const { expression, table } = ruleOf(change).counted(change);
     const [row] = await session.query<{ values: string }>(
-      raw(`select count(${counted})::text as values from ${nameOf(table)}`),
+      raw(`select count(${expression})::text as values from ${quoteName(table)}`),
     );
-    values.set(identity, Number(row?.values ?? 0));
+    values.set(removalOf(change).identity, Number(row?.values ?? 0));
   }
   return values;
 }

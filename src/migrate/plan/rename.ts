@@ -1,5 +1,5 @@
-// Declared renames. They are the first statements of a run, and of everything a plan tries out, so that what follows sees
-// the new names as the server prints them. Labels made from an old name are renamed, too.
+// Declared renames. They are the first statements of a run and of each trial of a plan, so that later statements see
+// the new names. Labels that contain an old name are renamed too.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import { inputTypes, plainType } from '../../config/schema/overloads.ts';
 import { groupBy } from '../../lib/group-by.ts';
@@ -18,39 +18,42 @@ import { readLiveInside } from '../schema/live/read-live.ts';
 import {
   type FunctionModel,
   functionKey,
-  keyOf,
-  nameOf,
+  objectKey,
+  quoteName,
   tableKey,
   type SchemaModel,
   type SequenceModel,
   type TableModel,
   type TriggerModel,
   type ViewModel,
-  viewsOf,
+  declaredViews,
 } from '../schema/model.ts';
 import { sameList } from '../schema/relation.ts';
-import { sequencesOf } from '../schema/sequences.ts';
-import { labelOf, USERS } from '../schema/triggers.ts';
+import { declaredSequences } from '../schema/sequences.ts';
+import { declaredTriggerLabel, USERS } from '../schema/triggers.ts';
 import { type OwnedFunction, type OwnedTable, type Ownership, viewTriggerKey } from '../schema/managed.ts';
 import { problem, MigrationRefused, type MigrationProblem } from '../problem.ts';
 import type { Step } from './step.ts';
-import { stepOf } from './step-list.ts';
+import { type Draft, stepOf } from './step-list.ts';
 import { withLockRetries, type LockSettings } from '../locks.ts';
 import type { HazardPolicy } from './hazard-policy.ts';
 import { TypeRenames } from './types/type-renames.ts';
 
 export type Renames = {
   readonly steps: readonly Step[];
-  /** The live schema and what is owned, as they will be after the steps. */
+  /** The live schema and the ownership after the steps. */
   readonly live: Live;
   readonly owned: Ownership;
-  /** Identities of the migration state that end with the old names. */
+  /** Identities of the migration state that the renames make obsolete. */
   readonly forgotten: readonly string[];
-  /** Sentences for the plan. */
+  /** Notes of the plan. */
   readonly notes: readonly string[];
 };
 
-/** As far as the spelling of the types tells. */
+/** Instances and clients with the previous file continue to work. */
+const SERVED = 'the API understands both names';
+
+/** Compares functions by the spelling of their types. */
 function takesTypesOf({ args }: FunctionModel, { argumentTypes }: LiveFunction): boolean {
   return sameList(inputTypes(args), argumentTypes.map(plainType));
 }
@@ -67,8 +70,8 @@ export async function planRenames(
   for (const type of model.types ?? []) types.add(type);
   const plan = new RenamePlan(model, live, owned, types);
   for (const table of model.tables) plan.table(table);
-  for (const view of viewsOf(model)) plan.view(view);
-  for (const sequence of sequencesOf(model)) plan.sequence(sequence);
+  for (const view of declaredViews(model)) plan.view(view);
+  for (const sequence of declaredSequences(model)) plan.sequence(sequence);
   for (const fn of model.functions) plan.routine(fn);
   plan.triggers(model);
   const { steps, problems, forgotten } = plan;
@@ -88,7 +91,7 @@ export async function planRenames(
   };
 }
 
-/** What a statement has made is named after what it is about; its address stays. */
+/** The identity of a statement object contains the renamed object. Its address stays. */
 function statementsUnderNewNames(
   owned: Ownership,
   before: Live['statements'],
@@ -112,7 +115,7 @@ function withFormerNames(types: Live['types'], former: TypeRenames['former']): L
   );
 }
 
-/** Runs `read` where everything has its new name already; rolled back. */
+/** Runs `read` with the new names and rolls the renames back. */
 export async function underNewNames<T>(
   session: Queryable,
   renames: readonly Step[],
@@ -129,7 +132,7 @@ export async function underNewNames<T>(
   );
 }
 
-/** `comment title`: at the first blank. */
+/** Splits `comment title` at the first blank. */
 function split(attribute: string): string[] {
   const blank = attribute.indexOf(' ');
   return blank < 0 ? [attribute] : [attribute.slice(0, blank), attribute.slice(blank + 1)];
@@ -155,8 +158,8 @@ class RenamePlan {
   readonly #viewTriggers: Set<string>;
 
   constructor({ functions }: SchemaModel, live: Live, owned: Ownership, types: TypeRenames) {
-    const names = groupBy(functions, keyOf);
-    this.#hasOverloads = (fn) => (names.get(keyOf(fn))?.length ?? 0) > 1;
+    const names = groupBy(functions, objectKey);
+    this.#hasOverloads = (fn) => (names.get(objectKey(fn))?.length ?? 0) > 1;
     this.#live = live;
     this.#types = types;
     this.#owned = owned;
@@ -171,7 +174,7 @@ class RenamePlan {
     this.#viewTriggers = new Set(owned.viewTriggers);
   }
 
-  /** The same object when nothing is renamed. */
+  /** Returns the same object if nothing is renamed. */
   ownership(): Ownership {
     const { steps, forgotten, owned, retired } = this.#types;
     const count = this.steps.length + this.forgotten.length + steps.length + forgotten.length;
@@ -193,23 +196,23 @@ class RenamePlan {
   }
 
   table(model: TableModel): void {
-    const key = keyOf(model);
+    const key = objectKey(model);
     let found = this.#live.tables.get(key);
     const oldName = model.renamedFrom;
     if (oldName !== null && oldName !== model.name) {
       const oldKey = tableKey(model.schema, oldName);
       const old = this.#live.tables.get(oldKey);
       if (old && found && this.#owned.tables.has(oldKey)) this.#bothExist(model.at, oldName, model.name);
-      // Already renamed by hand: only the migration state must follow.
+      // The object was renamed manually, so only the migration state changes.
       if (!old && found && this.#owned.tables.has(oldKey) && !this.#owned.tables.has(key))
         this.#renameTableOwnership(oldKey, key);
       if (old && !found) {
-        this.#add(
-          `alter table ${nameOf(old)} rename to ${quoteIdent(model.name)}`,
-          model.at,
-          `table ${oldName} → ${model.name}`,
-          oldKey,
-        );
+        this.#add({
+          sql: `alter table ${quoteName(old)} rename to ${quoteIdent(model.name)}`,
+          identity: model.at,
+          summary: `rename table ${oldName} → ${model.name}: ${SERVED}`,
+          table: oldKey,
+        });
         found = old;
         this.#renameTableOwnership(oldKey, key);
       }
@@ -232,18 +235,18 @@ class RenamePlan {
       if (clashes) this.#bothExist(column.at, oldName, column.name);
       if (clashes || isThere) continue;
       columns.set(oldName, column.name);
-      this.#add(
-        `alter table ${nameOf(model)} rename column ${quoteIdent(oldName)} to ${quoteIdent(column.name)}`,
-        column.at,
-        `column ${oldName} → ${column.name}`,
-        keyOf(found),
-      );
+      this.#add({
+        sql: `alter table ${quoteName(model)} rename column ${quoteIdent(oldName)} to ${quoteIdent(column.name)}`,
+        identity: column.at,
+        summary: `rename column ${oldName} → ${column.name}: ${SERVED}`,
+        table: objectKey(found),
+      });
       if (this.#retiredColumns.delete(`${key}.${oldName}`)) this.forgotten.push(`column ${key}.${oldName}`);
     }
     return columns;
   }
 
-  // A label that was made from an old name is made from the new one; others are kept.
+  // Labels that contain the old name get the new name. Other labels stay.
   #labels(
     model: TableModel,
     found: LiveTable,
@@ -254,10 +257,14 @@ class RenamePlan {
     const rename = (label: string, before: string, after: string, alter: string): void => {
       if (label !== before || before === after) return;
       labels.set(before, after);
-      this.#add(`${alter} to ${quoteIdent(after)}`, model.at, `${before} → ${after}`, null);
+      this.#add({
+        sql: `${alter} to ${quoteIdent(after)}`,
+        identity: model.at,
+        summary: `rename ${before} → ${after}`,
+      });
     };
     const constraint = (label: string, before: string, after: string): void =>
-      rename(label, before, after, `alter table ${nameOf(model)} rename constraint ${quoteIdent(before)}`);
+      rename(label, before, after, `alter table ${quoteName(model)} rename constraint ${quoteIdent(before)}`);
     for (const key of found.keys) {
       if (key.kind === 'primary')
         constraint(key.label, primaryKeyLabel(found.name), primaryKeyLabel(model.name));
@@ -289,32 +296,31 @@ class RenamePlan {
     for (const index of found.indexes) {
       const before = indexLabel(found.name, index.columns, index.unique, null);
       const after = indexLabel(model.name, index.columns.map(now), index.unique, null);
-      const name = nameOf({ schema: model.schema, name: before });
+      const name = quoteName({ schema: model.schema, name: before });
       rename(index.label, before, after, `alter index ${name} rename`);
     }
     for (const column of found.columns.values()) {
       const before = sequenceLabel(found.name, column.name);
       const after = sequenceLabel(model.name, now(column.name));
       if (!column.sequence?.endsWith(`.${before}`) || before === after) continue;
-      this.#add(
-        `alter sequence ${column.sequence} rename to ${quoteIdent(after)}`,
-        model.at,
-        `${before} → ${after}`,
-        null,
-      );
+      this.#add({
+        sql: `alter sequence ${column.sequence} rename to ${quoteIdent(after)}`,
+        identity: model.at,
+        summary: `rename ${before} → ${after}`,
+      });
     }
     return labels;
   }
 
   #renameTableOwnership(oldKey: string, key: string): void {
     this.forgotten.push(`table ${oldKey}`);
-    // A retired table that comes back under another name keeps what is known of it.
+    // A retired table that comes back with another name keeps its recorded state.
     for (const tables of [this.#tables, this.#retiredTables]) {
       const owned = tables.get(oldKey);
       tables.delete(oldKey);
       if (owned) tables.set(key, owned);
     }
-    // Columns retired under the old table name stay retired under the new one.
+    // Columns that were retired with the old table name stay retired.
     for (const column of this.#owned.retiredColumns) {
       if (!column.startsWith(`${oldKey}.`)) continue;
       this.forgotten.push(`column ${column}`);
@@ -355,12 +361,11 @@ class RenamePlan {
     const oldKey = tableKey(schema, renamedFrom);
     const old = this.#live.views.get(oldKey);
     if (!old) return;
-    this.#add(
-      `alter ${old.materialized ? 'materialized ' : ''}view ${nameOf(old)} rename to ${quoteIdent(name)}`,
-      at,
-      `view ${renamedFrom} → ${name}`,
-      null,
-    );
+    this.#add({
+      sql: `alter ${old.materialized ? 'materialized ' : ''}view ${quoteName(old)} rename to ${quoteIdent(name)}`,
+      identity: at,
+      summary: `rename view ${renamedFrom} → ${name}: ${SERVED}`,
+    });
     this.forgotten.push(`view ${oldKey}`);
     if (this.#views.delete(oldKey)) this.#views.add(tableKey(schema, name));
     for (const { label } of old.triggers)
@@ -378,12 +383,13 @@ class RenamePlan {
     if (old && found && isOwned) this.#bothExist(at, renamedFrom, name);
     if (old ? found : !isOwned) return;
     if (old)
-      this.#add(
-        `alter sequence ${nameOf(old)} rename to ${quoteIdent(name)}`,
-        at,
-        `sequence ${renamedFrom} → ${name}`,
-        null,
-      );
+      this.#add({
+        sql: `alter sequence ${quoteName(old)} rename to ${quoteIdent(name)}`,
+        identity: at,
+        summary: `rename sequence ${renamedFrom} → ${name}`,
+        // Statements of older instances that use the old name fail.
+        hazards: ['BREAKS_OLD_CODE'],
+      });
     this.forgotten.push(`sequence ${oldKey}`);
     this.#sequences.delete(oldKey);
     this.#retiredSequences.delete(oldKey);
@@ -393,7 +399,7 @@ class RenamePlan {
   routine(fn: FunctionModel): void {
     const { schema, name, renamedFrom, at } = fn;
     if (renamedFrom === null) return;
-    const there = this.#live.functions.get(keyOf(fn)) ?? [];
+    const there = this.#live.functions.get(objectKey(fn)) ?? [];
     const isOverloaded = there.length > 0 && this.#hasOverloads(fn);
     if (isOverloaded ? there.some((one) => takesTypesOf(fn, one)) : there.length > 0) return;
     const oldKey = tableKey(schema, renamedFrom);
@@ -401,15 +407,14 @@ class RenamePlan {
     const old = former.find((one) => takesTypesOf(fn, one)) ?? (isOverloaded ? undefined : former[0]);
     if (!old) return;
     this.#renamedFunctions.add(old);
-    this.#add(
-      `alter ${old.isProcedure ? 'procedure' : 'function'} ${nameOf(old)}(${old.argumentTypes.join(', ')}) rename to ${quoteIdent(name)}`,
-      at,
-      `function ${renamedFrom} → ${name}`,
-      null,
-    );
+    this.#add({
+      sql: `alter ${old.isProcedure ? 'procedure' : 'function'} ${quoteName(old)}(${old.argumentTypes.join(', ')}) rename to ${quoteIdent(name)}`,
+      identity: at,
+      summary: `rename function ${renamedFrom} → ${name}: ${SERVED}`,
+    });
     for (const [key, owned] of this.#functions) {
       const isIt =
-        keyOf(owned) === oldKey &&
+        objectKey(owned) === oldKey &&
         (owned.argumentTypes === null ||
           former.length === 1 ||
           sameList(owned.argumentTypes, old.argumentTypes));
@@ -421,11 +426,11 @@ class RenamePlan {
     }
   }
 
-  /** Labels that were made from an earlier name of their table or of the function that they call. */
+  /** Labels that contain an earlier name of their table or of the function that they call. */
   triggers(model: SchemaModel): void {
     const formerly = new Map(
       model.functions.flatMap((fn) =>
-        fn.renamedFrom === null ? [] : [[keyOf(fn), fn.renamedFrom] as const],
+        fn.renamedFrom === null ? [] : [[objectKey(fn), fn.renamedFrom] as const],
       ),
     );
     const rename = (
@@ -436,32 +441,36 @@ class RenamePlan {
       const labels = new Map<string, string>();
       for (const trigger of triggers) {
         const { call, at } = trigger;
-        const now = labelOf(on.names[0] ?? '', trigger);
-        const functions = [call.name, formerly.get(keyOf(call)) ?? call.name];
+        const now = declaredTriggerLabel(on.names[0] ?? '', trigger);
+        const functions = [call.name, formerly.get(objectKey(call)) ?? call.name];
         const before = on.names
           .flatMap((table) =>
-            functions.map((name) => labelOf(table, { ...trigger, call: { ...call, name } })),
+            functions.map((name) => declaredTriggerLabel(table, { ...trigger, call: { ...call, name } })),
           )
           .find((label) => label !== now && live.some((one) => one.label === label));
         if (before === undefined || live.some((one) => one.label === now)) continue;
         labels.set(before, now);
-        this.#add(
-          `alter trigger ${quoteIdent(before)} on ${on.relation} rename to ${quoteIdent(now)}`,
-          at,
-          `trigger ${before} → ${now}`,
-          on.table,
-        );
+        this.#add({
+          sql: `alter trigger ${quoteIdent(before)} on ${on.relation} rename to ${quoteIdent(now)}`,
+          identity: at,
+          summary: `rename trigger ${before} → ${now}`,
+          table: on.table,
+        });
       }
       return labels;
     };
     for (const table of model.tables) {
       const { triggers = [], renamedFrom, name } = table;
-      const key = keyOf(table);
+      const key = objectKey(table);
       const former = tableKey(table.schema, renamedFrom ?? name);
       const live = this.#live.tables.get(key) ?? this.#live.tables.get(former);
       if (triggers.length === 0 || live === undefined) continue;
       const names = renamedFrom === null ? [name] : [name, renamedFrom];
-      const labels = rename(triggers, live.triggers, { names, relation: nameOf(table), table: keyOf(live) });
+      const labels = rename(triggers, live.triggers, {
+        names,
+        relation: quoteName(table),
+        table: objectKey(live),
+      });
       if (labels.size > 0) this.#relabel(key, new Map(), labels);
     }
     const { userTriggers = [] } = model;
@@ -484,18 +493,7 @@ class RenamePlan {
     );
   }
 
-  #add(sql: string, at: string, summary: string, table: string | null): void {
-    this.steps.push(
-      stepOf({
-        sql,
-        stage: 'rename',
-        identity: at,
-        sign: '~',
-        summary: `rename ${summary}`,
-        table,
-        lock: 'AccessExclusive',
-        hazards: ['BREAKS_OLD_CODE'],
-      }),
-    );
+  #add(draft: Omit<Draft, 'stage'>): void {
+    this.steps.push(stepOf({ stage: 'rename', sign: '~', lock: 'AccessExclusive', ...draft }));
   }
 }

@@ -1,9 +1,9 @@
-// The triggers of `on_update` and `on_new_user` as statements.
+// Statements for the triggers of `on_update` and `on_new_user`.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { bodyLiteral } from '../schema/sql/function-sql.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
-import { functionOf, type RowTrigger } from '../schema/row-triggers.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
+import { parseTriggerFunction, type RowTrigger } from '../schema/row-triggers.ts';
 import { onTable, type Planners } from './step-list.ts';
 
 const USERS = 'auth.users';
@@ -11,13 +11,13 @@ const USERS = 'auth.users';
 export const ROW_TRIGGERS = {
   'set-on-update': (steps, { table, live, trigger }) => {
     const found = live?.triggers.find((one) => one.label === trigger.label);
-    // Under another name of the table it had another function.
-    const former = found ? functionOf(found.definition) : null;
+    // The name of the function contains the name of the table, which may have changed.
+    const former = found ? parseTriggerFunction(found.definition) : null;
     const isLeft = former !== null && former !== trigger.fn;
     steps.add({
       ...onTable(table),
-      table: live ? keyOf(table) : null,
-      sql: `${createSql(trigger, nameOf(table))}${isLeft ? `; drop function if exists ${former}()` : ''}`,
+      table: live ? objectKey(table) : null,
+      sql: `${createSql(trigger, quoteName(table))}${isLeft ? `; drop function if exists ${former}()` : ''}`,
       stage: 'references',
       sign: found ? '~' : '+',
       summary: `on each update: ${trigger.values.map((one) => `${one.column} = ${one.expression.written}`).join(', ')}`,
@@ -27,7 +27,7 @@ export const ROW_TRIGGERS = {
   'drop-on-update': (steps, { table, trigger }) =>
     steps.add({
       ...onTable(table),
-      sql: dropSql(trigger, nameOf(table)),
+      sql: dropSql(trigger, quoteName(table)),
       stage: 'drop-dependants',
       sign: '-',
       summary: 'no column follows the updates any more',
@@ -65,7 +65,7 @@ function createSql(trigger: RowTrigger, relation: string): string {
 }
 
 function dropSql({ label, definition }: LiveTrigger, relation: string): string {
-  const fn = functionOf(definition);
+  const fn = parseTriggerFunction(definition);
   const drop = `drop trigger ${quoteIdent(label)} on ${relation}`;
   return fn === null ? drop : `${drop}; drop function if exists ${fn}()`;
 }

@@ -1,4 +1,4 @@
-// One statement of a plan, with all that a person or the hazard policy must know before it runs.
+// One statement of a plan, with the facts that a reviewer and the hazard policy need.
 
 export type Hazard =
   | 'DATA_LOSS'
@@ -13,6 +13,21 @@ export type Hazard =
   | 'INDEX_DROPPED'
   | 'NON_TX';
 
+/** Meaning of a hazard for a reviewer. Null if another part of the line states it. */
+export const HAZARD_TEXTS: Readonly<Record<Hazard, string | null>> = {
+  DATA_LOSS: 'loses data',
+  DATA_DEPENDENT: 'fails if rows do not fit',
+  REWRITE: null,
+  BREAKS_OLD_CODE: 'breaks clients of the previous file',
+  AUTHZ_OPEN: 'opens access',
+  AUTHZ_CHANGE: 'changes access',
+  AUTHZ_NARROW: 'restricts access',
+  SEMANTIC: 'can change values',
+  INDEX_BUILD: 'builds an index',
+  INDEX_DROPPED: 'drops an index',
+  NON_TX: null,
+};
+
 export type Lock =
   | 'none'
   | 'RowExclusive'
@@ -22,11 +37,11 @@ export type Lock =
   | 'AccessExclusive';
 
 /**
- * In the order in which they run. `values`: new values of enum types, which no statement may use before they are
- * committed. `metadata`: one transaction for all. `online`: a transaction each, while others write.
- * `concurrent`: outside any transaction. A start waits for these up to its budget; the rest is done while the
- * server serves: `shadow` builds columns of a new type beside the old ones, `cutover` puts them in place in one
- * transaction, and `background` follows.
+ * Lanes in the order in which they run. `values`: new values of enum types, which must be committed before a
+ * statement uses them. `metadata`: one transaction. `online`: one transaction per step, concurrently with writes.
+ * `concurrent`: outside of transactions. A start waits for these lanes up to its budget. The other lanes run while
+ * the server serves: `shadow` builds columns of a new type, `cutover` replaces the old columns in one transaction,
+ * and `background` follows.
  */
 export const LANES = [
   'values',
@@ -40,7 +55,18 @@ export const LANES = [
 
 export type Lane = (typeof LANES)[number];
 
-/** Whether a step of this lane runs after the one transaction. */
+/** When a step runs, for a reviewer. */
+export const LANE_TEXTS: Readonly<Record<Lane, string>> = {
+  values: 'before the transaction',
+  metadata: 'in the transaction',
+  online: 'online',
+  concurrent: 'concurrently',
+  shadow: 'in the background',
+  cutover: 'in the last transaction',
+  background: 'in the background',
+};
+
+/** Returns whether a step of this lane runs after the `metadata` transaction. */
 export function isAfterMetadata(lane: Lane): boolean {
   return LANES.indexOf(lane) > LANES.indexOf('metadata');
 }
@@ -49,14 +75,16 @@ export type Step = {
   readonly sql: string;
   readonly lane: Lane;
   readonly stage: Stage;
-  /** `tables.todos.fields.title`; `--allow` flags name it, too. */
+  /** `tables.todos.fields.title`, as in `--allow` flags. */
   readonly identity: string;
-  /** Where in the file. */
+  /** Place in the file. */
   readonly at: string;
   readonly sign: '+' | '~' | '-';
   readonly summary: string;
-  /** `schema.table` the lock is on, or null. */
+  /** `schema.table` of the lock, or null. */
   readonly table: string | null;
+  /** Other tables with the same lock: targets of foreign keys, and tables with columns of a domain. */
+  readonly otherTables: readonly string[];
   readonly lock: Lock;
   readonly rewrites: boolean;
   readonly scans: boolean;
@@ -67,9 +95,15 @@ export type Step = {
   readonly deferred: boolean;
 };
 
+/** Returns the tables that a step locks, as `schema.table`. */
+export function lockedTables({ table, otherTables, lock }: Step): readonly string[] {
+  if (lock === 'none') return [];
+  return table === null ? otherTables : [table, ...otherTables];
+}
+
 export type NumberedStep = { readonly ordinal: number; readonly step: Step };
 
-/** What the executor must do besides sending the text. */
+/** Work of the executor in addition to the statement. */
 export type Action =
   | { readonly kind: 'sql' }
   | { readonly kind: 'build-index' | 'drop-index'; readonly schema: string; readonly label: string }
@@ -81,13 +115,13 @@ export type Action =
       readonly value: string;
       /** Restricts it to rows that need a value. */
       readonly where?: string | undefined;
-      /** Triggers of the database do not fire: a backfill is no update that anybody made. */
+      /** Suppresses triggers, because a backfill is not an update by a user. */
       readonly quiet: boolean;
-      /** No reader of the table sees a difference, so that nobody who listens to its changes is told. */
+      /** Realtime skips these updates, because they do not change any visible value. */
       readonly isCopy?: boolean | undefined;
     };
 
-/** The order inside a lane; steps of one stage keep the order in which they were planned. */
+/** Order within a lane. Steps of one stage keep the order in which they were planned. */
 export const STAGES = [
   'rename',
   'schemas',
@@ -99,49 +133,49 @@ export const STAGES = [
   'drop-dependants',
   'drop-keys',
   'drop-functions-of-views',
-  /** One may call the functions that go. */
+  /** Views may call the functions that are dropped later. */
   'drop-views',
   /** Aggregates and operators before the functions that they call. */
   'drop-statements',
   'drop-former-functions',
-  /** Made again: collations, range types, text search. New ones are new types. */
+  /** Collations, range types and text search objects that are created again. New ones belong to `new-types`. */
   'base-statements',
   'columns',
-  /** Keys that move to a column of the new type among them, before a foreign key refers to them. */
+  /** Includes keys on columns of a new type, because foreign keys follow. */
   'types',
-  /** Their arguments and results may be rows of the tables; their bodies are checked last. */
+  /** Arguments and results may be rows of tables. `function-bodies` checks the bodies. */
   'functions',
   /** Aggregates, operators and casts. */
   'statements',
-  /** A default may call one of the functions. Added later, it would leave the existing rows without it. */
+  /** Columns whose default calls a function. Existing rows get the default only if the column is added with it. */
   'columns-with-default',
   'defaults',
   'backfill',
-  /** Unique indexes among them: a foreign key may refer to one. */
+  /** Includes unique indexes, because foreign keys may refer to them. */
   'keys',
   'checks',
   'not-null',
-  /** Only a column that is NOT NULL can be one. */
+  /** Identity columns must be NOT NULL. */
   'identity',
   'foreign-keys',
   'indexes',
-  /** Those that others replace. */
+  /** Replaced indexes. */
   'drop-indexes',
   'rename-indexes',
   'views',
   'functions-of-views',
-  /** Rules and statistics, on which nothing depends. */
+  /** Rules and statistics, which have no dependants. */
   'last-statements',
-  /** Before anybody has a grant: a new table is never readable without its policies. */
+  /** Policies come before grants, so that a new table is never readable without them. */
   'policies',
   'row-security',
   'grants',
   'references',
-  /** After policies and keys: nobody is told of a row before its policies say who may be. */
+  /** Tables are published only after their policies and keys exist. */
   'publication',
   'comments',
   'function-bodies',
-  /** Nothing calls them any more. */
+  /** All callers are changed or dropped before. */
   'drop-functions',
   'retire',
 ] as const;

@@ -1,13 +1,14 @@
-// Declared triggers as statements. What is no constraint trigger is replaced where it stands: at no time is it missing.
+// Statements for declared triggers. CREATE OR REPLACE keeps a trigger active while it changes. Constraint triggers are
+// dropped and created again.
 import type { LiveTrigger } from '../schema/triggers.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
-import { nameOf } from '../schema/model.ts';
+import { quoteName } from '../schema/model.ts';
 import {
   createTriggerSql,
   type DesiredTrigger,
   enableTriggerSql,
   isConstraintTrigger,
-  momentOf,
+  triggerTimingSql,
   USERS,
 } from '../schema/triggers.ts';
 import { type Draft, onTable, type Planners } from './step-list.ts';
@@ -15,14 +16,14 @@ import { type Draft, onTable, type Planners } from './step-list.ts';
 export const TRIGGERS = {
   'set-trigger': (steps, { table, live, ...change }) => {
     const on = onTable(table);
-    steps.add({ ...on, table: live ? on.table : null, ...setTrigger(change, nameOf(table)) });
+    steps.add({ ...on, table: live ? on.table : null, ...setTrigger(change, quoteName(table)) });
   },
   'drop-trigger': (steps, { table, ...change }) =>
-    steps.add({ ...onTable(table), ...dropTrigger(change, nameOf(table)) }),
+    steps.add({ ...onTable(table), ...dropTrigger(change, quoteName(table)) }),
   'set-view-trigger': (steps, { view, live: _live, ...change }) =>
-    steps.add({ identity: view.at, ...setTrigger(change, nameOf(view)) }),
+    steps.add({ identity: view.at, ...setTrigger(change, quoteName(view)) }),
   'drop-view-trigger': (steps, { view, live: _live, ...change }) =>
-    steps.add({ identity: view.at, ...dropTrigger(change, nameOf(view)) }),
+    steps.add({ identity: view.at, ...dropTrigger(change, quoteName(view)) }),
   'set-user-trigger': (steps, change) =>
     steps.add({ identity: change.trigger.at, table: USERS, ...setTrigger(change, USERS) }),
   'drop-user-trigger': (steps, change) =>
@@ -45,7 +46,7 @@ function setTrigger(
   const isOnlySwitched = there?.definition === definition;
   const isInTheWay =
     there !== null && (model.constraint !== undefined || isConstraintTrigger(there.definition));
-  // A new one fires already.
+  // New triggers are enabled.
   const isSwitched = there !== null || state !== 'O';
   const sql = [
     ...(isInTheWay && !isOnlySwitched ? [dropTriggerSql(label, relation)] : []),
@@ -70,7 +71,7 @@ const SAID = {
 } as const;
 
 function summaryOf({ label, model }: DesiredTrigger): string {
-  return `trigger ${label}: ${momentOf(model)}, ${model.call.name}`;
+  return `trigger ${label}: ${triggerTimingSql(model)}, ${model.call.name}`;
 }
 
 function dropTrigger({ trigger, next }: Drop, relation: string): Omit<Draft, 'identity' | 'table'> {

@@ -1,19 +1,22 @@
-// Views as statements: made from the server's print of their query, with their grants and comments.
+// Statements for views, created from the query as the server prints it, with their grants and comments.
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { Change } from '../diff/change.ts';
+import { type ChangeOf, ofKind } from '../diff/change-kinds.ts';
 import { isTransient } from '../schema/label.ts';
-import { keyOf, nameOf } from '../schema/model.ts';
+import { objectKey, quoteName } from '../schema/model.ts';
+import { describeGrants } from '../schema/rights/grants.ts';
 import {
   createViewSql,
   type DesiredView,
-  grantsOf,
+  viewGrants,
   grantViewSql,
-  inOrder,
+  sortByDependencies,
+  isOpen,
   type LiveView,
   PUBLIC_GRANTEE,
 } from '../schema/views.ts';
-import { createMaterialized, fillBeside, takePlace } from './materialized.ts';
-import type { ChangeOf, Planners, StepList } from './step-list.ts';
+import { createMaterialized, fillShadowView, cutOverView } from './materialized.ts';
+import type { Planners, StepList } from './step-list.ts';
 import type { Hazard } from './step.ts';
 
 export const VIEWS = {
@@ -36,43 +39,41 @@ export const VIEWS = {
   },
   'grant-view': (steps, { view, live }) => grantView(steps, view, live, '~'),
   'comment-view': (steps, { view }) => commentView(steps, view),
-  // All views that go are dropped by one statement.
+  // `dropViews` drops all views with one statement.
   'drop-view': () => {},
 } satisfies Partial<Planners>;
 
-/** They may read each other. One statement drops them all, unless they are of two kinds. */
+/** Drops views with one statement, because they may read each other. Materialized views need a separate statement. */
 export function dropViews(steps: StepList, changes: readonly Change[]): void {
-  const gone = changes.flatMap((change) =>
-    change.kind === 'recreate-view' || change.kind === 'drop-view' ? [change] : [],
-  );
+  const gone = ofKind(changes, 'recreate-view', 'drop-view');
   const [first] = gone;
   if (!first) return;
   const views = gone.map(({ live }) => live);
   steps.add({
-    identity: first.kind === 'drop-view' ? `views.${first.live.name}` : first.view.at,
+    identity: 'view' in first ? first.view.at : `views.${first.live.name}`,
     sql: views.some(({ materialized }) => materialized)
       ? readersFirst(views)
-          .map((live) => `drop ${live.materialized ? 'materialized ' : ''}view ${nameOf(live)}`)
+          .map((live) => `drop ${live.materialized ? 'materialized ' : ''}view ${quoteName(live)}`)
           .join('; ')
-      : `drop view ${views.map(nameOf).join(', ')}`,
+      : `drop view ${views.map(quoteName).join(', ')}`,
     stage: 'drop-views',
     sign: '-',
     summary: gone
-      .map(({ kind, live }) => `view ${live.name}${kind === 'drop-view' ? '' : ' (made again)'}`)
+      .map((change) => `view ${change.live.name}${'view' in change ? ' (made again)' : ''}`)
       .join(', '),
-    hazards: gone.some(({ kind, live }) => kind === 'drop-view' && !isTransient(live.name))
+    hazards: ofKind(changes, 'drop-view').some(({ live }) => !isTransient(live.name))
       ? ['BREAKS_OLD_CODE']
       : [],
   });
 }
 
-/** No statement drops both kinds. */
+/** Returns the views so that each comes before the views that it reads. */
 function readersFirst(views: readonly LiveView[]): LiveView[] {
-  const byKey = new Map(views.map((view) => [keyOf(view), view]));
-  return inOrder(views, ({ reads }) => reads.flatMap((key) => byKey.get(key) ?? [])).reverse();
+  const byKey = new Map(views.map((view) => [objectKey(view), view]));
+  return sortByDependencies(views, ({ reads }) => reads.flatMap((key) => byKey.get(key) ?? [])).reverse();
 }
 
-/** `ms`: how long it takes to fill a materialized one, where that is long. */
+/** `ms`: duration of the fill of a materialized view, or null if it is short. */
 export function createView(
   steps: StepList,
   { view, live }: ChangeOf<'create-view' | 'recreate-view'>,
@@ -82,13 +83,13 @@ export function createView(
     view.normal?.columns.some(({ name }) => name === column),
   );
   const comments = kept.map(
-    ([column, text]) => `comment on column ${nameOf(view)}.${quoteIdent(column)} is ${quoteLiteral(text)}`,
+    ([column, text]) => `comment on column ${quoteName(view)}.${quoteIdent(column)} is ${quoteLiteral(text)}`,
   );
   if (isSwapped && ms !== null) {
-    fillBeside(steps, view, ms);
-    takePlace(steps, view, comments);
+    fillShadowView(steps, view, ms);
+    cutOverView(steps, view, comments);
   } else if (view.model.materialized) {
-    // One that is dropped first cannot be read until it is filled.
+    // A view that is dropped first must be filled at once, because readers would get errors.
     createMaterialized(steps, view, { live, comments, ms: live ? null : ms });
   } else {
     steps.add({
@@ -108,21 +109,40 @@ function secondsOf({ model }: DesiredView, live: LiveView | null): string {
   return live?.definer ? ', with the callers’ rights from now on' : '';
 }
 
-/** Of other roles, what they had is put back. */
+/** Sets the grants of the API roles and restores those of other roles. */
 function grantView(steps: StepList, view: DesiredView, live: LiveView | null, sign: '+' | '~'): void {
-  const name = nameOf(view);
-  const wanted = grantsOf(view.model);
+  const name = quoteName(view);
+  const wanted = viewGrants(view.model);
   const others = Object.entries(live?.grants ?? {}).filter(
     ([role]) => !wanted.has(role) && role !== PUBLIC_GRANTEE,
   );
   const grants = [[PUBLIC_GRANTEE, []] as const, ...wanted, ...others];
+  const opens = live === null ? [] : opensOf(view, live, wanted);
   steps.add({
     ...onView(view),
     sql: grants.map(([role, privileges]) => grantViewSql(name, role, privileges)).join('; '),
     stage: 'grants',
     sign,
-    summary: `view ${view.name}: grants`,
-    hazards: sign === '~' ? ['AUTHZ_CHANGE'] : [],
+    summary: `view ${view.name}: grants: ${opens.length === 0 ? describeGrants(wanted) : opens.join('; ')}`,
+    hazards: opens.length > 0 ? ['AUTHZ_OPEN'] : sign === '~' ? ['AUTHZ_CHANGE'] : [],
+  });
+}
+
+/**
+ * Returns the privileges that API roles gain on rows without policies. Another check rejects a view with the owner's
+ * rights that becomes readable.
+ */
+function opensOf(
+  { model }: DesiredView,
+  live: LiveView,
+  wanted: ReadonlyMap<string, readonly string[]>,
+): string[] {
+  const isReadable = isOpen(new Map(Object.entries(live.grants)));
+  if (!(live.materialized && model.materialized) && !(live.definer && model.definer && isReadable)) return [];
+  return ['anon', 'authenticated'].flatMap((role) => {
+    const had = [...(live.grants[role] ?? []), ...(live.grants[PUBLIC_GRANTEE] ?? [])];
+    const gains = (wanted.get(role) ?? []).filter((one) => !had.includes(one));
+    return gains.length === 0 ? [] : [`${gains.join(', ').toLowerCase()} for ${role}`];
   });
 }
 
@@ -130,7 +150,7 @@ function commentView(steps: StepList, view: DesiredView): void {
   const { comment } = view.model;
   steps.add({
     ...onView(view),
-    sql: `comment on ${view.model.materialized ? 'materialized ' : ''}view ${nameOf(view)} is ${comment === undefined ? 'null' : quoteLiteral(comment)}`,
+    sql: `comment on ${view.model.materialized ? 'materialized ' : ''}view ${quoteName(view)} is ${comment === undefined ? 'null' : quoteLiteral(comment)}`,
     stage: 'grants',
     sign: '~',
     summary: `view ${view.name}: comment`,

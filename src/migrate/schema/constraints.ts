@@ -1,18 +1,18 @@
-// Constraints of a table, from the configuration to the desired schema.
+// Converts table constraints from the configuration to the model, and from the model to the desired schema.
 import type { Constraint } from '../../config/config.ts';
 import { toReferenced } from '../../config/schema/tables/reference.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { DesiredCheck, DesiredExclusion, DesiredForeignKey, DesiredKey } from './desired.ts';
 import { expression } from './expression.ts';
-import { exclusionLabel, foreignKeyLabel, namelessCheckLabel, uniqueLabel } from './label.ts';
+import { exclusionLabel, foreignKeyLabel, unnamedCheckLabel, uniqueLabel } from './label.ts';
 import type { ConstraintModel, TableModel } from './model.ts';
 import { deferrableSql } from './sql/foreign-key-sql.ts';
-import { columnsOf, partSql } from './sql/index-sql.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { indexColumns, partSql } from './sql/index-sql.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 
 export function toConstraint(constraint: Constraint, at: string): ConstraintModel {
   const { unique, foreignKey, references = '', check = '', name, deferrable } = constraint;
-  const said = {
+  const common = {
     ...(name === undefined ? {} : { name }),
     ...(deferrable === undefined ? {} : { deferrable }),
     at,
@@ -22,7 +22,7 @@ export function toConstraint(constraint: Constraint, at: string): ConstraintMode
       kind: 'unique',
       columns: unique,
       ...(constraint.nullsNotDistinct ? { nullsNotDistinct: true } : {}),
-      ...said,
+      ...common,
     };
   if (constraint.exclude)
     return {
@@ -33,10 +33,10 @@ export function toConstraint(constraint: Constraint, at: string): ConstraintMode
       ),
       using: constraint.using ?? 'gist',
       ...(constraint.where === undefined ? {} : { where: constraint.where }),
-      ...said,
+      ...common,
     };
   const notValid = constraint.notValid ? ({ notValid: true } as const) : {};
-  if (!foreignKey) return { kind: 'check', sql: check, ...notValid, ...said };
+  if (!foreignKey) return { kind: 'check', sql: check, ...notValid, ...common };
   const { onDelete, onUpdate, onDeleteColumns, match } = constraint;
   return {
     kind: 'foreign_key',
@@ -47,83 +47,87 @@ export function toConstraint(constraint: Constraint, at: string): ConstraintMode
     ...(onDeleteColumns === undefined ? {} : { onDeleteColumns }),
     ...(match === 'full' ? { matchFull: true } : {}),
     ...notValid,
-    ...said,
+    ...common,
   };
 }
 
-export function uniquesOf({ name: table, constraints = [] }: TableModel): DesiredKey[] {
-  return constraints.flatMap((one) =>
-    one.kind !== 'unique'
+export function tableUniqueKeys({ name: table, constraints = [] }: TableModel): DesiredKey[] {
+  return constraints.flatMap((constraint) =>
+    constraint.kind !== 'unique'
       ? []
       : {
           kind: 'unique',
-          columns: one.columns,
-          label: one.name ?? uniqueLabel(table, one.columns),
-          deferrable: one.deferrable ?? null,
-          nullsNotDistinct: one.nullsNotDistinct === true,
-          at: one.at,
+          columns: constraint.columns,
+          label: constraint.name ?? uniqueLabel(table, constraint.columns),
+          deferrable: constraint.deferrable ?? null,
+          nullsNotDistinct: constraint.nullsNotDistinct === true,
+          at: constraint.at,
         },
   );
 }
 
-export function foreignKeysOf({ name: table, constraints = [] }: TableModel): DesiredForeignKey[] {
-  return constraints.flatMap((one) =>
-    one.kind !== 'foreign_key'
+export function tableForeignKeys({ name: table, constraints = [] }: TableModel): DesiredForeignKey[] {
+  return constraints.flatMap((constraint) =>
+    constraint.kind !== 'foreign_key'
       ? []
       : {
-          columns: one.columns,
-          targetSchema: one.target.schema,
-          targetTable: one.target.table,
-          targetColumns: one.target.columns,
-          onDelete: one.onDelete,
-          onUpdate: one.onUpdate ?? 'restrict',
-          onDeleteColumns: one.onDeleteColumns ?? null,
-          deferrable: one.deferrable ?? null,
-          matchFull: one.matchFull === true,
-          notValid: one.notValid === true,
-          label: one.name ?? foreignKeyLabel(table, one.columns),
-          at: one.at,
+          columns: constraint.columns,
+          targetSchema: constraint.target.schema,
+          targetTable: constraint.target.table,
+          targetColumns: constraint.target.columns,
+          onDelete: constraint.onDelete,
+          onUpdate: constraint.onUpdate ?? 'restrict',
+          onDeleteColumns: constraint.onDeleteColumns ?? null,
+          deferrable: constraint.deferrable ?? null,
+          matchFull: constraint.matchFull === true,
+          notValid: constraint.notValid === true,
+          label: constraint.name ?? foreignKeyLabel(table, constraint.columns),
+          at: constraint.at,
         },
   );
 }
 
-export function exclusionsOf({ name: table, columns, constraints = [] }: TableModel): DesiredExclusion[] {
-  return constraints.flatMap((one) => {
-    if (one.kind !== 'exclude') return [];
-    const parts = one.parts.map((part) => `${partSql(part)} with ${part.with}`);
-    const where = one.where === undefined ? '' : ` where (\n${one.where}\n)`;
-    const sql = `exclude using ${quoteIdent(one.using)} (${parts.join(', ')})${where}${deferrableSql(one.deferrable ?? null)}`;
-    const named = columnsOf(
-      { columns: one.parts },
+export function tableExclusions({ name: table, columns, constraints = [] }: TableModel): DesiredExclusion[] {
+  return constraints.flatMap((constraint) => {
+    if (constraint.kind !== 'exclude') return [];
+    const parts = constraint.parts.map((part) => `${partSql(part)} with ${part.with}`);
+    const where = constraint.where === undefined ? '' : ` where (\n${constraint.where}\n)`;
+    const sql =
+      `exclude using ${quoteIdent(constraint.using)} ` +
+      `(${parts.join(', ')})${where}${deferrableSql(constraint.deferrable ?? null)}`;
+    const named = indexColumns(
+      { columns: constraint.parts },
       columns.map(({ name }) => name),
     );
-    const words = wordsOf(one.where ?? '');
-    const text = one.parts.flatMap(({ expression: part }) => part ?? []).join(' ');
+    const words = sqlWords(constraint.where ?? '');
+    const text = constraint.parts.flatMap(({ expression: part }) => part ?? []).join(' ');
     return {
-      label: one.name ?? exclusionLabel(table, named, text === '' && one.where === undefined ? null : sql),
+      label:
+        constraint.name ??
+        exclusionLabel(table, named, text === '' && constraint.where === undefined ? null : sql),
       columns: [...new Set([...named, ...columns.map(({ name }) => name).filter((name) => words.has(name))])],
       sql,
-      text: `${text} ${one.where ?? ''}`,
+      text: `${text} ${constraint.where ?? ''}`,
       definition: '',
-      describe: `exclude (${one.parts
+      describe: `exclude (${constraint.parts
         .map((part) => `${part.column ?? part.expression} ${part.with}`)
         .join(', ')})`,
-      at: one.at,
+      at: constraint.at,
     };
   });
 }
 
-export function checksOf({ name: table, columns, constraints = [] }: TableModel): DesiredCheck[] {
-  return constraints.flatMap((one) => {
-    if (one.kind !== 'check') return [];
-    const words = wordsOf(one.sql);
+export function tableChecks({ name: table, columns, constraints = [] }: TableModel): DesiredCheck[] {
+  return constraints.flatMap((constraint) => {
+    if (constraint.kind !== 'check') return [];
+    const words = sqlWords(constraint.sql);
     return {
       role: 'check',
       column: null,
       columns: columns.map(({ name }) => name).filter((name) => words.has(name)),
-      label: one.name ?? namelessCheckLabel(table, one.sql),
-      expression: expression(one.sql, `${one.at}.check`),
-      notValid: one.notValid === true,
+      label: constraint.name ?? unnamedCheckLabel(table, constraint.sql),
+      expression: expression(constraint.sql, `${constraint.at}.check`),
+      notValid: constraint.notValid === true,
     };
   });
 }

@@ -1,4 +1,5 @@
-// From the configuration to the model, and the position of each declaration in the file.
+// Converts the configuration to the model, and finds the position of each declaration in the file. The file is long,
+// because it has one function per kind of declaration.
 import type {
   Config,
   DataStep,
@@ -25,7 +26,7 @@ import {
   type FunctionModel,
   type IndexModel,
   type IndexPart,
-  type KeptModel,
+  type PartitionSchedule,
   type PartitioningModel,
   type PartitionModel,
   type PolicyModel,
@@ -33,14 +34,15 @@ import {
   type TableModel,
   type TriggerModel,
   type ViewModel,
-  USUAL_COST,
-  USUAL_ROWS,
+  DEFAULT_COST,
+  DEFAULT_ROWS,
 } from './model.ts';
 import { toConstraint } from './constraints.ts';
 import { toDefaultModel } from './sql/default-sql.ts';
 import { toSequenceModel } from './sequences.ts';
+import { fileAttributes } from './sql/table-attributes.ts';
 import { toStatementModel } from './statements.ts';
-import { toTypeModel, typeNamer } from './types.ts';
+import { toTypeModel, typeNameResolver } from './types.ts';
 
 type Declared = Pick<
   Config,
@@ -53,11 +55,11 @@ type Declared = Pick<
 
 export type SchemaConfig = Declared & Pick<Config, 'source'>;
 
-/** `svc.yaml:41:9` of the nearest declaration around a path, or null. */
+/** Returns the position of the nearest declaration that contains a path, such as `svc.yaml:41:9`, or null. */
 export type Locate = (path: string) => string | null;
 
 export function toModel(config: Declared): SchemaModel {
-  const typeName = typeNamer(config.types);
+  const typeName = typeNameResolver(config.types);
   return {
     ...(config.extensions.length === 0 ? {} : { extensions: config.extensions.map(toExtension) }),
     ...(config.types.length === 0 ? {} : { types: config.types.map((type) => toTypeModel(type, typeName)) }),
@@ -70,73 +72,80 @@ export function toModel(config: Declared): SchemaModel {
       policies: bucket.rls.map((policy, index) => toPolicy(policy, `storage.${bucket.name}.rls[${index}]`)),
       at: `storage.${bucket.name}`,
     })),
-    ...(channelsOf(config).length === 0 ? {} : { channels: channelsOf(config).map(toChannelPolicy) }),
+    ...(channelPolicies(config).length === 0
+      ? {}
+      : { channels: channelPolicies(config).map(toChannelPolicy) }),
     ...(config.auth.triggers.length === 0
       ? {}
       : {
           userTriggers: config.auth.triggers.map((trigger, n) => toTrigger(trigger, `auth.triggers[${n}]`)),
         }),
     ...(config.views.length === 0 ? {} : { views: config.views.map(toView) }),
-    ...(stepsOf(config).length === 0 ? {} : { dataSteps: stepsOf(config).map(toDataStep) }),
+    ...(declaredSteps(config).length === 0 ? {} : { dataSteps: declaredSteps(config).map(toDataStep) }),
   };
 }
 
-export function locator(config: SchemaConfig): Locate {
-  const places = placesOf(config);
-  // Of many tables a plan asks for a few.
-  const unasked = new Map(config.tables.map((table) => [tablePath(table), table]));
-  const placeAt = (path: string): Position | undefined => {
-    const table = unasked.get(path);
-    if (table && unasked.delete(path)) addPlaces(places, table);
-    return places.get(path);
+export function createLocator(config: SchemaConfig): Locate {
+  const positions = collectPositions(config);
+  // Positions of a table are collected on demand, because a plan needs the positions of few tables.
+  const pending = new Map(config.tables.map((table) => [tablePath(table), table]));
+  const positionAt = (path: string): Position | undefined => {
+    const table = pending.get(path);
+    if (table && pending.delete(path)) addTablePositions(positions, table);
+    return positions.get(path);
   };
   return (path) => {
-    // From the outside inwards, so that a table's places are there when they are asked for: the last one found is the nearest.
+    // Look up the longer prefix last: the shorter prefix collects the positions of its table, and the last hit is
+    // nearest.
     let nearest: Position | undefined;
     for (let end = path.indexOf('.'); end >= 0; end = path.indexOf('.', end + 1))
-      nearest = placeAt(path.slice(0, end)) ?? nearest;
-    nearest = placeAt(path) ?? nearest;
+      nearest = positionAt(path.slice(0, end)) ?? nearest;
+    nearest = positionAt(path) ?? nearest;
     return nearest ? `${nearest.file ?? config.source.name}:${nearest.line}:${nearest.column}` : null;
   };
 }
 
-function addPlaces(places: Map<string, Position>, table: Table): void {
+function addTablePositions(positions: Map<string, Position>, table: Table): void {
   const at = tablePath(table);
-  places.set(at, table.position);
-  if (table.onNewUser) places.set(`${at}.on_new_user`, table.onNewUser.position);
-  for (const field of table.fields) places.set(`${at}.fields.${field.name}`, field.position);
-  table.triggers.forEach((trigger, n) => places.set(`${at}.triggers[${n}]`, trigger.position));
-  table.constraints.forEach((one, n) => places.set(`${at}.constraints[${n}]`, one.position));
-  table.indexes.forEach((index, n) => places.set(`${at}.indexes[${n}]`, index.position));
+  positions.set(at, table.position);
+  if (table.onNewUser) positions.set(`${at}.on_new_user`, table.onNewUser.position);
+  for (const field of table.fields) positions.set(`${at}.fields.${field.name}`, field.position);
+  table.triggers.forEach((trigger, n) => positions.set(`${at}.triggers[${n}]`, trigger.position));
+  table.constraints.forEach((constraint, n) => positions.set(`${at}.constraints[${n}]`, constraint.position));
+  table.indexes.forEach((index, n) => positions.set(`${at}.indexes[${n}]`, index.position));
   if (table.partitions && isListed<Partition>(table.partitions))
-    table.partitions.forEach((one, n) => places.set(`${at}.partitions[${n}]`, one.position));
+    table.partitions.forEach((partition, n) => positions.set(`${at}.partitions[${n}]`, partition.position));
   if (typeof table.rls === 'string') return;
-  table.rls.forEach((policy, n) => places.set(`${at}.rls[${n}]`, policy.position));
+  table.rls.forEach((policy, n) => positions.set(`${at}.rls[${n}]`, policy.position));
 }
 
-/** Of everything but tables. */
-function placesOf(config: SchemaConfig): Map<string, Position> {
-  const places = new Map<string, Position>(config.types.map((type) => [`types.${type.name}`, type.position]));
-  for (const { name, position } of config.sequences) places.set(`sequences.${name}`, position);
-  for (const { name, position } of config.statements) places.set(`statements.${name}`, position);
-  for (const extension of config.extensions) places.set(extensionPath(extension), extension.position);
+/** Returns the positions of all declarations except tables. */
+function collectPositions(config: SchemaConfig): Map<string, Position> {
+  const positions = new Map<string, Position>(
+    config.types.map((type) => [`types.${type.name}`, type.position]),
+  );
+  for (const { name, position } of config.sequences) positions.set(`sequences.${name}`, position);
+  for (const { name, position } of config.statements) positions.set(`statements.${name}`, position);
+  for (const extension of config.extensions) positions.set(extensionPath(extension), extension.position);
   for (const bucket of config.storage) {
-    places.set(`storage.${bucket.name}`, bucket.position);
-    bucket.rls.forEach((policy, n) => places.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
+    positions.set(`storage.${bucket.name}`, bucket.position);
+    bucket.rls.forEach((policy, n) => positions.set(`storage.${bucket.name}.rls[${n}]`, policy.position));
   }
-  channelsOf(config).forEach((policy, n) => places.set(`realtime.rls[${n}]`, policy.position));
-  config.auth.triggers.forEach((trigger, n) => places.set(`auth.triggers[${n}]`, trigger.position));
-  for (const step of stepsOf(config)) places.set(dataStepPath(step), step.position);
+  channelPolicies(config).forEach((policy, n) => positions.set(`realtime.rls[${n}]`, policy.position));
+  config.auth.triggers.forEach((trigger, n) => positions.set(`auth.triggers[${n}]`, trigger.position));
+  for (const step of declaredSteps(config)) positions.set(dataStepPath(step), step.position);
   for (const view of config.views) {
-    places.set(`views.${view.name}`, view.position);
-    view.triggers.forEach((one, n) => places.set(`views.${view.name}.triggers[${n}]`, one.position));
-    view.indexes.forEach((index, n) => places.set(`views.${view.name}.indexes[${n}]`, index.position));
+    positions.set(`views.${view.name}`, view.position);
+    view.triggers.forEach((trigger, n) =>
+      positions.set(`views.${view.name}.triggers[${n}]`, trigger.position),
+    );
+    view.indexes.forEach((index, n) => positions.set(`views.${view.name}.indexes[${n}]`, index.position));
   }
-  for (const fn of config.rpc) places.set(`rpc.${fn.key}`, fn.position);
-  return places;
+  for (const fn of config.rpc) positions.set(`rpc.${fn.key}`, fn.position);
+  return positions;
 }
 
-function channelsOf({ realtime }: Pick<Declared, 'realtime'>): readonly Policy[] {
+function channelPolicies({ realtime }: Pick<Declared, 'realtime'>): readonly Policy[] {
   return realtime?.rls ?? [];
 }
 
@@ -144,7 +153,7 @@ function toChannelPolicy(policy: Policy, index: number): PolicyModel {
   return toPolicy(policy, `realtime.rls[${index}]`);
 }
 
-function stepsOf({ migrations }: Pick<Declared, 'migrations'>): readonly DataStep[] {
+function declaredSteps({ migrations }: Pick<Declared, 'migrations'>): readonly DataStep[] {
   return migrations?.steps ?? [];
 }
 
@@ -175,7 +184,7 @@ function tablePath(table: Table): string {
   return `tables.${table.name}`;
 }
 
-/** The full name of a type. */
+/** Returns the qualified name of a type. */
 type TypeName = (written: string) => string;
 
 function toTable(table: Table, typeName: TypeName): TableModel {
@@ -204,13 +213,16 @@ function toTable(table: Table, typeName: TypeName): TableModel {
     ...(table.comment === undefined ? {} : { comment: table.comment }),
     ...(table.constraints.length === 0
       ? {}
-      : { constraints: table.constraints.map((one, n) => toConstraint(one, `${at}.constraints[${n}]`)) }),
+      : {
+          constraints: table.constraints.map((constraint, n) =>
+            toConstraint(constraint, `${at}.constraints[${n}]`),
+          ),
+        }),
     ...(table.triggers.length === 0
       ? {}
       : { triggers: table.triggers.map((trigger, n) => toTrigger(trigger, `${at}.triggers[${n}]`)) }),
     ...(table.realtime === undefined ? {} : { realtime: { old: table.realtime.old } }),
-    ...(table.unlogged ? { unlogged: true } : {}),
-    ...(table.with === undefined ? {} : { with: table.with }),
+    ...fileAttributes(table),
     ...toPartitioning(table, at),
     at,
   };
@@ -221,13 +233,13 @@ function toPartitioning(
   at: string,
 ): { readonly partitioning?: PartitioningModel } {
   if (partitionBy === undefined) return {};
-  const of = (listed: Partitions): PartitioningModel['partitions'] => {
+  const toPartitions = (listed: Partitions): PartitioningModel['partitions'] => {
     if (listed === undefined) return null;
     return isListed<Partition>(listed)
-      ? listed.map((one, n) => toPartition(one, `${at}.partitions[${n}]`))
-      : toKept(listed);
+      ? listed.map((partition, n) => toPartition(partition, `${at}.partitions[${n}]`))
+      : toSchedule(listed);
   };
-  return { partitioning: { key: partitionBy, partitions: of(partitions) } };
+  return { partitioning: { key: partitionBy, partitions: toPartitions(partitions) } };
 }
 
 type Partitions = Table['partitions'];
@@ -241,9 +253,9 @@ function toPartition(partition: Omit<Partition, 'position'>, at: string): Partit
     ...(partitions.length === 0
       ? {}
       : {
-          partitions: partitions.map((one, n) => ({
-            name: one.name,
-            values: one.values.trim(),
+          partitions: partitions.map((part, n) => ({
+            name: part.name,
+            values: part.values.trim(),
             at: `${at}.partitions[${n}]`,
           })),
         }),
@@ -251,18 +263,22 @@ function toPartition(partition: Omit<Partition, 'position'>, at: string): Partit
   };
 }
 
-/** Tables whose partitions svc looks after. */
-export function timedTables(config: Pick<Declared, 'tables'>): TimedTable[] {
+/** Returns the tables whose partitions svc creates on a schedule. */
+export function scheduledTables(config: Pick<Declared, 'tables'>): ScheduledTable[] {
   return config.tables.flatMap(({ schema, name, partitions }) =>
     partitions === undefined || isListed<Partition>(partitions)
       ? []
-      : [{ schema, name, kept: toKept(partitions) }],
+      : [{ schema, name, schedule: toSchedule(partitions) }],
   );
 }
 
-export type TimedTable = { readonly schema: string; readonly name: string; readonly kept: KeptModel };
+export type ScheduledTable = {
+  readonly schema: string;
+  readonly name: string;
+  readonly schedule: PartitionSchedule;
+};
 
-function toKept({ every, ahead, keep, from }: KeptPartitions): KeptModel {
+function toSchedule({ every, ahead, keep, from }: KeptPartitions): PartitionSchedule {
   return { every, ahead, keep: keep ?? null, from: from ?? null };
 }
 
@@ -309,13 +325,13 @@ function toIndex(index: Index, at: string): IndexModel {
 
 function toIndexPart(part: Index['columns'][number]): IndexPart {
   if (typeof part === 'string') return part;
-  const { order, nulls, ...said } = part;
-  // Without NULLS, a descending index has them first.
-  const usual = order === 'desc' ? 'first' : 'last';
+  const { order, nulls, ...rest } = part;
+  // Without NULLS FIRST or NULLS LAST, a descending index puts nulls first.
+  const defaultNulls = order === 'desc' ? 'first' : 'last';
   const more = {
-    ...Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined)),
+    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
     ...(order === 'desc' ? { order } : {}),
-    ...(nulls === undefined || nulls === usual ? {} : { nulls }),
+    ...(nulls === undefined || nulls === defaultNulls ? {} : { nulls }),
   };
   return part.column !== undefined && Object.keys(more).length === 1 ? part.column : more;
 }
@@ -334,7 +350,7 @@ function toTrigger(trigger: TableTrigger | UserTrigger | ViewTrigger, at: string
     ...(of === undefined ? {} : { of }),
     ...('each' in trigger && trigger.each === 'statement' ? { each: 'statement' } : {}),
     when: when ?? null,
-    call: calledBy(call),
+    call: toCall(call),
     ...(args === undefined ? {} : { args }),
     ...(more?.oldTable === undefined ? {} : { oldTable: more.oldTable }),
     ...(more?.newTable === undefined ? {} : { newTable: more.newTable }),
@@ -346,7 +362,7 @@ function toTrigger(trigger: TableTrigger | UserTrigger | ViewTrigger, at: string
   };
 }
 
-function calledBy(call: string): TriggerModel['call'] {
+function toCall(call: string): TriggerModel['call'] {
   const dot = call.indexOf('.');
   return dot === -1
     ? { schema: 'public', name: call }
@@ -423,11 +439,12 @@ function toFunction(fn: SqlFunction, typeName: TypeName): FunctionModel {
     ...(fn.kind === 'procedure' ? { kind: fn.kind } : {}),
     ...(fn.strict === true ? { strict: true } : {}),
     ...(fn.parallel === undefined || fn.parallel === 'unsafe' ? {} : { parallel: fn.parallel }),
-    ...(fn.cost === undefined || fn.cost === USUAL_COST ? {} : { cost: fn.cost }),
-    ...(fn.rows === undefined || fn.rows === USUAL_ROWS ? {} : { rows: fn.rows }),
+    ...(fn.cost === undefined || fn.cost === DEFAULT_COST ? {} : { cost: fn.cost }),
+    ...(fn.rows === undefined || fn.rows === DEFAULT_ROWS ? {} : { rows: fn.rows }),
     body: fn.body,
     ...(fn.atomic === true ? { atomic: true } : {}),
     ...(execute === undefined ? {} : { execute }),
+    ...(!fn.expose && execute !== undefined && execute.length > 0 ? { hidden: true } : {}),
     ...(fn.expose && fn.schema !== 'public' ? { opensSchema: true } : {}),
     ...(fn.settings === undefined ? {} : { settings: fn.settings }),
     at: `rpc.${fn.key}`,

@@ -1,4 +1,5 @@
-// A file without what it requires or removes: what the steps between the two halves of a deployment work on.
+// Computes the model between the two halves of a deployment: additions are applied, removals and new requirements are
+// not.
 import { inputTypes } from '../../config/schema/overloads.ts';
 import { groupBy } from '../../lib/group-by.ts';
 import {
@@ -7,71 +8,79 @@ import {
   type FunctionModel,
   functionKey,
   type IndexModel,
-  keyOf,
+  objectKey,
   type SchemaModel,
   type TableModel,
   tableKey,
 } from './model.ts';
 
-/** What `before` had and `model` has not stays; what `model` asks of rows that are there is not asked yet. */
+/** Returns `model` with the objects that it removes from `before`, and without new constraints on existing rows. */
 export function expandModel(model: SchemaModel, before: SchemaModel): SchemaModel {
-  const former = new Map(before.tables.map((table) => [keyOf(table), table]));
-  const types = [...(model.types ?? []), ...gone(before.types ?? [], model.types ?? [])];
+  const former = new Map(before.tables.map((table) => [objectKey(table), table]));
+  const types = [...(model.types ?? []), ...withoutDeclared(before.types ?? [], model.types ?? [])];
   return {
     ...model,
     ...(types.length === 0 ? {} : { types }),
     tables: [
-      ...model.tables.map((table) => expandTable(table, formerOf(table, former))),
-      ...gone(before.tables, model.tables),
+      ...model.tables.map((table) => expandTable(table, findFormer(table, former))),
+      ...withoutDeclared(before.tables, model.tables),
     ],
-    functions: [...model.functions, ...goneFunctions(before.functions, model.functions)],
+    functions: [...model.functions, ...removedFunctions(before.functions, model.functions)],
   };
 }
 
 type Renamed = { readonly schema: string; readonly name: string; readonly renamedFrom?: string | null };
 
-function gone<T extends Renamed>(before: readonly T[], now: readonly T[]): T[] {
+function withoutDeclared<T extends Renamed>(before: readonly T[], now: readonly T[]): T[] {
   const names = new Set(
-    now.flatMap((one) => [keyOf(one), ...(one.renamedFrom ? [tableKey(one.schema, one.renamedFrom)] : [])]),
+    now.flatMap((object) => [
+      objectKey(object),
+      ...(object.renamedFrom ? [tableKey(object.schema, object.renamedFrom)] : []),
+    ]),
   );
-  return before.filter((one) => !names.has(keyOf(one)));
+  return before.filter((object) => !names.has(objectKey(object)));
 }
 
-/** Of functions of one name, each that takes other arguments is another one. What has the key of a new one cannot stay. */
-function goneFunctions(before: readonly FunctionModel[], now: readonly FunctionModel[]): FunctionModel[] {
-  const withoutName = new Set(gone(before, now));
-  const overloads = groupBy(before, keyOf);
+/**
+ * Returns the functions that left the file. Overloads are compared by their signatures. A function whose key was taken
+ * by a new function cannot be kept.
+ */
+function removedFunctions(before: readonly FunctionModel[], now: readonly FunctionModel[]): FunctionModel[] {
+  const withoutName = new Set(withoutDeclared(before, now));
+  const overloads = groupBy(before, objectKey);
   const keys = new Set(now.map(functionKey));
-  const signature = (fn: FunctionModel): string => `${keyOf(fn)}(${inputTypes(fn.args).join(', ')})`;
+  const signature = (fn: FunctionModel): string => `${objectKey(fn)}(${inputTypes(fn.args).join(', ')})`;
   const signatures = new Set(now.map(signature));
   return before.filter((fn) => {
     if (keys.has(functionKey(fn))) return false;
-    const isOverload = (overloads.get(keyOf(fn))?.length ?? 0) > 1 && !signatures.has(signature(fn));
+    const isOverload = (overloads.get(objectKey(fn))?.length ?? 0) > 1 && !signatures.has(signature(fn));
     return withoutName.has(fn) || isOverload;
   });
 }
 
-function formerOf(table: TableModel, former: ReadonlyMap<string, TableModel>): TableModel | undefined {
+function findFormer(table: TableModel, former: ReadonlyMap<string, TableModel>): TableModel | undefined {
   const { schema, renamedFrom } = table;
   return (
-    former.get(keyOf(table)) ?? (renamedFrom === null ? undefined : former.get(tableKey(schema, renamedFrom)))
+    former.get(objectKey(table)) ??
+    (renamedFrom === null ? undefined : former.get(tableKey(schema, renamedFrom)))
   );
 }
 
 function expandTable(table: TableModel, former: TableModel | undefined): TableModel {
   if (!former) return table;
   const formerColumn = ({ name, renamedFrom }: ColumnModel): ColumnModel | undefined =>
-    former.columns.find((one) => one.name === name) ?? former.columns.find((one) => one.name === renamedFrom);
+    former.columns.find((column) => column.name === name) ??
+    former.columns.find((column) => column.name === renamedFrom);
   const kept = new Set(table.columns.map(formerColumn));
   const hasKey = table.columns.some((column) => column.primaryKey);
   const removed = former.columns
     .filter((column) => !kept.has(column))
-    // Rows of new instances do not have it.
+    // Instances that run the new file insert rows without this column.
     .map((column) =>
       column.primaryKey && !hasKey ? column : { ...column, primaryKey: false, required: false },
     );
   const { constraints = [] } = table;
-  const asked = new Set((former.constraints ?? []).map(withoutPlace));
+  const formerConstraints = new Set((former.constraints ?? []).map(comparableText));
   const realtime = former.realtime?.old === 'full' ? former.realtime : (table.realtime ?? former.realtime);
   return {
     ...table,
@@ -80,7 +89,9 @@ function expandTable(table: TableModel, former: TableModel | undefined): TableMo
     indexes: table.indexes.filter((index) => !index.unique || isAmong(index, former.indexes)),
     ...(constraints.length === 0
       ? {}
-      : { constraints: constraints.filter((one) => asked.has(withoutPlace(one))) }),
+      : {
+          constraints: constraints.filter((constraint) => formerConstraints.has(comparableText(constraint))),
+        }),
   };
 }
 
@@ -95,10 +106,10 @@ function expandColumn(column: ColumnModel, former: ColumnModel | undefined): Col
   return { ...column, required: column.required && fills !== null, unique: false };
 }
 
-function isAmong(index: IndexModel, others: readonly IndexModel[]): boolean {
-  return others.some((other) => withoutPlace(other) === withoutPlace(index));
+function isAmong(index: IndexModel, candidates: readonly IndexModel[]): boolean {
+  return candidates.some((candidate) => comparableText(candidate) === comparableText(index));
 }
 
-function withoutPlace(one: IndexModel | ConstraintModel): string {
-  return JSON.stringify({ ...one, at: '' });
+function comparableText(declaration: IndexModel | ConstraintModel): string {
+  return JSON.stringify({ ...declaration, at: '' });
 }

@@ -1,10 +1,10 @@
-// SQL text of the file, with its place there and what the server makes of it.
+// SQL text of the file with its path in the file and its normal form.
 
 export type Expression = {
   readonly sql: string;
   readonly written: string;
   readonly at: string;
-  /** The normal form: the server's print. Empty until the server has read it. */
+  /** Normal form: the expression as printed by the server. Empty before normalisation. */
   readonly normal: string;
 };
 

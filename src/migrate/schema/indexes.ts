@@ -1,19 +1,19 @@
-// Indexes of tables and materialized views: as the file declares them, and as the database has them.
+// Declared and live indexes of tables and materialized views.
 import type { Expression } from './expression.ts';
 import type { IndexModel } from './model.ts';
 import type { Index } from './relation.ts';
 
 export type DesiredIndex = Index<Expression> & {
   readonly model: IndexModel;
-  /** Of one that is not plain: the normal form, see `LiveIndex`. */
+  /** Normal form of an index that is not plain, see `LiveIndex`. */
   readonly definition: string | null;
   readonly at: string;
 };
 
 export type LiveIndex = Index<string> & {
   readonly valid: boolean;
-  /** The print of CREATE INDEX from USING on. */
+  /** Printed CREATE INDEX statement, starting at USING. */
   readonly definition: string;
-  /** Of one that is not plain: the print of each column and expression, without what follows it. */
+  /** Printed columns and expressions of an index that is not plain, without their options. */
   readonly keys: readonly string[] | null;
 };

@@ -8,7 +8,7 @@ import {
   uniqueLabel,
 } from './label.ts';
 
-test('labels follow the habits of PostgreSQL', () => {
+test('labels follow the conventions of PostgreSQL', () => {
   expect(primaryKeyLabel('todos')).toBe('todos_pkey');
   expect(uniqueLabel('todos', ['title'])).toBe('todos_title_key');
   expect(checkLabel('todos', 'state', 'enum')).toBe('todos_state_enum');
@@ -16,10 +16,10 @@ test('labels follow the habits of PostgreSQL', () => {
   expect(policyLabel('todos', 2, 'all')).toBe('todos_p2_all');
 });
 
-test('a partial index has its condition in its label', () => {
-  const one = indexLabel('todos', ['a'], true, 'x > 1');
-  expect(one).toMatch(/^todos_a_[0-9a-f]{6}_uidx$/);
-  expect(one).not.toBe(indexLabel('todos', ['a'], true, 'x > 2'));
+test('the label of a partial index contains a hash of its condition', () => {
+  const label = indexLabel('todos', ['a'], true, 'x > 1');
+  expect(label).toMatch(/^todos_a_[0-9a-f]{6}_uidx$/);
+  expect(label).not.toBe(indexLabel('todos', ['a'], true, 'x > 2'));
 });
 
 test.each(['x'.repeat(63), 'ü'.repeat(31), '😀'.repeat(15)])(

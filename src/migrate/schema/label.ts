@@ -1,8 +1,8 @@
-// Labels of constraints, indexes, policies and sequences: a pure function of table and column names, so the same
-// file gives the same labels on every database. They follow PostgreSQL's conventions where it has one.
+// Labels of constraints, indexes, policies and sequences. They depend only on table and column names, so a file gives
+// the same labels on every database. They follow the conventions of PostgreSQL where a convention exists.
 import { createHash } from 'node:crypto';
 
-// NAMEDATALEN - 1. The server truncates longer names silently, which could make two of them equal.
+// NAMEDATALEN - 1. The server truncates longer names without an error, which could make two labels equal.
 const MAX_BYTES = 63;
 
 export type CheckRole = 'enum' | 'pattern' | 'range' | 'check';
@@ -19,7 +19,7 @@ export function foreignKeyLabel(table: string, columns: readonly string[]): stri
   return fit([table, ...columns].join('_'), 'fkey');
 }
 
-/** `body`: what it is besides its columns. */
+/** `body`: definition of the constraint if it has more than columns. */
 export function exclusionLabel(table: string, columns: readonly string[], body: string | null): string {
   return fit([table, ...columns, ...(body === null ? [] : [shortHash(body, 6)])].join('_'), 'excl');
 }
@@ -28,9 +28,9 @@ export function checkLabel(table: string, column: string, role: CheckRole): stri
   return fit(`${table}_${column}`, role);
 }
 
-/** Of a check of a table or a domain that has no name. */
-export function namelessCheckLabel(of: string, text: string): string {
-  return fit(`${of}_${shortHash(text, 6)}`, 'check');
+/** Returns the label of an unnamed check of a table or a domain. */
+export function unnamedCheckLabel(owner: string, text: string): string {
+  return fit(`${owner}_${shortHash(text, 6)}`, 'check');
 }
 
 export function indexLabel(
@@ -38,33 +38,33 @@ export function indexLabel(
   columns: readonly string[],
   unique: boolean,
   where: string | null,
-  /** What it is besides its columns. */
+  /** Definition of the index if it has more than columns. */
   body: string | null = null,
 ): string {
-  const more = [where, body].flatMap((text) => (text === null ? [] : [shortHash(text, 6)]));
-  return fit([table, ...columns, ...more].join('_'), unique ? 'uidx' : 'idx');
+  const hashes = [where, body].flatMap((text) => (text === null ? [] : [shortHash(text, 6)]));
+  return fit([table, ...columns, ...hashes].join('_'), unique ? 'uidx' : 'idx');
 }
 
 export function policyLabel(table: string, number: number, command: string): string {
   return fit(table, `p${number}_${command}`);
 }
 
-/** What labels of a bucket's policies begin with. */
+/** Returns the prefix of the labels of a bucket's policies. */
 export function bucketStem(bucket: string): string {
   return `svc_${bucket}`;
 }
 
-/** The same of policies of channels. */
+/** Prefix of the labels of channel policies. */
 export const CHANNEL_STEM = 'svc_channels';
 
-/** All triggers on `auth.users` with this prefix are svc's. */
+/** Prefix of the triggers on `auth.users` that svc creates for `on_new_user`. */
 export const NEW_USER_PREFIX = 'svc_new_user_';
 
 export function newUserLabel(table: string): string {
   return fit('svc_new_user', table);
 }
 
-/** Not `svc_`: a trigger of the file. */
+/** Returns the label of an unnamed trigger of the file. The label does not start with `svc_`. */
 export function triggerLabel(
   table: string,
   timing: string,
@@ -78,7 +78,7 @@ export function sequenceLabel(table: string, column: string): string {
   return fit(`${table}_${column}`, 'seq');
 }
 
-/** Of triggers that follow references to stored objects. */
+/** Prefix of the triggers that track references to stored objects. */
 export const REFERENCE_PREFIX = 'svc_ref_';
 
 export function referenceTriggerLabels(column: string): { readonly row: string; readonly truncate: string } {
@@ -87,31 +87,36 @@ export function referenceTriggerLabels(column: string): { readonly row: string; 
 }
 
 /**
- * Labels that exist only during a change; recovery finds them by their prefix. `nn`: the guard of a NOT NULL. `n`, `ng`,
- * `i`, `o`: a shadow column, the proof that it is complete, its indexes, the sequence of the old column.
- * `b`: an index that is built beside the one whose name it gets.
+ * Returns a label that exists only during a change. Recovery finds these objects by their prefix. `nn`: temporary check
+ * for NOT NULL. `n`: shadow column. `ng`: check that the shadow column is complete. `i`: index of the shadow column.
+ * `o`: sequence of the old column. `b`: index that replaces an index of the same name.
  */
-export function transientLabel(kind: 'nn' | 'x' | 'n' | 'ng' | 'i' | 'o' | 'b', identity: string): string {
+export function transientLabel(kind: 'nn' | 'n' | 'ng' | 'i' | 'o' | 'b', identity: string): string {
   return `svc_${kind}_${shortHash(identity, 8)}`;
 }
 
-/** A type whose columns get the one that has its name now. */
+/** Returns the temporary name of an enum type that this run replaces. */
 export function replacedTypeLabel(oid: string): string {
   return `svc_e_${oid}`;
 }
 
-/** As a column's type is printed. */
+/** Returns whether a printed column type is an enum type that this run replaces. */
 export function isReplacedType(type: string): boolean {
   return /(?:^|\.)svc_e_\d+(?:\[\])*$/.test(type);
 }
 
-/** A column, index or check that an online type change has until its cutover. */
+/** Returns text such as `integer → bigint`. The temporary name of a replaced type is not shown. */
+export function describeTypeChange(from: string, to: string): string {
+  return `${isReplacedType(from) ? 'former type' : from} → ${to}`;
+}
+
+/** Returns whether the label is of a column, index or check that an online type change uses until its cutover. */
 export function isTransient(label: string): boolean {
   return /^svc_(?:n|ng|i)_[0-9a-f]{8}$/.test(label);
 }
 
-/** An index that gets the name of the one it replaces. */
-export function isBuiltBeside(label: string): boolean {
+/** Returns whether the label is of an index that was built to replace another index. */
+export function isShadowLabel(label: string): boolean {
   return /^svc_b_[0-9a-f]{8}$/.test(label);
 }
 

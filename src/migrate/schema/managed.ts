@@ -1,44 +1,46 @@
-// What the engine made or took over, as the migration state records it. Only owned things are ever removed; anything else
-// in the database is reported and left alone.
+// Ownership: the objects that svc created or adopted, as recorded in the migration state. svc removes only owned
+// objects. It reports other objects and does not change them.
 
 import type { PerHost } from './rights/hosts.ts';
 
 export type Ownership = {
   readonly types: ReadonlySet<string>;
-  /** Types that left the file while something still used them. */
+  /** Types that left the file while other objects still used them. */
   readonly retiredTypes: ReadonlySet<string>;
   readonly tables: ReadonlyMap<string, OwnedTable>;
   /**
-   * By `schema.table`: tables that left the file and were kept, with all the file declared of them. When one comes back,
-   * what it still has and the file no longer declares must go.
+   * Tables that left the file and were kept, keyed by `schema.table`, with everything that the file declared for them.
+   * When such a table returns to the file, objects on it that the file no longer declares are removed.
    */
   readonly retiredTables: ReadonlyMap<string, OwnedTable>;
-  /** `schema.table.column`, likewise. */
+  /** Columns that left the file and were kept, as `schema.table.column`. */
   readonly retiredColumns: ReadonlySet<string>;
-  /** By `functionKey`. */
+  /** Keyed by `functionKey`. */
   readonly functions: ReadonlyMap<string, OwnedFunction>;
   readonly retiredFunctions: ReadonlySet<string>;
-  /** Labels. */
+  /** Labels of policies on the tables of svc. */
   readonly hosted: PerHost<ReadonlySet<string>>;
   /** Labels of triggers on auth.users. */
   readonly userTriggers: ReadonlySet<string>;
   readonly extensions: ReadonlySet<string>;
   readonly retiredExtensions: ReadonlySet<string>;
   readonly sequences: ReadonlySet<string>;
-  /** Sequences that left the file; they know which numbers were given. */
+  /** Sequences that left the file. They are kept, because they record which numbers were used. */
   readonly retiredSequences: ReadonlySet<string>;
-  /** By identity. What is retired left the file while something still used it. */
+  /** Keyed by identity. Retired objects left the file while other objects still used them. */
   readonly statements: ReadonlyMap<string, 'managed' | 'retired'>;
   readonly views: ReadonlySet<string>;
-  /** Triggers on views, as `viewTriggerKey`s; absent without any. */
+  /** Triggers on views, as `viewTriggerKey`. Absent if there are none. */
   readonly viewTriggers?: ReadonlySet<string>;
 };
 
 export type OwnedFunction = {
   readonly schema: string;
   readonly name: string;
-  /** By which the server tells it from others of its name; null where the state does not know. */
+  /** Argument types, which identify an overload. Null if the state does not record them. */
   readonly argumentTypes: readonly string[] | null;
+  /** Roles had EXECUTE, but the API did not serve the function. */
+  readonly hidden?: boolean;
 };
 
 export function viewTriggerKey(view: string, label: string): string {
@@ -52,28 +54,28 @@ export type OwnedTable = {
   readonly indexes: readonly string[];
   readonly policies: readonly string[];
   readonly triggers?: readonly string[] | undefined;
-  /** Names of those that the file lists. */
+  /** Names of listed partitions. */
   readonly partitions?: readonly string[] | undefined;
   /**
-   * It came with the database, no API role could reach it, and the file has no `rls` key for it: it stays closed until
-   * the file says who may see it.
+   * The table existed before svc, no API role had a privilege on it, and the file has no `rls` key for it. It gets no
+   * grants until the file declares `rls` or `grants`.
    */
   readonly closed?: boolean | undefined;
-  /** Policies that came with the database: `auth.uid()` in them stays as it was found. */
+  /** Policies that existed before svc. `auth.uid()` in them is not replaced by `(select auth.uid())`. */
   readonly asFound?: readonly string[] | undefined;
   /**
-   * What the file set and what is taken back with it: `comment`, `comment title`, `collate title`; `published` and
-   * `identity`, of a table that tells of its changes; `unlogged` and `with fillfactor`; `partitioned`,
-   * which is never taken back.
+   * Attributes that the file sets and that are reset when they leave the file: `comment`, `comment title`, `collate
+   * title`, `published` and `identity` (realtime), `unlogged`, `with fillfactor`. `partitioned` is recorded but never
+   * reset.
    */
   readonly attributes?: readonly string[] | undefined;
-  /** Columns whose backfill had not ended when the last run did, with the value each row gets. */
+  /** Columns with an unfinished backfill, with the SQL expression for the value. */
   readonly fills?: Readonly<Record<string, string>> | undefined;
 };
 
 export const NO_OWNED_TABLE: OwnedTable = { columns: [], constraints: [], indexes: [], policies: [] };
 
-/** What is owned of a table that is or once was declared. */
-export function ownedOf(owned: Ownership, key: string): OwnedTable {
+/** Returns the owned parts of a managed or retired table. */
+export function ownedTable(owned: Ownership, key: string): OwnedTable {
   return owned.tables.get(key) ?? owned.retiredTables.get(key) ?? NO_OWNED_TABLE;
 }

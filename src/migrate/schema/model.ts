@@ -1,46 +1,41 @@
-// What svc.yaml declares about the database, as plain JSON: every run stores it, and `down` plans from a stored one.
-// Expressions are text as the user wrote it.
+// The model: the database declarations of svc.yaml as plain JSON. Each run stores its model, and `down` plans from a
+// stored model. Expressions are text as written by the user. An optional property is absent if the file does not set
+// it. All types are in one file, because together they describe one stored document.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { StatementModel } from './statements.ts';
+import type { TableAttributes } from './sql/table-attributes.ts';
 
 export type SchemaModel = {
-  /** Absent: none. */
   readonly extensions?: readonly ExtensionModel[];
-  /** Absent without any. */
   readonly types?: readonly TypeModel[];
-  /** Absent without any. */
   readonly sequences?: readonly SequenceModel[];
-  /** Absent without any. */
   readonly statements?: readonly StatementModel[];
   readonly tables: readonly TableModel[];
   readonly functions: readonly FunctionModel[];
   readonly buckets: readonly BucketModel[];
-  /** Of private channels; absent: none. */
+  /** Policies of private realtime channels. */
   readonly channels?: readonly PolicyModel[];
   /** Triggers of auth.users. */
   readonly userTriggers?: readonly TriggerModel[];
-  /** Absent: none. */
   readonly views?: readonly ViewModel[];
-  /** Absent: none. */
   readonly dataSteps?: readonly DataStepModel[];
 };
 
 export type DataStepModel = {
   readonly name: string;
   readonly sql: string;
-  /** Null: it is written in svc.yaml itself. */
+  /** Null if the SQL is written in svc.yaml. */
   readonly file: string | null;
   readonly after: 'start' | 'expand' | 'contract';
   readonly onEmpty: 'skip' | 'run';
   readonly timeoutMs: number;
-  /** Absent: it is one transaction. The table is written as SQL finds it in `public`. */
+  /** Absent: the step runs in one transaction. `table` is a name as SQL resolves it from `public`. */
   readonly batch?: { readonly table: string; readonly size: number };
-  /** What takes it back; absent: nothing does. */
+  /** Reverts the step. Absent: the step cannot be reverted. */
   readonly undo?: Pick<DataStepModel, 'sql' | 'file'>;
   readonly at: string;
 };
 
-/** What is not said is absent. */
 export type TypeModel = {
   readonly schema: string;
   readonly name: string;
@@ -52,7 +47,7 @@ export type TypeModel = {
 export type EnumModel = {
   readonly kind: 'enum';
   readonly values: readonly string[];
-  /** New names by old ones. */
+  /** New labels, keyed by the old ones. */
   readonly renamedValues?: Readonly<Record<string, string>>;
 };
 
@@ -69,19 +64,19 @@ export type CompositeModel = { readonly kind: 'composite'; readonly attributes: 
 
 export type Attribute = { readonly name: string; readonly type: string };
 
-/** A sequence that belongs to no column, with every number that PostgreSQL would put in. What is not said is absent. */
+/** Sequence that belongs to no column. `numbers` includes the defaults of PostgreSQL. */
 export type SequenceModel = {
   readonly schema: string;
   readonly name: string;
   readonly numbers: SequenceForm;
-  /** Roles that may take numbers; absent: the API roles. */
+  /** Roles with USAGE. Absent: the API roles. */
   readonly usage?: readonly string[];
   readonly comment?: string;
   readonly renamedFrom?: string;
   readonly at: string;
 };
 
-/** Digits as text: a JavaScript number would round the largest. */
+/** Numbers are decimal text, because a JavaScript number would round large values. */
 export type SequenceForm = {
   readonly type: string;
   readonly increment: string;
@@ -94,18 +89,21 @@ export type SequenceForm = {
 
 export type ExtensionModel = {
   readonly name: string;
-  /** Null: `extensions`, unless it must be in another. */
+  /** Null: the schema `extensions`, unless the extension determines its schema. */
   readonly schema: string | null;
-  /** Null: what the server has. */
+  /** Null: the default version of the server. */
   readonly version: string | null;
   readonly cascade: boolean;
   readonly at: string;
 };
 
-/** By role: `select`, `all`, and `update title` for one column. Sorted, each once, none that another covers. */
+/**
+ * Privileges by role: `select`, `all`, or `update title` for one column. Sorted, without duplicates and covered
+ * entries.
+ */
 export type Grants = Readonly<Record<string, readonly string[]>>;
 
-export type TableModel = {
+export type TableModel = Partial<TableAttributes> & {
   readonly schema: string;
   readonly name: string;
   readonly renamedFrom: string | null;
@@ -114,21 +112,16 @@ export type TableModel = {
   readonly rls: 'absent' | 'off' | readonly PolicyModel[];
   readonly columns: readonly ColumnModel[];
   readonly indexes: readonly IndexModel[];
-  /** By role; absent: what the API roles have by default. */
+  /** Absent: the default privileges of the API roles. */
   readonly grants?: Grants;
-  /** Absent: none. */
   readonly constraints?: readonly ConstraintModel[];
-  /** What a new user's row here is made of. */
+  /** Values of the row that is inserted for each new user. */
   readonly onNewUser?: NewUserModel;
   readonly comment?: string;
   readonly triggers?: readonly TriggerModel[];
-  /** A crash empties it. */
-  readonly unlogged?: true;
-  /** Storage parameters. */
-  readonly with?: Readonly<Record<string, string>>;
-  /** Absent: it holds its rows itself, or is partitioned by somebody else. */
+  /** Absent: the file does not partition the table. */
   readonly partitioning?: PartitioningModel;
-  /** It tells of its changes; which of them, and to whom, is no business of the database. */
+  /** Set if realtime publishes the changes of the table. */
   readonly realtime?: RealtimeModel;
   /** Path in the file, for messages: `tables.todos`. */
   readonly at: string;
@@ -136,13 +129,13 @@ export type TableModel = {
 
 export type PartitioningModel = {
   readonly key: PartitionKeyModel;
-  /** `kept`: made and taken out by time, outside of migrations; absent: the file lists none. */
-  readonly partitions: readonly PartitionModel[] | KeptModel | null;
+  /** A schedule creates and retires partitions outside of migrations. Null: the file lists no partitions. */
+  readonly partitions: readonly PartitionModel[] | PartitionSchedule | null;
 };
 
-/** Columns and expressions. */
 export type PartitionKeyModel = {
   readonly strategy: 'range' | 'list' | 'hash';
+  /** Columns and expressions. */
   readonly keys: readonly string[];
 };
 
@@ -150,7 +143,7 @@ export type PartitionModel = {
   readonly name: string;
   /** `from (…) to (…)` */
   readonly values: string;
-  /** Absent: it holds rows itself. */
+  /** Absent: the partition is not partitioned further. */
   readonly by?: PartitionKeyModel;
   readonly partitions?: readonly PartitionModel[];
   readonly at: string;
@@ -158,20 +151,20 @@ export type PartitionModel = {
 
 export type Span = { readonly count: number; readonly unit: 'hour' | 'day' | 'week' | 'month' | 'year' };
 
-export type KeptModel = {
+export type PartitionSchedule = {
   readonly every: Span;
   readonly ahead: number;
   readonly keep: Span | null;
-  /** `2024-01-01`; null: from now on. */
+  /** Start of the first partition, such as `2024-01-01`. Null: the current time. */
   readonly from: string | null;
 };
 
-/** `old`: what is known of a row before its change. */
+/** `old`: columns of the old row that an update or delete event contains. */
 export type RealtimeModel = { readonly old: 'key' | 'full' };
 
 export type ColumnModel = {
   readonly name: string;
-  /** Null: the type of the referenced column. */
+  /** Null: use the type of the referenced column. */
   readonly type: string | null;
   readonly primaryKey: boolean;
   readonly required: boolean;
@@ -179,7 +172,7 @@ export type ColumnModel = {
   readonly default: DefaultModel | null;
   readonly enum: readonly string[] | null;
   readonly pattern: string | null;
-  /** Digits as written: a JavaScript number would round `9007199254740993`. */
+  /** Decimal text, because a JavaScript number would round `9007199254740993`. */
   readonly min: string | null;
   readonly max: string | null;
   readonly check: string | null;
@@ -188,9 +181,8 @@ export type ColumnModel = {
   readonly renamedFrom: string | null;
   readonly backfill: string | null;
   readonly using: string | null;
-  /** What each update of the row gives it. */
+  /** Expression that sets the column on each update of the row. */
   readonly onUpdate?: string;
-  /** Its value is computed of the others. */
   readonly generated?: { readonly sql: string; readonly virtual: boolean };
   readonly identity?: IdentityKind;
   readonly collate?: string;
@@ -198,11 +190,11 @@ export type ColumnModel = {
   readonly at: string;
 };
 
-/** `always`: a value of one's own is refused. */
+/** `always`: the server rejects explicit values. */
 export type IdentityKind = 'always' | 'by_default';
 
 export type NewUserModel = {
-  /** Expressions by column. */
+  /** Expressions, keyed by column. */
   readonly set: Readonly<Record<string, string>>;
   readonly when: string | null;
   readonly at: string;
@@ -210,22 +202,22 @@ export type NewUserModel = {
 
 export type TriggerModel = {
   readonly name: string | null;
-  /** `instead_of`: of a view. */
+  /** `instead_of` is only valid for views. */
   readonly timing: 'before' | 'after' | 'instead_of';
-  /** In the order of PostgreSQL's documentation. */
+  /** Events in the order of the PostgreSQL documentation. */
   readonly events: ReadonlyArray<'insert' | 'update' | 'delete' | 'truncate'>;
-  /** Columns, with `update`. */
+  /** Columns of an `update of` event. */
   readonly of?: readonly string[];
-  /** Absent: each row. */
+  /** Absent: for each row. */
   readonly each?: 'statement';
   readonly when: string | null;
   readonly call: { readonly schema: string; readonly name: string };
   readonly args?: readonly string[];
   readonly oldTable?: string;
   readonly newTable?: string;
-  /** Of a constraint trigger: whether it may be put off. */
+  /** Set for a constraint trigger: whether it is deferrable, and its initial mode. */
   readonly constraint?: 'no' | 'immediate' | 'deferred';
-  /** Absent: it fires, but not for rows that replication writes. */
+  /** Absent: enabled, except for rows that replication writes. */
   readonly enabled?: 'disabled' | 'replica' | 'always';
   readonly at: string;
 };
@@ -236,7 +228,6 @@ export type DefaultModel =
   | { readonly kind: 'json'; readonly text: string }
   | { readonly kind: 'sql'; readonly text: string };
 
-/** What is not said is absent. */
 export type ConstraintModel = { readonly name?: string; readonly at: string } & (
   | {
       readonly kind: 'unique';
@@ -266,7 +257,7 @@ export type ConstraintModel = { readonly name?: string; readonly at: string } & 
 export type ExclusionModel = {
   readonly kind: 'exclude';
   readonly parts: ReadonlyArray<IndexPartModel & { readonly with: string }>;
-  /** Kind of its index. */
+  /** Access method of the index. */
   readonly using: string;
   readonly where?: string;
   readonly deferrable?: Deferrable;
@@ -274,7 +265,7 @@ export type ExclusionModel = {
 
 export type ReferenceAction = 'cascade' | 'restrict' | 'set_null' | 'set_default' | 'no_action';
 
-/** `immediate`: checked at once, unless the transaction says otherwise. */
+/** Initial mode of a deferrable constraint. */
 export type Deferrable = 'immediate' | 'deferred';
 
 export type ReferenceModel = {
@@ -292,7 +283,7 @@ export type IndexModel = {
   readonly columns: readonly IndexPart[];
   readonly unique: boolean;
   readonly where: string | null;
-  /** Absent: btree. */
+  /** Access method. Absent: `btree`. */
   readonly using?: string;
   readonly include?: readonly string[];
   readonly with?: Readonly<Record<string, string>>;
@@ -300,10 +291,10 @@ export type IndexModel = {
   readonly at: string;
 };
 
-/** A column of which nothing else is said is only its name. */
+/** The name of a column, or an element with options. */
 export type IndexPart = string | IndexPartModel;
 
-/** Either a column or an expression. What is the server's default is absent. */
+/** Either `column` or `expression` is set. Options that equal the server's defaults are absent. */
 export type IndexPartModel = {
   readonly column?: string;
   readonly expression?: string;
@@ -319,7 +310,7 @@ export type Operation = 'select' | 'insert' | 'update' | 'delete';
 export type PolicyModel = {
   readonly name: string | null;
   readonly operations: readonly Operation[];
-  /** Sorted, each once. Absent: the callers, `anon` and `authenticated`. */
+  /** Sorted, without duplicates. Absent: `anon` and `authenticated`. */
   readonly to?: readonly string[];
   readonly permissive: boolean;
   readonly using: string | null;
@@ -331,14 +322,14 @@ export type PolicyModel = {
 export type FunctionModel = {
   readonly schema: string;
   readonly name: string;
-  /** Its key under `rpc`; absent where that is its name. */
+  /** Key under `rpc`. Absent if it equals the name. */
   readonly key?: string;
   readonly renamedFrom: string | null;
   readonly language: 'sql' | 'plpgsql';
   readonly volatility: 'volatile' | 'stable' | 'immutable';
   readonly definer: boolean;
   readonly args: readonly ArgumentModel[];
-  /** As SQL writes it; empty where the arguments say it. */
+  /** Return type as SQL. Empty if output arguments define it. */
   readonly returns: string;
   readonly kind?: 'procedure';
   readonly strict?: boolean;
@@ -346,22 +337,24 @@ export type FunctionModel = {
   readonly cost?: number;
   readonly rows?: number;
   readonly body: string;
-  /** The server reads the body when the function is made: `return …`, or what is between BEGIN ATOMIC and END. */
+  /** The body is `return …`, or the text between BEGIN ATOMIC and END, which the server parses on creation. */
   readonly atomic?: true;
-  /** Roles that may run it, sorted. Absent: the three API roles. */
+  /** Roles with EXECUTE, sorted. Absent: the API roles. */
   readonly execute?: readonly string[];
-  /** Its schema must let the API roles in, because the API serves it. */
+  /** Roles have EXECUTE, but the API does not serve the function. */
+  readonly hidden?: true;
+  /** The API serves the function from a schema other than `public`, so the API roles need USAGE on the schema. */
   readonly opensSchema?: true;
   readonly settings?: Readonly<Record<string, string>>;
   readonly at: string;
 };
 
-/** What PostgreSQL takes without a word; rows only of what returns a set. */
-export const USUAL_COST = 100;
-export const USUAL_ROWS = 1000;
+/** Defaults of PostgreSQL. `rows` applies only to functions that return a set. */
+export const DEFAULT_COST = 100;
+export const DEFAULT_ROWS = 1000;
 
 export type ArgumentModel = {
-  /** Empty where it has none. */
+  /** Empty for an unnamed argument. */
   readonly name: string;
   /** Absent: `in`. */
   readonly mode?: 'out' | 'inout' | 'variadic';
@@ -376,18 +369,16 @@ export type ViewModel = {
   readonly name: string;
   readonly renamedFrom: string | null;
   readonly query: string;
-  /** It reads with the rights of its owner, as every materialized one does. */
+  /** The view reads with the privileges of its owner. Always true for a materialized view. */
   readonly definer: boolean;
   readonly exposed: boolean;
   readonly materialized?: true;
-  /** Absent: none. */
   readonly indexes?: readonly IndexModel[];
-  /** Absent: none. */
   readonly triggers?: readonly TriggerModel[];
   readonly barrier?: true;
   readonly checkOption?: 'local' | 'cascaded';
   readonly comment?: string;
-  /** Privileges by role, in the order of the roles' names. */
+  /** Privileges by role. The roles are sorted. */
   readonly grants?: Readonly<Record<string, readonly string[]>>;
   readonly at: string;
 };
@@ -400,7 +391,7 @@ export type BucketModel = {
 
 export const EMPTY_MODEL: SchemaModel = { tables: [], functions: [], buckets: [] };
 
-export function viewsOf(model: SchemaModel): readonly ViewModel[] {
+export function declaredViews(model: SchemaModel): readonly ViewModel[] {
   return model.views ?? [];
 }
 
@@ -408,16 +399,16 @@ export function tableKey(schema: string, name: string): string {
   return `${schema}.${name}`;
 }
 
-export function keyOf(named: { readonly schema: string; readonly name: string }): string {
+export function objectKey(named: { readonly schema: string; readonly name: string }): string {
   return tableKey(named.schema, named.name);
 }
 
-/** Where the migration state keeps a function: no two of a file have one, as they may have one name. */
+/** Returns the key of a function in the migration state. It is unique in a file, unlike the name of an overload. */
 export function functionKey({ schema, name, key = name }: FunctionModel): string {
   return tableKey(schema, key);
 }
 
-/** How SQL names it: quoted, with its schema. */
-export function nameOf({ schema, name }: { readonly schema: string; readonly name: string }): string {
+/** Returns the quoted name with its schema. */
+export function quoteName({ schema, name }: { readonly schema: string; readonly name: string }): string {
   return `${quoteIdent(schema)}.${quoteIdent(name)}`;
 }

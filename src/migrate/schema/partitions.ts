@@ -1,10 +1,10 @@
-// Partitions of a table: what the file says of them, what it means in SQL, and what the database has.
+// Partitions of a table: desired and live types, and their SQL.
 import { isListed } from '../../config/schema/tables/partitions.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { expression, type Expression } from './expression.ts';
 import {
-  type KeptModel,
-  nameOf,
+  type PartitionSchedule,
+  quoteName,
   type PartitionKeyModel,
   type PartitionModel,
   type Span,
@@ -14,9 +14,9 @@ import {
 export type DesiredPartitioning = {
   /** `range ("at")` */
   readonly sql: string;
-  /** The server's print; empty until it has read it. */
+  /** Partition key as printed by the server. Empty before normalisation. */
   readonly normal: string;
-  /** Those that are listed, parents before their parts. */
+  /** Listed partitions. Parents come before their partitions. */
   readonly partitions: readonly DesiredPartition[];
   readonly at: string;
 };
@@ -24,9 +24,9 @@ export type DesiredPartitioning = {
 export type DesiredPartition = {
   readonly schema: string;
   readonly name: string;
-  /** Of which it is a part; null: of the table. */
+  /** Name of the parent partition, or null for a partition of the table. */
   readonly parent: string | null;
-  /** Its normal form is the server's print with FOR VALUES. */
+  /** Bound. The normal form is printed by the server and starts with FOR VALUES. */
   readonly values: Expression;
   readonly by: { readonly sql: string; readonly normal: string } | null;
   readonly at: string;
@@ -34,11 +34,11 @@ export type DesiredPartition = {
 
 export type LivePartitioning = {
   readonly strategy: PartitionKeyModel['strategy'];
-  /** The server's print: `RANGE (at)` */
+  /** Partition key as printed by the server: `RANGE (at)`. */
   readonly key: string;
-  /** Columns and expressions; null where the file could not say it. */
+  /** Columns and expressions, or null if a file cannot declare the key. */
   readonly keys: readonly string[] | null;
-  /** Parents before their parts. */
+  /** Parents come before their partitions. */
   readonly partitions: readonly LivePartition[];
 };
 
@@ -46,31 +46,33 @@ export type LivePartition = {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
-  /** Null: the table itself. */
+  /** Null for a partition of the table. */
   readonly parent: string | null;
   /** `FOR VALUES FROM (…) TO (…)`, or `DEFAULT`. */
   readonly bound: string;
-  /** Null: it holds rows itself. */
+  /** Null if the partition is not partitioned further. */
   readonly by: Omit<LivePartitioning, 'partitions'> | null;
 };
 
-/** Normal forms: the print of the key, and bound and key of each partition in order. */
+/** Normal form: the printed key, and the printed bound and key of each partition, in order. */
 export type PartitioningForm = {
   readonly key: string;
   readonly partitions: ReadonlyArray<readonly [string, string | null]>;
 };
 
-/** How svc looks after the partitions of a table; null: they are listed, or somebody else's. */
-export function keptOf({ partitioning }: Pick<TableModel, 'partitioning'>): KeptModel | null {
+/** Returns the schedule of a table, or null if its partitions are listed or not managed by svc. */
+export function partitionSchedule({
+  partitioning,
+}: Pick<TableModel, 'partitioning'>): PartitionSchedule | null {
   const partitions = partitioning?.partitions ?? null;
   return isListed<PartitionModel>(partitions) ? null : partitions;
 }
 
-export function partitioningOf(table: TableModel): DesiredPartitioning | null {
+export function toPartitioning(table: TableModel): DesiredPartitioning | null {
   const { partitioning, schema, columns, at } = table;
   if (!partitioning) return null;
   const names = new Set(columns.map(({ name }) => name));
-  const sqlOf = (key: PartitionKeyModel): string => partitionKeySql(key, names);
+  const keySql = (key: PartitionKeyModel): string => partitionKeySql(key, names);
   const flat = (list: readonly PartitionModel[], parent: string | null): DesiredPartition[] =>
     list.flatMap(({ name, values, by, partitions: parts = [], at: place }) => [
       {
@@ -78,14 +80,14 @@ export function partitioningOf(table: TableModel): DesiredPartitioning | null {
         name,
         parent,
         values: expression(values, `${place}.values`),
-        by: by ? { sql: sqlOf(by), normal: '' } : null,
+        by: by ? { sql: keySql(by), normal: '' } : null,
         at: place,
       },
       ...flat(parts, name),
     ]);
   const { partitions } = partitioning;
   return {
-    sql: sqlOf(partitioning.key),
+    sql: keySql(partitioning.key),
     normal: '',
     partitions: isListed<PartitionModel>(partitions) ? flat(partitions, null) : [],
     at: `${at}.partition_by`,
@@ -96,37 +98,37 @@ function partitionKeySql({ strategy, keys }: PartitionKeyModel, columns: Readonl
   return `${strategy} (${keys.map((key) => (columns.has(key) ? quoteIdent(key) : `(${key}\n)`)).join(', ')})`;
 }
 
-/** What follows the columns in CREATE TABLE, or nothing. */
+/** Returns the PARTITION BY clause of CREATE TABLE, or an empty string. */
 export function partitionBySql(by: { readonly sql: string } | null): string {
   return by === null ? '' : ` partition by ${by.sql}`;
 }
 
-/** `for values from (…) to (…)`, or `default`. */
+/** Returns `for values from (…) to (…)`, or `default`. */
 export function boundSql(values: string): string {
   return /^\s*default\s*$/i.test(values) ? 'default' : `for values ${values}\n`;
 }
 
-/** Those that the file lists, of any depth, parents before their parts. */
+/** Returns the listed partitions of all levels. Parents come before their partitions. */
 export function listedPartitions({
   partitioning,
 }: Pick<TableModel, 'partitioning'>): readonly PartitionModel[] {
   const all = (list: readonly PartitionModel[]): PartitionModel[] =>
-    list.flatMap((one) => [one, ...all(one.partitions ?? [])]);
+    list.flatMap((partition) => [partition, ...all(partition.partitions ?? [])]);
   const partitions = partitioning?.partitions ?? null;
   return isListed<PartitionModel>(partitions) ? all(partitions) : [];
 }
 
-/** Every text of it that goes to the server as it is, with its place. */
-export function textsOf(table: TableModel): ReadonlyArray<readonly [string, string]> {
+/** Returns all SQL texts of the partitioning with their paths in the file. */
+export function partitionTexts(table: TableModel): ReadonlyArray<readonly [string, string]> {
   const { partitioning, at } = table;
   if (!partitioning) return [];
-  const ofKey = ({ keys }: PartitionKeyModel, place: string): [string, string][] =>
+  const keyTexts = ({ keys }: PartitionKeyModel, place: string): [string, string][] =>
     keys.map((key) => [key, `${place}.partition_by`]);
   return [
-    ...ofKey(partitioning.key, at),
+    ...keyTexts(partitioning.key, at),
     ...listedPartitions(table).flatMap(({ values, by, at: place }) => [
       [values, `${place}.values`] as const,
-      ...(by ? ofKey(by, place) : []),
+      ...(by ? keyTexts(by, place) : []),
     ]),
   ];
 }
@@ -134,46 +136,51 @@ export function textsOf(table: TableModel): ReadonlyArray<readonly [string, stri
 type NamedPartition = Pick<LivePartition, 'schema' | 'name' | 'parent'>;
 type Named = { readonly schema: string; readonly name: string };
 
-/** Times without a zone are UTC, on every server. */
+/** Returns a statement that creates a partition. Bounds without a time zone are in UTC. */
 export function createPartitionSql(table: Named, partition: DesiredPartition): string {
-  const of = nameOf({ schema: table.schema, name: partition.parent ?? table.name });
+  const parent = quoteName({ schema: table.schema, name: partition.parent ?? table.name });
   const { values, by } = partition;
   return inUtc(
-    `create table ${nameOf(partition)} partition of ${of} ${boundSql(values.sql)}${partitionBySql(by)}`,
+    `create table ${quoteName(partition)} partition of ${parent} ${boundSql(values.sql)}${partitionBySql(by)}`,
   );
 }
 
 export function attachPartitionSql(table: Named, partition: DesiredPartition): string {
-  const of = nameOf({ schema: table.schema, name: partition.parent ?? table.name });
-  return inUtc(`alter table ${of} attach partition ${nameOf(partition)} ${boundSql(partition.values.sql)}`);
+  const parent = quoteName({ schema: table.schema, name: partition.parent ?? table.name });
+  return inUtc(
+    `alter table ${parent} attach partition ${quoteName(partition)} ${boundSql(partition.values.sql)}`,
+  );
 }
 
 export function detachPartitionSql(table: Named, partition: LivePartition): string {
-  const of = nameOf({ schema: table.schema, name: partition.parent ?? table.name });
-  return `alter table ${of} detach partition ${nameOf(partition)}`;
+  const parent = quoteName({ schema: table.schema, name: partition.parent ?? table.name });
+  return `alter table ${parent} detach partition ${quoteName(partition)}`;
 }
 
-/** Out of its table, as a table by itself that nobody reaches. */
+/** Returns a statement that detaches a partition and revokes all access to it. */
 export function retirePartitionSql(table: Named, { parent, ...partition }: NamedPartition): string {
-  const of = { schema: table.schema, name: parent ?? table.name };
-  return `select svc_meta.retire_partition(${regclass(of)}, ${regclass(partition)})`;
+  const owner = { schema: table.schema, name: parent ?? table.name };
+  return `select svc_meta.retire_partition(${regclass(owner)}, ${regclass(partition)})`;
 }
 
-/** Those that are not there yet; the number of what it made. */
-export function makePartitionsSql(table: Named, kept: KeptModel): string {
-  return makeFrom(table, kept, kept.from === null ? 'null' : quoteLiteral(kept.from));
+/** Returns a statement that creates the missing partitions of a schedule and returns their number. */
+export function makePartitionsSql(table: Named, schedule: PartitionSchedule): string {
+  return makeFrom(table, schedule, schedule.from === null ? 'null' : quoteLiteral(schedule.from));
 }
 
-/** The same later on: what is old has left the table, and is not made again. */
-export function makeMorePartitionsSql(table: Named, kept: KeptModel): string {
-  const { from, keep } = kept;
-  if (from === null || keep === null) return makePartitionsSql(table, kept);
+/** Like `makePartitionsSql`, but does not create partitions again that the schedule has retired. */
+export function extendPartitionsSql(table: Named, schedule: PartitionSchedule): string {
+  const { from, keep } = schedule;
+  if (from === null || keep === null) return makePartitionsSql(table, schedule);
   const oldest = `now() - ${quoteLiteral(spanText(keep))}::interval`;
-  return makeFrom(table, kept, `greatest(${quoteLiteral(from)}::timestamptz, ${oldest})`);
+  return makeFrom(table, schedule, `greatest(${quoteLiteral(from)}::timestamptz, ${oldest})`);
 }
 
-function makeFrom(table: Named, { every, ahead }: KeptModel, first: string): string {
-  return `select svc_meta.make_partitions(${regclass(table)}, ${quoteLiteral(every.unit)}, ${every.count}, ${ahead}, ${first})`;
+function makeFrom(table: Named, { every, ahead }: PartitionSchedule, first: string): string {
+  return (
+    `select svc_meta.make_partitions(${regclass(table)}, ` +
+    `${quoteLiteral(every.unit)}, ${every.count}, ${ahead}, ${first})`
+  );
 }
 
 /** `3 months` */
@@ -181,8 +188,8 @@ export function spanText({ count, unit }: Span): string {
   return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
 
-function regclass(one: Named): string {
-  return `${quoteLiteral(nameOf(one))}::regclass`;
+function regclass(relation: Named): string {
+  return `${quoteLiteral(quoteName(relation))}::regclass`;
 }
 
 function inUtc(statement: string): string {

@@ -1,20 +1,19 @@
-// What a table and a function are made of, on either side of the comparison. `Text` is an SQL expression: the
-// server's own print in the live schema, an `Expression` with its place in the file in the desired one.
+// Parts of tables and functions that the desired and the live schema share. `Text` is an SQL expression: printed text
+// in the live schema, an `Expression` in the desired schema.
 import type { Deferrable, ReferenceAction } from './model.ts';
 
 export type Column<Text> = {
   readonly name: string;
-  /** As `format_type` prints it. */
+  /** Type as printed by `format_type`. */
   readonly type: string;
   readonly notNull: boolean;
-  /** Of a generated column: the expression that makes its value. */
+  /** Default, or the expression of a generated column. */
   readonly default: Text | null;
   readonly generated: Generated | null;
-  /** Fed by a sequence of its own. An identity column counts as serial. */
+  /** The column owns a sequence. Includes identity columns. */
   readonly serial: boolean;
 };
 
-/** Whether the value is computed when the row is written, or when it is read. */
 export type Generated = 'stored' | 'virtual';
 
 export type Key = {
@@ -22,11 +21,10 @@ export type Key = {
   readonly kind: 'primary' | 'unique';
   readonly columns: readonly string[];
   readonly deferrable: Deferrable | null;
-  /** Two nulls are equal. */
   readonly nullsNotDistinct: boolean;
 };
 
-/** A btree on the columns alone: what a unique index does as well, and what a foreign key can refer to. */
+/** Returns whether a unique index on the same columns is equivalent to the key. */
 export function isPlainKey({ deferrable, nullsNotDistinct }: Key): boolean {
   return deferrable === null && !nullsNotDistinct;
 }
@@ -39,10 +37,10 @@ export type ForeignKey = {
   readonly targetColumns: readonly string[];
   readonly onDelete: ReferenceAction;
   readonly onUpdate: ReferenceAction;
-  /** Of SET NULL and SET DEFAULT: only these of the columns. */
+  /** Columns that SET NULL or SET DEFAULT changes. Null: all columns of the key. */
   readonly onDeleteColumns: readonly string[] | null;
   readonly deferrable: Deferrable | null;
-  /** Either all of its columns are null, or none. */
+  /** MATCH FULL. */
   readonly matchFull: boolean;
 };
 
@@ -54,12 +52,11 @@ export type Check<Text> = {
 
 export type Index<Text> = {
   readonly label: string;
-  /** A plain one is on these; any other names them, in expressions, too. */
+  /** Columns of a plain index. For other indexes, all columns that its elements and expressions name. */
   readonly columns: readonly string[];
-  /** A btree on columns, perhaps partial, of which nothing else is said. */
+  /** A btree on columns without options. May be partial. */
   readonly plain: boolean;
   readonly unique: boolean;
-  /** Of a partial index. */
   readonly predicate: Text | null;
 };
 
@@ -67,34 +64,34 @@ export type Command = 'select' | 'insert' | 'update' | 'delete' | 'all';
 
 export type Policy<Text> = {
   readonly command: Command;
-  /** Names joined by commas, sorted; `public` for PUBLIC. */
+  /** Sorted names, joined by commas. PUBLIC is `public`. */
   readonly roles: string;
   readonly permissive: boolean;
   readonly using: Text | null;
   readonly check: Text | null;
 };
 
-/** As the server prints it. */
+/** Signature of a function as printed by the server. */
 export type Signature = {
-  /** Names, types and defaults, as `pg_get_function_arguments` prints them. */
+  /** Names, types and defaults, printed by `pg_get_function_arguments`. */
   readonly arguments: string;
   readonly argumentTypes: readonly string[];
   readonly argumentNames: readonly string[];
-  /** How many of the last arguments have a default. */
+  /** Number of arguments with a default. */
   readonly defaults: number;
   readonly result: string;
-  /** Mode and type of what is returned as columns. Absent: nothing is. */
+  /** Mode and type of each output argument. Absent if there are none. */
   readonly outputs?: readonly string[] | undefined;
-  /** As `pg_proc.proconfig` has them, where the file says settings. */
+  /** Entries of `pg_proc.proconfig`. Set only if the file declares settings. */
   readonly settings?: readonly string[];
-  /** Of an atomic body: what stands between BEGIN ATOMIC and END, or `RETURN …`. */
+  /** Body of an atomic function: the text between BEGIN ATOMIC and END, or `RETURN …`. */
   readonly atomicBody?: string;
 };
 
-export function primaryKeyOf(table: { readonly keys: readonly Key[] }): readonly string[] {
+export function primaryKeyColumns(table: { readonly keys: readonly Key[] }): readonly string[] {
   return table.keys.find((key) => key.kind === 'primary')?.columns ?? [];
 }
 
 export function sameList(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((one, index) => one === b[index]);
+  return a.length === b.length && a.every((item, index) => item === b[index]);
 }

@@ -1,22 +1,22 @@
-// Sequences of the file: from the configuration to the model, and as SQL.
+// Converts declared sequences to the model and to SQL.
 import type { Sequence } from '../../config/config.ts';
-import { boundsOf } from '../../config/schema/sequence-bounds.ts';
-import { nameOf, type SequenceForm, type SequenceModel } from './model.ts';
+import { sequenceBounds } from '../../config/schema/sequence-bounds.ts';
+import { quoteName, type SequenceForm, type SequenceModel } from './model.ts';
 import { API_ROLES, PUBLIC } from './rights/roles.ts';
 
-/** One of the database that belongs to no column. Where it stands is no part of it. */
+/** Sequence of the database that belongs to no column. Its current value is not compared. */
 export type LiveSequence = {
   readonly schema: string;
   readonly name: string;
   readonly numbers: SequenceForm;
-  /** Roles that may take numbers, the owner aside; `public` among them. */
+  /** Roles with USAGE, without the owner. May contain `public`. */
   readonly usage: readonly string[];
   readonly comment: string | null;
 };
 
 export function toSequenceModel(sequence: Sequence): SequenceModel {
   const { name, schema, type, cache, cycle, usage, comment, renamedFrom } = sequence;
-  const { increment, min, max, start } = boundsOf(sequence);
+  const { increment, min, max, start } = sequenceBounds(sequence);
   return {
     schema,
     name,
@@ -37,16 +37,16 @@ export function toSequenceModel(sequence: Sequence): SequenceModel {
 }
 
 export function createSequenceSql(sequence: SequenceModel): string {
-  return `create sequence ${nameOf(sequence)} ${numbersSql(sequence.numbers)}`;
+  return `create sequence ${quoteName(sequence)} ${numbersSql(sequence.numbers)}`;
 }
 
-/** The whole of it, for CREATE and ALTER; never RESTART. */
+/** Returns all options for CREATE and ALTER. RESTART is never included. */
 export function numbersSql({ type, increment, min, max, start, cache, cycle }: SequenceForm): string {
   const numbers = `increment ${increment} minvalue ${min} maxvalue ${max} start ${start} cache ${cache}`;
   return `as ${type} ${numbers} ${cycle ? 'cycle' : 'no cycle'}`;
 }
 
-export function sequencesOf({
+export function declaredSequences({
   sequences = [],
 }: {
   readonly sequences?: readonly SequenceModel[];
@@ -54,12 +54,12 @@ export function sequencesOf({
   return sequences;
 }
 
-export function usersOf({ usage }: Pick<SequenceModel, 'usage'>): readonly string[] {
+export function usageRoles({ usage }: Pick<SequenceModel, 'usage'>): readonly string[] {
   return usage ?? API_ROLES;
 }
 
-/** What PUBLIC may, the API roles may, for whom alone a file speaks. */
-export function liveUsersOf({ usage }: Pick<LiveSequence, 'usage'>): readonly string[] {
+/** Returns the roles with USAGE. PUBLIC is expanded to the API roles. */
+export function liveUsageRoles({ usage }: Pick<LiveSequence, 'usage'>): readonly string[] {
   if (!usage.includes(PUBLIC)) return usage;
   return [...new Set([...API_ROLES, ...usage])].filter((role) => role !== PUBLIC);
 }

@@ -1,10 +1,13 @@
-// What the file makes by statements, because no key says it: aggregates, extended statistics, range types, rules, operators,
-// casts, collations, text search configurations and dictionaries. All kinds are treated alike. The server reads the text, and
-// what counts from there on is its identity and its print: it is made from the print, compared with it and pulled as it.
+// Objects that the file declares as SQL under `statements`: aggregates, extended statistics, range types, rules,
+// operators, casts, collations, text search configurations and dictionaries. All kinds are treated the same way. The
+// server parses the statement once. Its printed form is then used to create, compare and pull the object.
 import type { Statement } from '../../config/config.ts';
-import { wordsOf, scanSql, type Token } from '../../lib/sql/sql-text.ts';
+import { sqlWords, scanSql, type Token } from '../../lib/sql/sql-text.ts';
 
-/** As `pg_identify_object` calls them, but for `statistics`; as DROP and COMMENT do. In the order in which they are made. */
+/**
+ * Names as in DROP and COMMENT. They equal those of `pg_identify_object`, except `statistics`. In the order of
+ * creation.
+ */
 export const STATEMENT_KINDS = [
   'collation',
   'text search dictionary',
@@ -20,8 +23,8 @@ export const STATEMENT_KINDS = [
 export type StatementKind = (typeof STATEMENT_KINDS)[number];
 
 /**
- * When they are made: what tables are made of before these; what calls functions after them, and before what may call it;
- * what nothing depends on last.
+ * When objects are created. `base`: before tables, which may use them. `calls`: after the functions that they call.
+ * `last`: after everything else, because no object depends on them.
  */
 export type StatementPhase = 'base' | 'calls' | 'last';
 
@@ -37,36 +40,36 @@ const PHASES: Readonly<Record<StatementKind, StatementPhase>> = {
   statistics: 'last',
 };
 
-export function phaseOf({ kind }: { readonly kind: StatementKind }): StatementPhase {
+export function statementPhase({ kind }: { readonly kind: StatementKind }): StatementPhase {
   return PHASES[kind];
 }
 
 export type StatementModel = {
   readonly kind: StatementKind;
-  /** Empty: a cast is in none. */
+  /** Empty for a cast, which has no schema. */
   readonly schema: string;
-  /** Of an operator, its signs; of a cast, empty. */
+  /** Symbol of an operator. Empty for a cast. */
   readonly name: string;
-  /** The table or view that a rule or statistics are of. */
+  /** Table or view of a rule or of statistics. */
   readonly host: { readonly schema: string; readonly name: string } | null;
-  /** Of a range type: the type of its ranges of ranges, which comes with it. */
+  /** Name of the multirange type that PostgreSQL creates with a range type. */
   readonly multirange?: string;
   readonly create: string;
-  /** What completes it. */
+  /** Statements that complete the object. */
   readonly alter: readonly string[];
-  /** Of an aggregate: who may run it. */
+  /** Roles with EXECUTE on an aggregate. */
   readonly execute: readonly string[];
   readonly comment: string | null;
-  /** In the file. */
+  /** Key under `statements`. */
   readonly label: string;
   readonly at: string;
 };
 
-/** What the server made of a statement. */
+/** Printed form of the object that a statement created. */
 export type StatementForm = {
-  /** `aggregate public.product(numeric)`: as DROP and COMMENT name it. */
+  /** Name for DROP and COMMENT: `aggregate public.product(numeric)`. */
   readonly identity: string;
-  /** Statements that make the same, each name in them with its schema. */
+  /** Statements that create the same object. Names are qualified. */
   readonly definition: readonly string[];
 };
 
@@ -76,25 +79,25 @@ export type DesiredStatement = {
   readonly name: string;
   readonly model: StatementModel;
   readonly at: string;
-  /** Null until the server has read it. */
+  /** Null before normalisation. */
   readonly normal: StatementForm | null;
 };
 
 export type LiveStatement = StatementForm & {
   readonly kind: StatementKind;
-  /** `pg_proc/16401`. */
+  /** Catalog and oid: `pg_proc/16401`. */
   readonly address: string;
   readonly schema: string;
   readonly name: string;
   readonly comment: string | null;
-  /** Something depends on it. */
+  /** Another object depends on it. */
   readonly used: boolean;
-  /** Roles that may run an aggregate, the owner aside; `public` among them. */
+  /** Roles with EXECUTE on an aggregate, without the owner. May contain `public`. */
   readonly callers: readonly string[];
-  /** `schema.name` of the table or view that a rule or statistics are of. */
+  /** `schema.name` of the table or view of a rule or of statistics. */
   readonly host: string | null;
-  /** Why no file can say it, or null. */
-  readonly beyond: string | null;
+  /** Reason why a file cannot declare the object, or null. */
+  readonly unsupported: string | null;
 };
 
 export function toStatementModel({
@@ -105,9 +108,9 @@ export function toStatementModel({
   comment,
 }: Statement): StatementModel {
   return {
-    ...read(create),
-    create: withoutEnd(create),
-    alter: alter.map(withoutEnd),
+    ...parseHead(create),
+    create: stripTerminator(create),
+    alter: alter.map(stripTerminator),
     execute: execute.toSorted(),
     comment: comment ?? null,
     label,
@@ -120,7 +123,7 @@ export function toDesiredStatement(model: StatementModel): DesiredStatement {
   return { kind, schema, name, model, at, normal: null };
 }
 
-export function statementsOf({
+export function declaredStatements({
   statements = [],
 }: {
   readonly statements?: readonly StatementModel[];
@@ -128,32 +131,32 @@ export function statementsOf({
   return statements;
 }
 
-/** In the migration state, and among what a run reads anew. */
+/** Returns the key of a statement in the migration state and in sets of changed declarations. */
 export function statementKey({ label }: Pick<StatementModel, 'label'>): string {
   return `statement ${label}`;
 }
 
-/** The order in which they can be made. Of one kind, as the file has them. */
-export function inOrderOfKinds<S extends { readonly kind: StatementKind }>(statements: readonly S[]): S[] {
+/** Sorts statements in the order of creation. Statements of the same kind keep their order. */
+export function sortByKind<S extends { readonly kind: StatementKind }>(statements: readonly S[]): S[] {
   return statements.toSorted((a, b) => STATEMENT_KINDS.indexOf(a.kind) - STATEMENT_KINDS.indexOf(b.kind));
 }
 
-/** Of a range type, and of the type of its ranges of ranges. */
-export function namesOfRange({ name, model }: Pick<DesiredStatement, 'name' | 'model'>): string[] {
+/** Returns the names of a range type and of its multirange type. */
+export function rangeTypeNames({ name, model }: Pick<DesiredStatement, 'name' | 'model'>): string[] {
   return model.multirange === undefined ? [name] : [name, model.multirange];
 }
 
-/** What the file makes of operators and casts has no word by which an expression could be seen to use it. */
-export function isUnnamed({ kind }: { readonly kind: StatementKind }): boolean {
+/** Returns whether expressions can use the object without naming it, which is true for operators and casts. */
+export function isUsedWithoutName({ kind }: { readonly kind: StatementKind }): boolean {
   return kind === 'operator' || kind === 'cast';
 }
 
-/** Words that statements name, such as functions that must be there first. */
-export function wordsOfStatements(
+/** Returns the words of the statements, such as the functions that must be created first. */
+export function statementWords(
   statements: ReadonlyArray<Pick<StatementModel, 'create' | 'alter'>>,
 ): Set<string> {
   return new Set(
-    statements.flatMap(({ create, alter }) => [create, ...alter].flatMap((text) => [...wordsOf(text)])),
+    statements.flatMap(({ create, alter }) => [create, ...alter].flatMap((text) => [...sqlWords(text)])),
   );
 }
 
@@ -165,18 +168,18 @@ export function sameForm(a: StatementForm, b: StatementForm): boolean {
   return a.identity === b.identity && a.definition.join('\n') === b.definition.join('\n');
 }
 
-function withoutEnd(text: string): string {
+function stripTerminator(text: string): string {
   return text.replace(/[\s;]+$/, '');
 }
 
 type Head = Pick<StatementModel, 'kind' | 'schema' | 'name' | 'host' | 'multirange'>;
 
-/** That it begins like this the configuration has checked. */
-function read(create: string): Head {
+/** Parses the beginning of a CREATE statement. The configuration has checked its kind. */
+function parseHead(create: string): Head {
   const words = new Words(create);
   words.skip('create');
   if (words.skip('or')) words.skip('replace');
-  const kind = STATEMENT_KINDS.find((one) => words.skip(...one.split(' ')));
+  const kind = STATEMENT_KINDS.find((candidate) => words.skip(...candidate.split(' ')));
   if (kind === undefined) throw new Error(`not a statement that svc keeps: ${create}`);
   if (words.skip('if')) words.skip('not', 'exists');
   if (kind === 'cast') return { kind, schema: '', name: '', host: null };
@@ -186,18 +189,18 @@ function read(create: string): Head {
     const host = words.nameAfterOuter('to');
     return { kind, schema: host.schema, name: named.name, host };
   }
-  if (kind === 'type') return { kind, ...named, host: null, multirange: multirangeOf(named.name, words) };
+  if (kind === 'type') return { kind, ...named, host: null, multirange: multirangeName(named.name, words) };
   return { kind, ...named, host: kind === 'statistics' ? words.nameAfterOuter('from') : null };
 }
 
-/** Unless the statement names it, as PostgreSQL names it. */
-function multirangeOf(name: string, words: Words): string {
-  const said = words.nameAfter('multirange_type_name', '=');
-  if (said.name !== '') return said.name;
+/** Returns the name in the statement, or the default name of PostgreSQL. */
+function multirangeName(name: string, words: Words): string {
+  const declared = words.nameAfter('multirange_type_name', '=');
+  if (declared.name !== '') return declared.name;
   return name.includes('range') ? name.replace('range', 'multirange') : `${name}_multirange`;
 }
 
-/** The words of a statement, one after the other. */
+/** Reads the tokens of a statement from left to right. */
 class Words {
   readonly #tokens: readonly Token[];
   #at = 0;
@@ -206,7 +209,7 @@ class Words {
     this.#tokens = scanSql(text).tokens.filter(({ kind }) => kind !== 'space' && kind !== 'comment');
   }
 
-  /** Whether these come next; then they are passed. */
+  /** Skips these words if they come next. Returns whether they did. */
   skip(...words: readonly string[]): boolean {
     if (!words.every((word, n) => this.#tokens[this.#at + n]?.text.toLowerCase() === word)) return false;
     this.#at += words.length;
@@ -227,13 +230,13 @@ class Words {
     return { schema, name };
   }
 
-  /** The one after these words; no name where they do not come. */
+  /** Returns the name after these words, or an empty name if they do not occur. */
   nameAfter(...words: readonly string[]): { schema: string; name: string } {
     for (; this.#at < this.#tokens.length; this.#at += 1) if (this.skip(...words)) return this.name();
     return { schema: 'public', name: '' };
   }
 
-  /** That of the words outside of brackets. */
+  /** Returns the name after a word outside of parentheses, or an empty name. */
   nameAfterOuter(word: string): { schema: string; name: string } {
     for (let depth = 0; this.#at < this.#tokens.length; this.#at += 1) {
       if (depth === 0 && this.skip(word)) return this.name();

@@ -1,4 +1,4 @@
-// What the declarations of a file mean in SQL.
+// Conversion of declarations to SQL.
 import { describe, expect, test } from 'vitest';
 import { configOf } from '../../../test/migrate/config-of.ts';
 import { outsideReferences, typeResolver } from './column-types.ts';
@@ -10,14 +10,15 @@ import { toDesired } from './to-desired.ts';
 function desired(
   yaml: string,
   outside: ReadonlyMap<string, string> = new Map(),
-  inRings: string[] = [],
+  inCycles: string[] = [],
 ): Desired {
   const model = toModel(configOf(yaml));
-  return toDesired(model, typeResolver(model, outside), new Set(inRings));
+  return toDesired(model, typeResolver(model, outside), new Set(inCycles));
 }
 
 function todos(field: string, more = ''): DesiredTable {
-  const file = `tables:\n  todos:\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n      - { ${field} }\n${more}`;
+  const id = '{ name: id, type: bigint, primary_key: true }';
+  const file = `tables:\n  todos:\n    fields:\n      - ${id}\n      - { ${field} }\n${more}`;
   const [table] = desired(file).tables;
   if (!table) throw new Error('no table');
   return table;
@@ -25,21 +26,24 @@ function todos(field: string, more = ''): DesiredTable {
 
 describe('types', () => {
   const chain =
-    'tables:\n  a:\n    fields: [{ name: id, primary_key: true, foreign_key: { references: b.id } }]\n  b:\n    fields: [{ name: id, primary_key: true, foreign_key: { references: c.id } }]\n  c:\n    fields: [{ name: id, type: TYPE, primary_key: true }]\n';
+    'tables:\n  a:\n    fields: [{ name: id, primary_key: true, foreign_key: { references: b.id } }]\n' +
+    '  b:\n    fields: [{ name: id, primary_key: true, foreign_key: { references: c.id } }]\n' +
+    '  c:\n    fields: [{ name: id, type: TYPE, primary_key: true }]\n';
   test.each([
     ['uuid', 'uuid'],
     ['bigserial', 'bigint'],
     ['serial2', 'smallint'],
     ['varchar(20)', 'varchar(20)'],
-  ])('a column without a type takes that of the column it refers to: %s', (type, expected) => {
+  ])('a column without a type gets the type of the referenced column: %s', (type, expected) => {
     const columns = desired(chain.replace('TYPE', type)).tables.map(({ columns: [id] }) => id);
     expect(columns.map((id) => id?.typeSql)).toEqual([expected, expected, expected]);
     expect(columns.map((id) => id?.serial)).toEqual([false, false, type.includes('serial')]);
   });
 
-  test('of a table outside the file only the database knows it', () => {
+  test('the type of a referenced column outside the file is read from the database', () => {
     const file =
-      'tables:\n  a:\n    fields: [{ name: id, type: bigint, primary_key: true }, { name: owner, foreign_key: { references: auth.users.id } }]\n';
+      'tables:\n  a:\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n' +
+      '      - { name: owner, foreign_key: { references: auth.users.id } }\n';
     expect(outsideReferences(toModel(configOf(file)))).toMatchObject([
       { schema: 'auth', table: 'users', column: 'id' },
     ]);
@@ -112,18 +116,20 @@ describe('policies', () => {
     ['operations: [select], using: "owner = auth.uid()"', [['select', 'owner = (select auth.uid())', null]]],
   ])('%s', (policy, expected) => expect(clauses(policy)).toEqual(expected));
 
-  test('those of a table in a ring stay as written', () => {
-    const file = `tables:\n  todos:\n    fields: [{ name: id, type: uuid, primary_key: true }]\n    rls: [{ operations: [select], using: "id = auth.uid()" }]\n`;
-    const sqlOf = (inRings: string[]): string | undefined =>
-      desired(file, new Map(), inRings).tables[0]?.policies[0]?.using?.sql;
-    expect(sqlOf(['public.todos'])).toBe('id = auth.uid()');
-    expect(sqlOf([])).toBe('id = (select auth.uid())');
+  test('policies of a table in a cycle stay as written', () => {
+    const file =
+      'tables:\n  todos:\n    fields: [{ name: id, type: uuid, primary_key: true }]\n' +
+      '    rls: [{ operations: [select], using: "id = auth.uid()" }]\n';
+    const usingSql = (inCycles: string[]): string | undefined =>
+      desired(file, new Map(), inCycles).tables[0]?.policies[0]?.using?.sql;
+    expect(usingSql(['public.todos'])).toBe('id = auth.uid()');
+    expect(usingSql([])).toBe('id = (select auth.uid())');
   });
 
   test.each([
     ['permissive', "bucket_id = 'photos' and (\na\n)"],
     ['restrictive', "bucket_id <> 'photos' or (\na\n)"],
-  ])('one of a bucket concerns that bucket only: %s', (type, sql) => {
+  ])('a policy of a bucket applies only to that bucket: %s', (type, sql) => {
     const file = `tables: {}\nstorage: { photos: { rls: [{ operations: [select], type: ${type}, using: a }] } }\n`;
     expect(desired(file).hosted['storage.objects']).toMatchObject([
       { home: 'storage.photos', using: { sql } },
@@ -131,9 +137,11 @@ describe('policies', () => {
   });
 });
 
-test('a function with a defaulted argument gives one to all that follow', () => {
+test('arguments after an argument with a default get a default', () => {
   const [fn] = desired(
-    'tables: {}\nrpc:\n  f: { language: sql, args: [{ name: a, type: integer, required: true }, { name: b, type: text, default: x }, { name: c, type: text, required: true }], returns: { type: integer }, body: select 1 }\n',
+    'tables: {}\nrpc:\n  f:\n    language: sql\n    returns: { type: integer }\n    body: select 1\n    args:\n' +
+      '      - { name: a, type: integer, required: true }\n      - { name: b, type: text, default: x }\n' +
+      '      - { name: c, type: text, required: true }\n',
   ).functions;
   expect(fn?.head).toBe(
     `("a" integer, "b" text default 'x', "c" text default null) returns integer language sql volatile security invoker`,

@@ -1,4 +1,4 @@
-// From the model to the desired schema.
+// Converts the model to the desired schema.
 import type { DesiredIndex } from './indexes.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { isSerial, type TypeResolver } from './column-types.ts';
@@ -9,11 +9,11 @@ import type {
   DesiredColumn,
   DesiredForeignKey,
   DesiredKey,
-  OwnCalls,
+  FunctionNames,
   DesiredTable,
 } from './desired.ts';
 import { expression } from './expression.ts';
-import { checksOf, exclusionsOf, foreignKeysOf, uniquesOf } from './constraints.ts';
+import { tableChecks, tableExclusions, tableForeignKeys, tableUniqueKeys } from './constraints.ts';
 import { toDesiredFunction } from './sql/function-sql.ts';
 import {
   checkLabel,
@@ -23,87 +23,87 @@ import {
   uniqueLabel,
   type CheckRole,
 } from './label.ts';
-import { columnsOf, indexBodySql, isPlainIndex, qualifiedSql } from './sql/index-sql.ts';
+import { indexColumns, indexBodySql, isPlainIndex, qualifiedSql } from './sql/index-sql.ts';
 import {
-  keyOf,
+  objectKey,
   type ColumnModel,
   type IndexModel,
   type SchemaModel,
   type TableModel,
-  viewsOf,
+  declaredViews,
 } from './model.ts';
 import { REALTIME_MESSAGES, STORAGE_OBJECTS } from './rights/hosts.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
-import { partitioningOf } from './partitions.ts';
-import { newUsersOf, onUpdateOf } from './row-triggers.ts';
-import { sequencesOf } from './sequences.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
+import { toPartitioning } from './partitions.ts';
+import { toNewUserTriggers, toOnUpdateTrigger } from './row-triggers.ts';
+import { declaredSequences } from './sequences.ts';
 import {
-  inOrderOfKinds,
-  isUnnamed,
-  statementsOf,
+  sortByKind,
+  isUsedWithoutName,
+  declaredStatements,
   toDesiredStatement,
-  wordsOfStatements,
+  statementWords,
 } from './statements.ts';
-import { triggersOf, userTriggersOf } from './triggers.ts';
+import { toTriggers, toUserTriggers } from './triggers.ts';
 import { toChannelPolicies, toPolicies, toStoragePolicies } from './sql/policy-sql.ts';
 import { toDesiredType } from './types.ts';
 
 /**
- * `inRings`: tables whose policies stay as written. `only`: the tables and views wanted, by `schema.name`; functions and the
- * policies of svc's own tables are few and always included.
+ * `inCycles`: tables whose policies stay as written. `only`: limits the result to these tables and views, as
+ * `schema.name`. Functions and policies on tables of svc are always included.
  */
 export function toDesired(
   model: SchemaModel,
   resolve: TypeResolver,
-  inRings: ReadonlySet<string>,
+  inCycles: ReadonlySet<string>,
   only: ReadonlySet<string> | null = null,
 ): Desired {
-  const views = new Set(viewsOf(model).map((view) => view.name));
-  const tables = model.tables.filter((table) => only === null || only.has(keyOf(table)));
-  const statements = inOrderOfKinds(statementsOf(model));
-  const functions: OwnCalls = statements.some(isUnnamed)
+  const views = new Set(declaredViews(model).map((view) => view.name));
+  const tables = model.tables.filter((table) => only === null || only.has(objectKey(table)));
+  const statements = sortByKind(declaredStatements(model));
+  const functions: FunctionNames = statements.some(isUsedWithoutName)
     ? { has: () => true }
     : new Set(model.functions.map((fn) => fn.name));
-  const ofRanges = wordsOfStatements(statements.filter(({ kind }) => kind === 'type'));
+  const ofRanges = statementWords(statements.filter(({ kind }) => kind === 'type'));
   return {
     types: (model.types ?? []).map((type) => toDesiredType(type, functions)),
     extensions: model.extensions ?? [],
-    sequences: sequencesOf(model),
+    sequences: declaredSequences(model),
     statements: statements.map(toDesiredStatement),
-    tables: tables.map((table) => toTable(table, resolve, inRings.has(keyOf(table)), functions)),
+    tables: tables.map((table) => toTable(table, resolve, inCycles.has(objectKey(table)), functions)),
     functions: model.functions.map((fn) => ({
       ...toDesiredFunction(fn, views),
-      ...(ofRanges.has(fn.name) ? { isOfRange: true } : {}),
+      ...(ofRanges.has(fn.name) ? { isUsedByRange: true } : {}),
     })),
     hosted: {
       [STORAGE_OBJECTS]: model.buckets.flatMap((bucket) =>
         bucket.policies.flatMap((policy) =>
-          toStoragePolicies(bucket.name, policy, inRings.has(STORAGE_OBJECTS)),
+          toStoragePolicies(bucket.name, policy, inCycles.has(STORAGE_OBJECTS)),
         ),
       ),
       [REALTIME_MESSAGES]: (model.channels ?? []).flatMap(toChannelPolicies),
     },
-    views: viewsOf(model)
-      .filter((view) => only === null || only.has(keyOf(view)))
+    views: declaredViews(model)
+      .filter((view) => only === null || only.has(objectKey(view)))
       .map((view) => ({
         schema: view.schema,
         name: view.name,
         model: view,
         indexes: (view.indexes ?? []).map((index) => toIndex({ name: view.name, columns: [] }, index)),
-        triggers: triggersOf(view),
+        triggers: toTriggers(view),
         at: view.at,
         normal: null,
       })),
-    newUsers: newUsersOf(model),
-    userTriggers: userTriggersOf(model),
+    newUsers: toNewUserTriggers(model),
+    userTriggers: toUserTriggers(model),
   };
 }
 
 function toTable(
   table: TableModel,
   resolve: TypeResolver,
-  inRing: boolean,
-  functions: OwnCalls,
+  inCycle: boolean,
+  functions: FunctionNames,
 ): DesiredTable {
   const columns = table.columns.map((column) => toColumn(column, resolve, functions));
   const typeOf = new Map(columns.map((column) => [column.name, column.typeSql]));
@@ -112,27 +112,30 @@ function toTable(
     name: table.name,
     model: table,
     columns,
-    keys: [...toKeys(table), ...uniquesOf(table)],
-    foreignKeys: [...table.columns.flatMap((column) => toForeignKey(table, column)), ...foreignKeysOf(table)],
+    keys: [...toKeys(table), ...tableUniqueKeys(table)],
+    foreignKeys: [
+      ...table.columns.flatMap((column) => toForeignKey(table, column)),
+      ...tableForeignKeys(table),
+    ],
     checks: [
       ...table.columns.flatMap((column) => toChecks(table, column, typeOf.get(column.name) ?? '')),
-      ...checksOf(table),
+      ...tableChecks(table),
     ],
-    exclusions: exclusionsOf(table),
+    exclusions: tableExclusions(table),
     indexes: table.indexes.map((index) => toIndex(table, index)),
-    policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inRing)),
+    policies: typeof table.rls === 'string' ? [] : table.rls.flatMap((policy) => toPolicies(policy, inCycle)),
     references: table.columns.flatMap((column) =>
       column.ref ? [{ column: column.name, ...column.ref }] : [],
     ),
-    onUpdate: onUpdateOf(table),
-    triggers: triggersOf(table),
+    onUpdate: toOnUpdateTrigger(table),
+    triggers: toTriggers(table),
     rowSecurity: typeof table.rls !== 'string',
-    partitioning: partitioningOf(table),
+    partitioning: toPartitioning(table),
     at: table.at,
   };
 }
 
-function toColumn(column: ColumnModel, resolve: TypeResolver, functions: OwnCalls): DesiredColumn {
+function toColumn(column: ColumnModel, resolve: TypeResolver, functions: FunctionNames): DesiredColumn {
   const typeSql = resolve(column);
   const serial = isSerial(column) || column.identity !== undefined;
   const { generated, collate } = column;
@@ -152,7 +155,8 @@ function toColumn(column: ColumnModel, resolve: TypeResolver, functions: OwnCall
     notNull: column.required || column.primaryKey || serial,
     default: value,
     generated: generated ? (generated.virtual ? 'virtual' : 'stored') : null,
-    callsOwn: generated !== undefined && [...wordsOf(generated.sql)].some((word) => functions.has(word)),
+    callsDeclaredFunction:
+      generated !== undefined && [...sqlWords(generated.sql)].some((word) => functions.has(word)),
     model: column,
     at: column.at,
   };
@@ -175,7 +179,7 @@ function toKeys(table: TableModel): DesiredKey[] {
 
 function toIndex(table: Pick<TableModel, 'name' | 'columns'>, index: IndexModel): DesiredIndex {
   const plain = isPlainIndex(index);
-  const columns = columnsOf(
+  const columns = indexColumns(
     index,
     table.columns.map((column) => column.name),
   );
@@ -249,7 +253,7 @@ function toChecks(table: TableModel, column: ColumnModel, type: string): Desired
   return checks;
 }
 
-// A bound is digits in the file; anything else is quoted and left to the server to refuse.
+// A bound should be a number. Other text is quoted, and the server rejects it.
 function number(text: string): string {
   return /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? text : quoteLiteral(text);
 }

@@ -1,14 +1,14 @@
-// Types of the file: from the configuration to the model, and as SQL.
+// Converts declared types to the model and to SQL.
 import type { DeclaredType } from '../../config/config.ts';
 import { declaredType } from '../../config/schema/declared-type.ts';
 import { plainOrQuoted, quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import { defaultSql, toDefaultModel } from './sql/default-sql.ts';
-import type { DesiredType, OwnCalls } from './desired.ts';
+import type { DesiredType, FunctionNames } from './desired.ts';
 import { expression, type Expression } from './expression.ts';
 import { qualifiedSql } from './sql/index-sql.ts';
-import { namelessCheckLabel, isReplacedType } from './label.ts';
-import { nameOf, type CompositeModel, type DomainModel, type EnumModel, type TypeModel } from './model.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { unnamedCheckLabel, isReplacedType } from './label.ts';
+import { quoteName, type CompositeModel, type DomainModel, type EnumModel, type TypeModel } from './model.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 
 export function toTypeModel(type: DeclaredType, typeName: (written: string) => string): TypeModel {
   const { name, schema, comment, renamedFrom } = type;
@@ -43,8 +43,8 @@ function toKind(
 }
 
 /**
- * The values of a column go from a type to the one that takes its place by their text. `type`: of the column now, as
- * printed; null where nothing takes its place.
+ * Returns an expression that converts a column from a replaced enum type to its replacement by the text of the labels.
+ * `type` is the printed type of the column. Returns null unless the type is being replaced.
  */
 export function conversionByText(column: string, type: string, typeSql: string): string | null {
   if (!isReplacedType(type)) return null;
@@ -52,8 +52,28 @@ export function conversionByText(column: string, type: string, typeSql: string):
   return `${quoteIdent(column)}::text${brackets}::${typeSql}`;
 }
 
-/** A type as written, or the full name of the one of the file that it means. `setof mood` is one, too. */
-export function typeNamer(types: readonly DeclaredType[]): (written: string) => string {
+/**
+ * Returns an expression that converts a text column to a declared enum, or null for other types. PostgreSQL has no
+ * implicit cast for it. Values without a label are rejected before anything changes. `enums`: printed names of the enum
+ * types.
+ */
+export function conversionToEnum(
+  column: string,
+  { from, to }: { readonly from: string; readonly to: string },
+  enums: ReadonlySet<string>,
+): string | null {
+  const brackets = TEXT_TYPE.exec(from)?.[1];
+  if (brackets === undefined || !to.endsWith(brackets)) return null;
+  if (!enums.has(to.slice(0, to.length - brackets.length))) return null;
+  return `${quoteIdent(column)}::text${brackets}::${to}`;
+}
+
+const TEXT_TYPE = /^(?:text|character(?: varying)?(?:\(\d+\))?)((?:\[\])*)$/;
+
+/**
+ * Returns a function that qualifies the names of declared types. It keeps a SETOF prefix and other types as written.
+ */
+export function typeNameResolver(types: readonly DeclaredType[]): (written: string) => string {
   if (types.length === 0) return (written) => written;
   const byName = Object.fromEntries(types.map((type) => [type.name, type]));
   return (written) => {
@@ -64,14 +84,15 @@ export function typeNamer(types: readonly DeclaredType[]): (written: string) => 
   };
 }
 
-export function toDesiredType(model: TypeModel, functions: OwnCalls): DesiredType {
+export function toDesiredType(model: TypeModel, functions: FunctionNames): DesiredType {
   const normal = model.kind === 'enum' ? ({ kind: 'enum' } as const) : null;
   return { schema: model.schema, name: model.name, model, normal, functions, at: model.at };
 }
 
-/** Without the checks of a domain, which may call functions. */
+/** Returns a CREATE statement. The checks of a domain are added separately, because they may call functions. */
 export function createTypeSql({ model }: Pick<DesiredType, 'model'>): string {
-  const create = (what: string, as: string): string => `create ${what} ${nameOf(model)} as ${as}`;
+  const create = (objectType: string, definition: string): string =>
+    `create ${objectType} ${quoteName(model)} as ${definition}`;
   switch (model.kind) {
     case 'enum':
       return create('type', `enum (${model.values.map((value) => quoteLiteral(value)).join(', ')})`);
@@ -98,17 +119,17 @@ export function domainDefaultSql(model: DomainModel): string | null {
 export type DomainCheck = {
   readonly label: string;
   readonly expression: Expression;
-  /** It calls a function of the file. */
-  readonly callsOwn: boolean;
+  /** The check calls a declared function. */
+  readonly callsDeclaredFunction: boolean;
 };
 
-/** The checks of a domain; none of other types. */
+/** Returns the checks of a domain. Other types have none. */
 export function domainChecks({ model, normal, functions, name, at }: DesiredType): DomainCheck[] {
   if (model.kind !== 'domain') return [];
   const { checks = [] } = model;
   return checks.map((text, n) => ({
-    label: namelessCheckLabel(name, text),
-    callsOwn: [...wordsOf(text)].some((word) => functions.has(word)),
+    label: unnamedCheckLabel(name, text),
+    callsDeclaredFunction: [...sqlWords(text)].some((word) => functions.has(word)),
     expression: {
       ...expression(text, checks.length > 1 ? `${at}.check[${n}]` : `${at}.check`),
       normal: normal?.kind === 'domain' ? (normal.checks[n] ?? '') : '',
@@ -116,13 +137,13 @@ export function domainChecks({ model, normal, functions, name, at }: DesiredType
   }));
 }
 
-/** Each after those that it names. */
-export function inOrderOfUse<T extends { readonly model: TypeModel }>(types: readonly T[]): T[] {
+/** Sorts types so that each follows the types that it names. */
+export function sortTypesByUse<T extends { readonly model: TypeModel }>(types: readonly T[]): T[] {
   const pending = new Map(types.map((type) => [type.model.name, type]));
   const ordered: T[] = [];
   const place = (type: T): void => {
     pending.delete(type.model.name);
-    for (const word of wordsOf(textOfType(type.model))) {
+    for (const word of sqlWords(typeText(type.model))) {
       const named = pending.get(word);
       if (named) place(named);
     }
@@ -132,8 +153,8 @@ export function inOrderOfUse<T extends { readonly model: TypeModel }>(types: rea
   return ordered;
 }
 
-/** Of types in order of use, those that are made of these, or of others that are. `names`: of range types. */
-export function typesOf<T extends { readonly model: TypeModel }>(
+/** Returns the types that use one of the names, directly or through other types. `types` are sorted by use. */
+export function findTypesUsing<T extends { readonly model: TypeModel }>(
   names: ReadonlySet<string>,
   types: readonly T[],
 ): ReadonlySet<T> {
@@ -141,15 +162,15 @@ export function typesOf<T extends { readonly model: TypeModel }>(
   const found = new Set<T>();
   if (known.size === 0) return found;
   for (const type of types) {
-    if (![...wordsOf(textOfType(type.model))].some((word) => known.has(word))) continue;
+    if (![...sqlWords(typeText(type.model))].some((word) => known.has(word))) continue;
     found.add(type);
     known.add(type.model.name);
   }
   return found;
 }
 
-/** What may name other declarations. */
-export function textOfType(model: TypeModel): string {
+/** Returns the text of a type in which names of other declarations can occur. */
+export function typeText(model: TypeModel): string {
   if (model.kind === 'enum') return '';
   if (model.kind === 'composite') return model.attributes.map(({ type }) => type).join('\n;\n');
   return [model.base, ...(model.checks ?? []), domainDefaultSql(model) ?? ''].join('\n;\n');

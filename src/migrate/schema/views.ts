@@ -1,13 +1,13 @@
-// Views as the file declares them and as the database has them. A view is always made from the server's print of its
-// query, never from the text of the file: `select *` would show retired columns too.
+// Declared and live views, and their SQL. A view is always created from the printed form of its query: with the text of
+// the file, `select *` would return retired columns too.
 import type { DesiredIndex, LiveIndex } from './indexes.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import { transientLabel } from './label.ts';
 import { API_ROLES } from './rights/roles.ts';
-import { keyOf, nameOf, type ViewModel } from './model.ts';
+import { objectKey, quoteName, type ViewModel } from './model.ts';
 import { indexBodySql } from './sql/index-sql.ts';
 import type { DesiredTrigger, LiveTrigger } from './triggers.ts';
-import { wordsOf } from '../../lib/sql/sql-text.ts';
+import { sqlWords } from '../../lib/sql/sql-text.ts';
 
 export type DesiredView = {
   readonly schema: string;
@@ -16,19 +16,19 @@ export type DesiredView = {
   readonly indexes: readonly DesiredIndex[];
   readonly triggers: readonly DesiredTrigger[];
   readonly at: string;
-  /** Null until the server has read it. */
+  /** Null before normalisation. */
   readonly normal: ViewForm | null;
 };
 
-/** A query as the server prints it, with what it yields and what it reads. */
+/** Printed form of a view with its columns and the relations that it reads. */
 export type ViewForm = {
   readonly definition: string;
   readonly columns: readonly ViewColumn[];
-  /** Tables and views, as `schema.name`. */
+  /** Tables and views as `schema.name`. */
   readonly reads: readonly string[];
-  /** The prints of its indexes from USING on, in the order of the declaration; absent without any. */
+  /** Printed indexes, starting at USING, in the order of the declaration. */
   readonly indexes?: readonly string[];
-  /** The prints of its triggers, likewise. */
+  /** Printed triggers in the order of the declaration. */
   readonly triggers?: readonly string[];
 };
 
@@ -38,27 +38,29 @@ export type LiveView = Omit<ViewForm, 'indexes' | 'triggers'> & {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
-  /** Without `security_invoker`: it reads with its owner's rights. */
+  /** The view has no `security_invoker` and reads with the privileges of its owner. */
   readonly definer: boolean;
   readonly materialized: boolean;
-  /** False: it has no rows yet, and reading it is an error. */
+  /** False for a materialized view that was never filled. Reading it is an error. */
   readonly populated: boolean;
   readonly bytes: number;
   readonly indexes: readonly LiveIndex[];
   readonly barrier: boolean;
   readonly checkOption: 'local' | 'cascaded' | null;
   readonly comment: string | null;
-  /** By column. */
   readonly columnComments: Readonly<Record<string, string>>;
-  /** Of the four that rows know: by role, the owner left out; sorted, in capitals. */
+  /** SELECT, INSERT, UPDATE and DELETE privileges by role, without the owner. Sorted, in upper case. */
   readonly grants: Readonly<Record<string, readonly string[]>>;
   readonly triggers: readonly LiveTrigger[];
 };
 
 const EVERYTHING = ['DELETE', 'INSERT', 'SELECT', 'UPDATE'];
 
-/** By role, sorted and in capitals, as `LiveView.grants` are: of the roles that the file has a say about. */
-export function grantsOf({
+/**
+ * Returns the required privileges of the API roles and of the roles that the file names, in the form of
+ * `LiveView.grants`.
+ */
+export function viewGrants({
   definer,
   materialized,
   exposed,
@@ -67,26 +69,26 @@ export function grantsOf({
   string,
   readonly string[]
 > {
-  // What only the owner's rights protect is for those that the file names.
+  // No row-level security of the caller applies to these views, so API roles need an explicit grant.
   const callers = materialized || (definer && !exposed) ? [] : ['SELECT'];
   const everything = materialized ? ['SELECT'] : EVERYTHING;
   return new Map([
     ...API_ROLES.map((role) => [role, role === 'service_role' ? everything : callers] as const),
     ...Object.entries(grants ?? {}).map(
-      ([role, privileges]) => [role, privileges.map((one) => one.toUpperCase()).sort()] as const,
+      ([role, privileges]) => [role, privileges.map((privilege) => privilege.toUpperCase()).sort()] as const,
     ),
   ]);
 }
 
-/** Whether a caller of the API may read what has these grants. */
+/** Returns whether these grants allow an API caller to access the view. */
 export function isOpen(grants: ReadonlyMap<string, readonly string[]>): boolean {
   return [PUBLIC_GRANTEE, 'anon', 'authenticated'].some((role) => (grants.get(role) ?? []).length > 0);
 }
 
-/** How `LiveView.grants` names PUBLIC. */
+/** Name of PUBLIC in `LiveView.grants`. */
 export const PUBLIC_GRANTEE = 'public';
 
-/** `create view … as …`, all options written: a replaced view loses those that are not. */
+/** Returns `create view … as …` with all options, because CREATE OR REPLACE resets omitted options. */
 export function createViewSql(view: DesiredView, query: string, replace = false): string {
   const { definer, barrier, checkOption } = view.model;
   const options = [
@@ -94,16 +96,19 @@ export function createViewSql(view: DesiredView, query: string, replace = false)
     ...(barrier ? ['security_barrier = true'] : []),
     ...(checkOption === undefined ? [] : [`check_option = ${checkOption}`]),
   ];
-  return `create ${replace ? 'or replace ' : ''}view ${nameOf(view)} with (${options.join(', ')}) as\n${query}\n`;
+  return `create ${replace ? 'or replace ' : ''}view ${quoteName(view)} with (${options.join(', ')}) as\n${query}\n`;
 }
 
-/** Under `name`, without its indexes. */
+/** Returns a statement that creates a materialized view as `name`, without its indexes. */
 export function createMaterializedSql(view: DesiredView, name: string, withData: boolean): string {
   const query = view.normal?.definition ?? '';
-  return `create materialized view ${nameOf({ schema: view.schema, name })} as\n${query}\nwith ${withData ? '' : 'no '}data`;
+  return (
+    `create materialized view ${quoteName({ schema: view.schema, name })} ` +
+    `as\n${query}\nwith ${withData ? '' : 'no '}data`
+  );
 }
 
-/** `on`: the name of the view; `label`: that of the index. */
+/** `on` is the name of the view, `label` the name of the index. */
 export function createViewIndexSql(
   view: DesiredView,
   index: DesiredIndex,
@@ -111,20 +116,23 @@ export function createViewIndexSql(
   label: string,
 ): string {
   const where = index.predicate === null ? '' : ` where (\n${index.predicate.sql}\n)`;
-  const target = nameOf({ schema: view.schema, name: on });
-  return `create ${index.unique ? 'unique ' : ''}index ${quoteIdent(label)} on ${target} ${indexBodySql(index.model)}${where}`;
+  const target = quoteName({ schema: view.schema, name: on });
+  return (
+    `create ${index.unique ? 'unique ' : ''}index ${quoteIdent(label)} on ` +
+    `${target} ${indexBodySql(index.model)}${where}`
+  );
 }
 
-/** The name of the one that is filled beside the view whose name it gets, and of its indexes. */
-export function besideOf(view: Pick<DesiredView, 'schema' | 'name'>): string {
-  return transientLabel('n', `view ${keyOf(view)}`);
+/** Returns the name of the materialized view that is filled before it replaces `view`. */
+export function shadowViewName(view: Pick<DesiredView, 'schema' | 'name'>): string {
+  return transientLabel('n', `view ${objectKey(view)}`);
 }
 
-export function indexBeside(view: Pick<DesiredView, 'schema' | 'name'>, label: string): string {
-  return transientLabel('i', `view ${keyOf(view)} ${label}`);
+export function shadowIndexName(view: Pick<DesiredView, 'schema' | 'name'>, label: string): string {
+  return transientLabel('i', `view ${objectKey(view)} ${label}`);
 }
 
-/** CREATE OR REPLACE can only append columns. */
+/** Returns whether CREATE OR REPLACE is possible, which can only append columns. */
 export function isReplaceable(view: Pick<ViewForm, 'columns'>, live: Pick<ViewForm, 'columns'>): boolean {
   return live.columns.every((column, n) => {
     const wanted = view.columns[n];
@@ -134,35 +142,37 @@ export function isReplaceable(view: Pick<ViewForm, 'columns'>, live: Pick<ViewFo
   });
 }
 
-/** Those that others name first; by words, for views that the server has not read yet. */
-export function namedFirst(views: readonly DesiredView[]): DesiredView[] {
-  const words = new Map(views.map((view) => [view, wordsOf(view.model.query)]));
-  return inOrder(views, (view) =>
-    views.filter((other) => other !== view && words.get(view)?.has(other.name.toLowerCase())),
+/** Sorts views so that each follows the views whose names occur in its query. Does not need normal forms. */
+export function sortByMentions(views: readonly DesiredView[]): DesiredView[] {
+  const words = new Map(views.map((view) => [view, sqlWords(view.model.query)]));
+  return sortByDependencies(views, (view) =>
+    views.filter((candidate) => candidate !== view && words.get(view)?.has(candidate.name.toLowerCase())),
   );
 }
 
-/** Those that others read first. */
-export function readFirst(views: readonly DesiredView[]): DesiredView[] {
-  const byKey = new Map(views.map((view) => [keyOf(view), view]));
-  return inOrder(views, ({ normal }) => (normal?.reads ?? []).flatMap((key) => byKey.get(key) ?? []));
+/** Sorts views so that each follows the views that it reads. */
+export function sortByReads(views: readonly DesiredView[]): DesiredView[] {
+  const byKey = new Map(views.map((view) => [objectKey(view), view]));
+  return sortByDependencies(views, ({ normal }) =>
+    (normal?.reads ?? []).flatMap((key) => byKey.get(key) ?? []),
+  );
 }
 
-/** Each after those that it needs. */
-export function inOrder<V>(views: readonly V[], needsOf: (view: V) => readonly V[]): V[] {
+/** Sorts views so that each follows the views that it needs. */
+export function sortByDependencies<V>(views: readonly V[], listNeeds: (view: V) => readonly V[]): V[] {
   const ordered = new Set<V>();
-  const begun = new Set<V>();
+  const visited = new Set<V>();
   const place = (view: V): void => {
-    if (begun.has(view)) return;
-    begun.add(view);
-    needsOf(view).forEach(place);
+    if (visited.has(view)) return;
+    visited.add(view);
+    listNeeds(view).forEach(place);
     ordered.add(view);
   };
   views.forEach(place);
   return [...ordered];
 }
 
-/** Grants of one role, exactly these. */
+/** Returns statements that give a role exactly these privileges. */
 export function grantViewSql(name: string, role: string, privileges: readonly string[]): string {
   const to = role === PUBLIC_GRANTEE ? role : quoteIdent(role);
   const revoke = `revoke all on ${name} from ${to}`;

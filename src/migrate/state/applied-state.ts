@@ -1,18 +1,18 @@
-// The row of `svc_meta.stamp`: which file the database follows, and a fingerprint of the catalog as the last verified
-// run left it. Makes an unchanged start cheap.
+// Reads and writes the row of `svc_meta.stamp`: the file that the database follows, and a fingerprint of the catalog
+// after the last verified run. With it a start without changes is fast.
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { raw, sql } from '../../postgres/sql.ts';
-import { versionsOfStatements } from '../schema/live/live-statements.ts';
+import { empty, raw, sql, type Sql } from '../../postgres/sql.ts';
+import { statementVersions } from '../schema/live/live-statements.ts';
 import { REALTIME_MESSAGES } from '../schema/rights/hosts.ts';
-import { keyOf, type SchemaModel, viewsOf } from '../schema/model.ts';
-import { keptOf } from '../schema/partitions.ts';
+import { objectKey, type SchemaModel, declaredViews } from '../schema/model.ts';
+import { partitionSchedule } from '../schema/partitions.ts';
 import { PUBLICATION } from '../schema/publication.ts';
 
-/** Raised when the same file may lead to another database; forces one full comparison after an upgrade. */
+/** Increased when the same file may result in a different schema. Forces a full comparison after an upgrade of svc. */
 export const ENGINE_VERSION = 4;
 
-/** Every instance listens here, and reads the catalog again when it is notified. */
+/** NOTIFY channel that makes every instance read the catalog again. */
 export const SCHEMA_CHANNEL = 'svc_schema';
 
 export type AppliedState = {
@@ -20,23 +20,23 @@ export type AppliedState = {
   readonly catalogFingerprint: string;
   readonly serverVersion: number;
   readonly engineVersion: number;
-  /** False while steps are left, or the run that wrote it has not verified its result. */
+  /** False while steps remain or the result of the run is not verified. */
   readonly complete: boolean;
   readonly appliedAt: Date;
 };
 
-/** What the cheap check of a start asks of a model. */
+/** Properties of a model that the fast check at start needs. */
 export type ModelDigest = {
   readonly hash: string;
   readonly schemas: readonly string[];
   readonly extensions: readonly string[];
-  /** Tables whose partitions come and go by time, by `schema.table`. */
+  /** Tables with a partition schedule, as `schema.table`. */
   readonly kept: readonly string[];
 };
 
 const digests = new WeakMap<SchemaModel, ModelDigest>();
 
-/** Models are immutable, so each is serialised for its hash only once. */
+/** Returns the digest of a model. Computed once per model, because models are immutable. */
 export function digestModel(model: SchemaModel): ModelDigest {
   const found = digests.get(model) ?? {
     hash: createHash('sha256').update(JSON.stringify(model)).digest('hex'),
@@ -47,7 +47,7 @@ export function digestModel(model: SchemaModel): ModelDigest {
           ...(model.sequences ?? []),
           ...(model.statements ?? []),
           ...model.tables,
-          ...viewsOf(model),
+          ...declaredViews(model),
           ...model.functions,
         ]
           .map(({ schema }) => schema)
@@ -55,7 +55,7 @@ export function digestModel(model: SchemaModel): ModelDigest {
       ),
     ],
     extensions: (model.extensions ?? []).map(({ name }) => name),
-    kept: model.tables.filter((table) => keptOf(table) !== null).map(keyOf),
+    kept: model.tables.filter((table) => partitionSchedule(table) !== null).map(objectKey),
   };
   digests.set(model, found);
   return found;
@@ -79,22 +79,22 @@ export async function writeAppliedState(
 ): Promise<void> {
   await session.query(sql`
     insert into svc_meta.stamp (schema_hash, catalog_stamp, server_version, engine_version, complete)
-    values (${state.schemaHash}, ${state.catalogFingerprint}, ${state.serverVersion}, ${ENGINE_VERSION}, ${state.complete})
+    values (${state.schemaHash}, ${state.catalogFingerprint}, ${state.serverVersion}, ${ENGINE_VERSION},
+      ${state.complete})
     on conflict (one) do update set schema_hash = excluded.schema_hash, catalog_stamp = excluded.catalog_stamp,
       server_version = excluded.server_version, engine_version = excluded.engine_version,
       complete = excluded.complete, applied_at = now()`);
 }
 
 /**
- * What is recorded has been applied but not verified: nothing counts as proven until the state is written again. Part of
- * the transaction that records the declarations, because a step after it may be interrupted without a trace in the
- * catalog.
+ * Marks the applied state as unverified until it is written again. Runs in the transaction that records the
+ * declarations, because an interruption of a later step may leave no trace in the catalog.
  */
 export async function markUnverified(session: Queryable): Promise<void> {
   await session.query(raw('update svc_meta.stamp set complete = false where complete'));
 }
 
-/** The cheap check of a start: same file, same versions, same catalog, nothing left over. */
+/** Returns true if the file, the versions and the catalog are unchanged and no steps remain. */
 export async function isInSync(session: Queryable, digest: ModelDigest): Promise<boolean> {
   const state = await readAppliedState(session);
   if (!state?.complete || state.schemaHash !== digest.hash || state.engineVersion !== ENGINE_VERSION)
@@ -106,95 +106,113 @@ export async function isInSync(session: Queryable, digest: ModelDigest): Promise
   return (await readCatalogFingerprint(session, digest)) === state.catalogFingerprint;
 }
 
-/** The schemas of the model, and those of everything that is or was managed. */
+/** Returns the schemas of the model and of all managed and retired objects. */
 export async function readManagedSchemas(
   session: Queryable,
   { schemas }: Pick<ModelDigest, 'schemas'>,
 ): Promise<string[]> {
   const rows = await session.query<{ schema: string }>(
     raw(
-      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object where kind in ('table', 'type', 'view', 'function', 'sequence')
-      union select definition ->> 'schema' from svc_meta.object where kind = 'statement' and definition ->> 'schema' <> ''`,
+      `select distinct split_part(substr(identity, length(kind) + 2), '.', 1) as schema from svc_meta.object
+        where kind in ('table', 'type', 'view', 'function', 'sequence')
+      union select definition ->> 'schema' from svc_meta.object
+        where kind = 'statement' and definition ->> 'schema' <> ''`,
     ),
   );
   return [...new Set(['public', ...schemas, ...rows.map(({ schema }) => schema)])];
 }
 
+/** Arrays of oids: the server plans conditions on these much faster than joins. */
+const SPACES = raw('(select oids from space)::oid[]');
+const TABLES = raw('(select tables from relation)::oid[]');
+
 /**
- * One number over the row versions of everything the engine compares. Data, statistics, vacuum and rolled-back
- * DDL leave it alone; any real change of structure, grants, policies or functions changes it.
+ * Returns a hash of the row versions of all catalog rows that the engine compares. Changes of structure, grants,
+ * policies and functions change it. Data, statistics, vacuum and rolled-back DDL do not.
  */
 export async function readCatalogFingerprint(session: Queryable, digest: ModelDigest): Promise<string> {
   const schemas = await readManagedSchemas(session, digest);
   const [row] = await session.query<{ fingerprint: string }>(sql`
-    with managed as materialized (
-      select c.oid, c.relkind from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where n.nspname = any (${schemas}) and c.relkind in ('r', 'p', 'i', 'S', 'v')
+    with space as materialized (
+      select array_agg(oid) as oids from pg_namespace where nspname = any (${schemas})
+    ), managed as materialized (
+      select c.oid, c.relkind from pg_class c
+      where c.relnamespace = any (${SPACES}) and c.relkind in ('r', 'p', 'i', 'S', 'v')
         and not exists (select from pg_index i join pg_class m on m.oid = i.indrelid and m.relkind = 'm' where i.indexrelid = c.oid)
-        -- Those that come and go by time, and their indexes.
-        and not (c.relispartition and exists (
-          select from pg_class r join pg_namespace s on s.oid = r.relnamespace
-          where s.nspname || '.' || r.relname = any (${[...digest.kept]})
-            and r.oid = case c.relkind when 'i' then (select i.indrelid from pg_index i where i.indexrelid = pg_partition_root(c.oid))
-              else pg_partition_root(c.oid) end))
+        ${digest.kept.length > 0 ? withoutKeptPartitions(digest.kept) : empty}
       union all select c.oid, c.relkind from pg_class c where c.oid = to_regclass('storage.objects')
-    ), tables as materialized (
-      select oid from managed where relkind in ('r', 'p', 'v')
+    ), relation as materialized (
+      select array_agg(oid) as oids, array_agg(oid) filter (where relkind in ('r', 'p', 'v')) as tables from managed
     ), rows as (
-      select c.oid::int8 as id, c.xmin::text::int8 as version from pg_class c where c.oid in (select oid from managed)
-      union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid in (select oid from tables)
-      union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid in (select oid from tables)
+      select c.oid::int8 as id, c.xmin::text::int8 as version from pg_class c where c.oid = any ((select oids from relation)::oid[])
+      union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8 from pg_attribute a where a.attnum > 0 and a.attrelid = any (${TABLES})
+      union all select d.oid::int8, d.xmin::text::int8 from pg_attrdef d where d.adrelid = any (${TABLES})
       -- What a constraint has for each partition comes and goes with it.
-      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid in (select oid from tables) and k.conparentid = 0
-      union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid in (select oid from tables)
-      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k join pg_type t on t.oid = k.contypid join pg_namespace n on n.oid = t.typnamespace
-        where n.nspname = any (${schemas})
+      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k where k.conrelid = any (${TABLES}) and k.conparentid = 0
+      union all select i.indexrelid::int8, i.xmin::text::int8 from pg_index i where i.indrelid = any (${TABLES})
+      union all select k.oid::int8, k.xmin::text::int8 from pg_constraint k join pg_type t on t.oid = k.contypid
+        where t.typnamespace = any (${SPACES})
       union all select a.attrelid::int8 * 1600 + a.attnum, a.xmin::text::int8
-        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-        where n.nspname = any (${schemas}) and c.relkind = 'c'
+        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+        where c.relnamespace = any (${SPACES}) and c.relkind = 'c'
       union all select e.oid::int8, e.xmin::text::int8 from pg_extension e
         where e.extname = any (${digest.extensions})
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
-        where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from tables)
-      union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid in (select oid from tables)
+        where d.classoid = 'pg_class'::regclass and d.objoid = any (${TABLES})
+      union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid = any (${TABLES})
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid = to_regclass(${REALTIME_MESSAGES})
-      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid in (select oid from tables)
+      union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid = any (${TABLES})
       union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
         where n.nspname = 'svc_meta' and p.proname ~ '^(on_update|new_user)_'
-      union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any (${schemas})
-      union all select t.oid::int8, t.xmin::text::int8 from pg_type t join pg_namespace n on n.oid = t.typnamespace
-        where n.nspname = any (${schemas}) and t.typtype in ('e', 'd', 'r')
-      union all select e.oid::int8, e.xmin::text::int8 from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace
-        where n.nspname = any (${schemas})
-      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class in (select oid from tables)
+      union all select p.oid::int8, p.xmin::text::int8 from pg_proc p where p.pronamespace = any (${SPACES})
+      union all select t.oid::int8, t.xmin::text::int8 from pg_type t
+        where t.typnamespace = any (${SPACES}) and t.typtype in ('e', 'd', 'r')
+      union all select e.oid::int8, e.xmin::text::int8 from pg_enum e join pg_type t on t.oid = e.enumtypid
+        where t.typnamespace = any (${SPACES})
+      union all select r.oid::int8, r.xmin::text::int8 from pg_rewrite r where r.ev_class = any (${TABLES})
       union all select d.objoid::int8 * 1600 + d.objsubid, d.xmin::text::int8 from pg_description d
         where d.classoid = 'pg_class'::regclass and d.objoid in (select oid from managed where relkind in ('v', 'S'))
-      -- A refresh leaves other versions of these rows behind, and changes nothing.
-      union all select c.oid::int8, hashtextextended(concat_ws(' ', c.relname, c.relnamespace, c.relowner, c.relispopulated, c.relacl, r.oid,
-          (select string_agg(concat_ws(' ', x.relname, x.relam, x.reloptions, i.indisunique, i.indisvalid, i.indkey, i.indclass, i.indoption, i.indcollation, i.indexprs, i.indpred), ';' order by x.oid)
+      -- A refresh rewrites the rows of a materialized view, so their contents are hashed instead of their versions.
+      union all select c.oid::int8, hashtextextended(concat_ws(' ', c.relname, c.relnamespace, c.relowner,
+        c.relispopulated, c.relacl, r.oid,
+          (select string_agg(concat_ws(' ', x.relname, x.relam, x.reloptions, i.indisunique, i.indisvalid, i.indkey,
+            i.indclass, i.indoption, i.indcollation, i.indexprs, i.indpred), ';' order by x.oid)
             from pg_index i join pg_class x on x.oid = i.indexrelid where i.indrelid = c.oid),
           (select string_agg(concat(d.objsubid, d.description), ';' order by d.objsubid) from pg_description d where d.classoid = 'pg_class'::regclass and d.objoid = c.oid)), 0)
-        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_rewrite r on r.ev_class = c.oid
-        where n.nspname = any (${schemas}) and c.relkind = 'm'
+        from pg_class c join pg_rewrite r on r.ev_class = c.oid
+        where c.relnamespace = any (${SPACES}) and c.relkind = 'm'
       union all select p.oid::int8, p.xmin::text::int8 from pg_publication p where p.pubname = ${PUBLICATION}
       union all select m.oid::int8, m.xmin::text::int8 from pg_publication_rel m join pg_publication p on p.oid = m.prpubid
-        where p.pubname = ${PUBLICATION} and m.prrelid in (select oid from tables)
-      union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.nspname = any (${schemas})
-      union all (${versionsOfStatements(schemas)})
+        where p.pubname = ${PUBLICATION} and m.prrelid = any (${TABLES})
+      union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.oid = any (${SPACES})
+      union all (${statementVersions(SPACES)})
     )
     select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);
   return row?.fingerprint ?? '';
 }
 
-/** Has every instance read the catalog again: those that hear it now, the others when they see another version. */
+/** Returns a condition that excludes the partitions of a schedule, and their indexes. */
+function withoutKeptPartitions(kept: readonly string[]): Sql {
+  return sql`and not (c.relispartition and exists (
+    select from pg_class r join pg_namespace s on s.oid = r.relnamespace
+    where s.nspname || '.' || r.relname = any (${[...kept]})
+      and r.oid = case c.relkind
+        when 'i' then (select i.indrelid from pg_index i where i.indexrelid = pg_partition_root(c.oid))
+        else pg_partition_root(c.oid) end))`;
+}
+
+/**
+ * Makes every instance read the catalog again. Connected instances are notified; others compare `readSchemaVersion`
+ * when they connect.
+ */
 export async function announceSchema(session: Queryable): Promise<void> {
   await session.query(sql`
     with touched as (update svc_meta.stamp set complete = complete)
     select pg_notify(${SCHEMA_CHANNEL}, '')`);
 }
 
-/** Another one after each announcement; cheap to ask for. */
+/** Returns a token that changes with each `announceSchema`. Cheap to read. */
 export async function readSchemaVersion(db: Queryable): Promise<string> {
   const [row] = await db.query<{ version: string }>(
     raw(`select xmin::text || ctid::text as version from svc_meta.stamp`),

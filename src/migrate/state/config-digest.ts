@@ -1,4 +1,4 @@
-// The digest of what a configuration declares. Whoever has it need not make the model to find that nothing has changed.
+// Caches the digest of the declarations of a configuration, so that the check for changes does not need the model.
 import { type SchemaConfig, toModel } from '../schema/declared.ts';
 import { digestModel, type ModelDigest } from './applied-state.ts';
 
@@ -12,12 +12,12 @@ export function digestConfig(config: Declared): ModelDigest {
   return found;
 }
 
-/** Undefined: it takes the model to say. */
+/** Returns undefined if the digest must be computed from the model. */
 export function knownDigest(config: Declared): ModelDigest | undefined {
   return DIGESTS.get(config);
 }
 
-/** `digest`: of this very configuration, from another process. */
+/** Stores the digest of a configuration whose model the caller has built. */
 export function rememberDigest(config: Declared, digest: ModelDigest): void {
   DIGESTS.set(config, digest);
 }

@@ -1,10 +1,10 @@
-// `svc_meta.data_step`: which data steps this database has seen, and with which text.
+// Reads and writes `svc_meta.data_step`, the ledger of data steps that ran or were skipped.
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import { type DataStepModel, nameOf, type SchemaModel } from '../schema/model.ts';
+import { type DataStepModel, quoteName, type SchemaModel } from '../schema/model.ts';
 
-/** Hash of its text by name. */
+/** Hash of the SQL text, by the name of the step. */
 export type DataStepLedger = ReadonlyMap<string, string>;
 
 export function hashDataStep(step: DataStepModel): string {
@@ -18,7 +18,7 @@ export async function readDataSteps(session: Queryable): Promise<DataStepLedger>
   return new Map(rows.map(({ name, hash }) => [name, hash]));
 }
 
-/** Those that ran, as opposed to skipped ones. */
+/** Returns the names of the steps that ran, without skipped steps. */
 export async function readStepsDone(session: Queryable): Promise<ReadonlySet<string>> {
   const rows = await session.query<{ name: string }>(
     raw(`select name from svc_meta.data_step where state = 'done'`),
@@ -37,10 +37,11 @@ export async function recordDataStep(
 ): Promise<void> {
   await session.query(sql`
     insert into svc_meta.data_step (name, hash, state) values (${step.name}, ${hashDataStep(step)}, ${state})
-    on conflict (name) do update set hash = excluded.hash, state = excluded.state, progress = null, finished_at = now()`);
+    on conflict (name) do update set hash = excluded.hash, state = excluded.state, progress = null,
+      finished_at = now()`);
 }
 
-/** The last key, as text, of the last batch that was done; null: none was. */
+/** Returns the last key of the last completed batch, as text, or null. */
 export async function readProgress(session: Queryable, step: DataStepModel): Promise<string | null> {
   const [row] = await session.query<{ progress: string | null }>(
     sql`select progress from svc_meta.data_step where name = ${step.name}`,
@@ -55,18 +56,19 @@ export async function recordProgress(session: Queryable, step: DataStepModel, la
     on conflict (name) do update set hash = excluded.hash, progress = excluded.progress`);
 }
 
-/** No file was applied to it, and none of the tables is there. */
-export async function isBuiltFromNothing(session: Queryable, model: SchemaModel): Promise<boolean> {
-  const names = model.tables.map((table) => nameOf(table));
+/** Returns true if no file was applied to the database and none of the tables exists. */
+export async function isEmptyDatabase(session: Queryable, model: SchemaModel): Promise<boolean> {
+  const names = model.tables.map((table) => quoteName(table));
   const [row] = await session.query<{ fresh: boolean }>(sql`
     select not exists (select from svc_meta.run where status = 'done')
-      and not exists (select from unnest(${names}::text[]) as t (name) where to_regclass(t.name) is not null) as fresh`);
+      and not exists (select from unnest(${names}::text[]) as t (name) where to_regclass(t.name) is not null)
+      as fresh`);
   return row?.fresh ?? false;
 }
 
 export type StagedSteps = {
   readonly pending: readonly DataStepModel[];
-  /** Done with another text than the file has now. */
+  /** Steps whose text has changed since they ran. */
   readonly edited: readonly DataStepModel[];
 };
 
@@ -78,7 +80,7 @@ export function stageSteps(model: SchemaModel, ledger: DataStepLedger): StagedSt
   };
 }
 
-/** The model whose hash says that these steps are still to run. */
+/** Returns the model without `pending`, so that its hash differs from that of the whole file. */
 export function withoutSteps(model: SchemaModel, pending: readonly DataStepModel[]): SchemaModel {
   const { dataSteps = [], ...rest } = model;
   const left = dataSteps.filter((step) => !pending.includes(step));

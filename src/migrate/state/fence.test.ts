@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isSeqNews, supersededBy, type Fence, type FencePolicy } from './fence.ts';
+import { isNewDeploySeq, checkSuperseded, type Fence, type FencePolicy } from './fence.ts';
 
 const OWN = 'aaaaaaaa11112222';
 const OTHER = 'bbbbbbbb33334444';
@@ -22,17 +22,22 @@ function policy(given: Partial<FencePolicy>): FencePolicy {
 
 const BEFORE = { replacedAt: new Date(1) };
 
-/** Own number, newest of the history, what else the history knows, and what becomes of the file. */
 const ROWS: ReadonlyArray<
-  [what: string, number | null, number | null, Partial<Fence>, ReturnType<typeof supersededBy>]
+  [
+    name: string,
+    deploySeq: number | null,
+    newestSeq: number | null,
+    history: Partial<Fence>,
+    expected: ReturnType<typeof checkSuperseded>,
+  ]
 > = [
   ['a larger number, a new file', 8, 7, {}, undefined],
   ['a larger number, a file that was replaced', 8, 7, BEFORE, undefined],
-  ['a number where there was none', 8, null, BEFORE, undefined],
+  ['the first number of a project', 8, null, BEFORE, undefined],
   ['the same number, the same file', 7, 7, { current: OWN }, undefined],
   ['the same number, another file', 7, 7, {}, 'MIG-405'],
   [
-    'the same number, the file that had it and was rolled back',
+    'the same number, its first file, which was rolled back',
     7,
     7,
     { ...BEFORE, hadNewestSeq: true },
@@ -42,32 +47,32 @@ const ROWS: ReadonlyArray<
   ['a smaller number, another file', 6, 7, {}, 'MIG-403'],
   ['no numbers at all, a new file', null, null, {}, undefined],
   ['no numbers at all, a file that was replaced', null, null, BEFORE, 'MIG-403'],
-  ['no number where there is one, the same file', null, 7, { current: OWN }, undefined],
-  ['no number where there is one, another file', null, 7, {}, 'MIG-406'],
+  ['no number in a project with numbers, the same file', null, 7, { current: OWN }, undefined],
+  ['no number in a project with numbers, another file', null, 7, {}, 'MIG-406'],
   ['an empty history', null, null, { current: null }, undefined],
 ];
 
-describe.each(ROWS)('%s', (_what, deploySeq, newestSeq, history, expected) => {
+describe.each(ROWS)('%s', (_name, deploySeq, newestSeq, history, expected) => {
   const given = fence({ newestSeq, ...history });
-  test('is decided by the numbers', () => {
-    expect(supersededBy(given, OWN, policy({ deploySeq }))).toBe(expected);
+  test('gets the expected decision', () => {
+    expect(checkSuperseded(given, OWN, policy({ deploySeq }))).toBe(expected);
   });
-  test('may be applied where that is allowed', () => {
-    expect(supersededBy(given, OWN, policy({ deploySeq, allowRollback: true }))).toBeUndefined();
-    expect(supersededBy(given, OWN, policy({ deploySeq, allowRollbackTo: 'aaaaaaaa' }))).toBeUndefined();
+  test('can be applied when a rollback is allowed', () => {
+    expect(checkSuperseded(given, OWN, policy({ deploySeq, allowRollback: true }))).toBeUndefined();
+    expect(checkSuperseded(given, OWN, policy({ deploySeq, allowRollbackTo: 'aaaaaaaa' }))).toBeUndefined();
   });
-  test('is not helped by a permission for another file', () => {
-    expect(supersededBy(given, OWN, policy({ deploySeq, allowRollbackTo: 'bbbbbbbb' }))).toBe(expected);
+  test('ignores a permission for another file', () => {
+    expect(checkSuperseded(given, OWN, policy({ deploySeq, allowRollbackTo: 'bbbbbbbb' }))).toBe(expected);
   });
-  test('replaces the file that this instance served, if that is the newest', () => {
-    expect(supersededBy(given, OWN, policy({ deploySeq, replaces: OTHER }))).toBeUndefined();
-    expect(supersededBy(given, OWN, policy({ deploySeq, replaces: 'cccccccc' }))).toBe(expected);
+  test('replaces the newest file if this instance served it', () => {
+    expect(checkSuperseded(given, OWN, policy({ deploySeq, replaces: OTHER }))).toBeUndefined();
+    expect(checkSuperseded(given, OWN, policy({ deploySeq, replaces: 'cccccccc' }))).toBe(expected);
   });
 });
 
-test('only a larger number is news to the history', () => {
-  expect(isSeqNews({ newestSeq: null }, null)).toBe(false);
-  expect(isSeqNews({ newestSeq: null }, 1)).toBe(true);
-  expect(isSeqNews({ newestSeq: 7 }, 7)).toBe(false);
-  expect(isSeqNews({ newestSeq: 7 }, 8)).toBe(true);
+test('only a larger number must be recorded', () => {
+  expect(isNewDeploySeq({ newestSeq: null }, null)).toBe(false);
+  expect(isNewDeploySeq({ newestSeq: null }, 1)).toBe(true);
+  expect(isNewDeploySeq({ newestSeq: 7 }, 7)).toBe(false);
+  expect(isNewDeploySeq({ newestSeq: 7 }, 8)).toBe(true);
 });

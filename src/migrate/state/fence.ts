@@ -1,42 +1,44 @@
-// Whether an instance that holds a file may make the database follow it. Deployments are ordered by their numbers; an
-// instance that comes back with an older file never migrates backwards by itself.
+// Decides whether an instance may apply its file to the database. Deployment numbers order the files. An instance that
+// restarts with an older file never migrates backwards by itself.
 import { must } from '../../lib/assert.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 
-/** What the history knows of a file and of the newest one. */
+/** Records of the history about this file and the newest file. */
 export type Fence = {
   /** Hash of the file that was applied last. */
   readonly current: string | null;
   readonly currentSince: Date | null;
-  /** When another file took the place of this one. */
+  /** Time at which another file replaced this file. */
   readonly replacedAt: Date | null;
-  /** The largest number of all deployments. */
+  /** Largest deployment number. */
   readonly newestSeq: number | null;
-  /** This file was once applied under that number. */
+  /** This file was applied with that number. */
   readonly hadNewestSeq: boolean;
-  /** The newest run of all applied this file and is done, but for its long steps. */
+  /** The newest run applied this file and has finished, except for its long steps. */
   readonly isNewest: boolean;
 };
 
 export type FencePolicy = {
-  /** A file that was replaced by another one may come back: `dev`, `--allow-rollback`, `down`. */
+  /** Allows a replaced file to be applied again. Set by `dev`, `--allow-rollback` and `down`. */
   readonly allowRollback: boolean;
-  /** The same for one file only: the first characters of its hash. */
+  /** Prefix of the hash of the only file that may be applied again. */
   readonly allowRollbackTo: string | null;
-  /** Grows with every deployment; tells an older file from a newer one. */
+  /** Increases with every deployment. Orders files. */
   readonly deploySeq: number | null;
-  /** Hash of the file that this instance has served until now: whoever serves the newest file may replace it. */
+  /**
+   * Hash of the file that this instance has served until now. An instance that serves the newest file may replace it.
+   */
   readonly replaces: string | null;
 };
 
-/** Why a file is not applied. */
+/** Reason for not applying a file. */
 export type SupersededCode =
-  /** It was replaced by a newer one. */
+  /** A newer file replaced this file. */
   | 'MIG-403'
   /** Another file has the same number. */
   | 'MIG-405'
-  /** It has no number, and the file that was applied has one. */
+  /** The file has no number, but the applied file has one. */
   | 'MIG-406';
 
 export async function readFence(session: Queryable, schemaHash: string): Promise<Fence> {
@@ -49,13 +51,15 @@ export async function readFence(session: Queryable, schemaHash: string): Promise
       (select min(d.started_at) from done d where d.id > (select max(id) from done where schema_hash = ${schemaHash})
         and d.schema_hash <> ${schemaHash}) as "replacedAt",
       (select seq::float8 from newest) as "newestSeq",
-      exists (select from done d, newest n where d.deploy_seq = n.seq and d.schema_hash = ${schemaHash}) as "hadNewestSeq",
-      coalesce((select status = 'done' and schema_hash = ${schemaHash} from svc_meta.run order by id desc limit 1), false) as "isNewest"`);
+      exists (select from done d, newest n where d.deploy_seq = n.seq and d.schema_hash = ${schemaHash})
+        as "hadNewestSeq",
+      coalesce((select status = 'done' and schema_hash = ${schemaHash} from svc_meta.run order by id desc limit 1),
+        false) as "isNewest"`);
   return must(row, 'the fence');
 }
 
-/** Undefined when the file may be applied, or is the one that was applied last. */
-export function supersededBy(
+/** Returns undefined if the file may be applied or was applied last. */
+export function checkSuperseded(
   fence: Fence,
   schemaHash: string,
   policy: FencePolicy,
@@ -70,13 +74,16 @@ export function supersededBy(
     return fence.replacedAt === null ? undefined : 'MIG-403';
   }
   if (newestSeq === null || deploySeq > newestSeq) return undefined;
-  // The file that had the number first has been rolled back since.
+  // Another file was applied with this number.
   if (deploySeq === newestSeq && !fence.hadNewestSeq) return 'MIG-405';
   return 'MIG-403';
 }
 
-/** A deployment that changes nothing in the database counts, too: an older one must not pass for newer afterwards. */
-export function isSeqNews({ newestSeq }: Pick<Fence, 'newestSeq'>, deploySeq: number | null): boolean {
+/**
+ * Returns true if the number must be recorded. This includes a deployment that changes nothing in the database:
+ * otherwise an older deployment could count as newer later.
+ */
+export function isNewDeploySeq({ newestSeq }: Pick<Fence, 'newestSeq'>, deploySeq: number | null): boolean {
   return deploySeq !== null && (newestSeq === null || deploySeq > newestSeq);
 }
 

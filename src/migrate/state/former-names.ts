@@ -1,12 +1,12 @@
-// What the applied file says of earlier names, for instances with an older file. Written in the transaction that renames,
-// so that an instance which meets a new name in the catalog finds here what it was called before.
+// Reads and writes the renames of the applied file, for instances that still serve an older file. They are written in
+// the transaction that renames, so that an instance that reads a new name in the catalog can look up its earlier name.
 import type { Rename } from '../../catalog/catalog.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
-import { type SchemaModel, viewsOf } from '../schema/model.ts';
+import { type SchemaModel, declaredViews } from '../schema/model.ts';
 
-/** Every `renamed_from` of a file. */
-export function renamesOf(model: SchemaModel): Rename[] {
+/** Lists every `renamed_from` of a file. */
+export function listRenames(model: SchemaModel): Rename[] {
   const renames: Rename[] = [];
   const add = (
     kind: Rename['kind'],
@@ -21,7 +21,7 @@ export function renamesOf(model: SchemaModel): Rename[] {
     add('relation', table.schema, null, table);
     for (const column of table.columns) add('relation', table.schema, table.name, column);
   }
-  for (const view of viewsOf(model)) add('relation', view.schema, null, view);
+  for (const view of declaredViews(model)) add('relation', view.schema, null, view);
   for (const fn of model.functions) {
     add('routine', fn.schema, null, fn);
     for (const arg of fn.args) add('routine', fn.schema, fn.name, arg);
@@ -29,10 +29,10 @@ export function renamesOf(model: SchemaModel): Rename[] {
   return renames;
 }
 
-/** True: they are others than before. */
+/** Returns true if the renames have changed. */
 export async function writeRenames(session: Queryable, model: SchemaModel): Promise<boolean> {
   const wanted = JSON.stringify(
-    renamesOf(model).map(({ kind, schema, of, from, to }) => [kind, schema, of ?? '', from, to]),
+    listRenames(model).map(({ kind, schema, of, from, to }) => [kind, schema, of ?? '', from, to]),
   );
   const [row] = await session.query<{ changed: boolean }>(sql`
     with wanted as (
@@ -51,7 +51,8 @@ export async function writeRenames(session: Queryable, model: SchemaModel): Prom
 export async function readRenames(db: Queryable): Promise<Rename[]> {
   return db.query<Rename>(
     raw(
-      `select kind, schema_name as schema, nullif(of_name, '') as of, from_name as "from", to_name as "to" from svc_meta.rename`,
+      `select kind, schema_name as schema, nullif(of_name, '') as of, from_name as "from", to_name as "to"
+       from svc_meta.rename`,
     ),
   );
 }

@@ -19,33 +19,38 @@ const file = (table: string, ...columns: readonly string[]): string => `tables:
 ${columns.map((column) => `      - { ${column}, type: text }\n`).join('')}`;
 
 test.each<readonly [string, string, string, readonly string[]]>([
-  ['nothing was renamed', file('todos:', 'name: title'), file('todos:', 'name: title'), ['todos', '  title']],
   [
-    'a column takes its former name back',
+    'an unchanged file has no renames',
+    file('todos:', 'name: title'),
+    file('todos:', 'name: title'),
+    ['todos', '  title'],
+  ],
+  [
+    'a column gets its former name back',
     file('todos:', 'name: title'),
     file('todos:', 'name: headline, renamed_from: title'),
     ['todos', '  headline → title'],
   ],
   [
-    'a table takes its former name back, with its columns',
+    'a table and its columns get their former names back',
     file('todos:', 'name: title', 'name: done'),
     file('tasks:\n    renamed_from: todos', 'name: headline, renamed_from: title', 'name: done'),
     ['tasks → todos', '  headline → title', '  done'],
   ],
   [
-    'a rename of the earlier file is over',
+    'an earlier rename of the target file is dropped',
     file('todos:\n    renamed_from: things', 'name: title, renamed_from: label'),
     file('todos:', 'name: title'),
     ['todos', '  title'],
   ],
   [
-    'a table that left the file comes back under its own name',
+    'a removed table returns under its own name',
     file('todos:\n    renamed_from: things', 'name: title, renamed_from: label'),
     file('notes:', 'name: text'),
     ['todos', '  title'],
   ],
   [
-    'a column of another name beside it is no rename',
+    'an additional column does not count as a rename',
     file('todos:', 'name: title'),
     file('todos:', 'name: title', 'name: headline'),
     ['todos', '  title'],

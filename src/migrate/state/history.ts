@@ -1,4 +1,4 @@
-// Past runs: listed, and turned back into a model to plan for, with the renames since then reversed.
+// Reads past runs and their models. A model to return to gets the reversed renames of later files.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { sql } from '../../postgres/sql.ts';
 import { unpackModel } from './runs.ts';
@@ -27,7 +27,10 @@ export async function readHistory(session: Queryable, limit: number): Promise<Hi
 
 export type PastRun = { readonly id: string; readonly schemaHash: string; readonly model: SchemaModel };
 
-/** The finished run with this id, or the newest one, of a file with another hash if one is given. */
+/**
+ * Returns the finished run with this id, or the newest finished run. `otherThan` skips runs of the file with that
+ * hash.
+ */
 export async function readRun(
   session: Queryable,
   id: string | null = null,
@@ -49,7 +52,7 @@ export async function readRun(
   return isModel(model) ? { id: row.id, schemaHash: row.schemaHash, model } : null;
 }
 
-// Guards against the shape of a model that an older version wrote.
+// Rejects a model in the format of an older version.
 function isModel(value: unknown): value is SchemaModel {
   return (
     typeof value === 'object' &&
@@ -60,13 +63,18 @@ function isModel(value: unknown): value is SchemaModel {
   );
 }
 
-/** Renames of `current` are undone by `target`; without that it would create an empty table or column beside the data. */
+/**
+ * Adds the reversed renames of `current` to `target`. Without them the migration would create an empty table or column
+ * in addition to the renamed one with the data.
+ */
 export function withRenamesReversed(target: SchemaModel, current: SchemaModel): SchemaModel {
   return {
     ...target,
     tables: target.tables.map((table) => {
       const later = current.tables.find(
-        (one) => one.schema === table.schema && (one.name === table.name || one.renamedFrom === table.name),
+        (candidate) =>
+          candidate.schema === table.schema &&
+          (candidate.name === table.name || candidate.renamedFrom === table.name),
       );
       const renamedFrom = later && later.name !== table.name ? later.name : null;
       return { ...table, renamedFrom, columns: table.columns.map((column) => reverseColumn(column, later)) };
@@ -75,7 +83,7 @@ export function withRenamesReversed(target: SchemaModel, current: SchemaModel): 
 }
 
 function reverseColumn(column: ColumnModel, later: TableModel | undefined): ColumnModel {
-  const isThere = later?.columns.some((one) => one.name === column.name);
-  const renamed = later?.columns.find((one) => one.renamedFrom === column.name);
+  const isThere = later?.columns.some((candidate) => candidate.name === column.name);
+  const renamed = later?.columns.find((candidate) => candidate.renamedFrom === column.name);
   return { ...column, renamedFrom: isThere ? null : (renamed?.name ?? null) };
 }

@@ -1,4 +1,4 @@
-// The rows of `svc_meta.object`: what the engine owns, and the declarations it was made from.
+// Reads and writes `svc_meta.object`: the objects that the engine owns and the declarations that created them.
 import type { Queryable } from '../../postgres/owner-database.ts';
 import { raw, sql } from '../../postgres/sql.ts';
 import { type Host, HOSTED_OBJECTS, HOSTS, perHost } from '../schema/rights/hosts.ts';
@@ -33,7 +33,7 @@ export type ManagedObjects = {
 
 export type DeclaredRow = {
   readonly hash: string;
-  /** As it was stored; null or of an older shape where it must be read anew. */
+  /** Stored value. Null or an older format means that the normal form must be read again. */
   readonly normalForms: unknown;
 };
 
@@ -73,7 +73,7 @@ export async function readObjects(session: Queryable): Promise<ManagedObjects> {
     if (row.kind === 'function' && row.state === 'retired') retiredFunctions.add(name);
     if (row.kind === 'extension') (row.state === 'managed' ? extensions : retiredExtensions).add(name);
     if (row.kind === 'sequence') (row.state === 'managed' ? sequences : retiredSequences).add(name);
-    // By what it made: its name in the file is only for people.
+    // Keyed by the created object: the name of a statement in the file is only a label.
     if (row.kind === 'statement' && isStatementForm(definition['canonical']))
       statements.set(definition['canonical'].identity, row.state);
     if (row.kind === 'view') {
@@ -120,11 +120,12 @@ function toOwnedFunction(key: string, definition: Record<string, unknown>): Owne
     schema: key.slice(0, dot),
     name: typeof name === 'string' ? name : key.slice(dot + 1),
     argumentTypes: isRecord(canonical) ? strings(canonical['argumentTypes']) : null,
+    ...(definition['hidden'] === true ? { hidden: true } : {}),
   };
 }
 
 function toOwnedTable(definition: Record<string, unknown>): OwnedTable {
-  // What an interrupted run was to remove is still ours.
+  // Objects that an interrupted run should have removed are still owned.
   const leaving = isRecord(definition['leaving']) ? definition['leaving'] : {};
   const labels = (of: string): string[] => [
     ...new Set([...strings(definition[of]), ...strings(leaving[of])]),
@@ -153,14 +154,14 @@ function texts(record: Record<string, unknown>): Record<string, string> {
   );
 }
 
-/** The backfills of these tables are done. */
+/** Removes the records of backfills that are done. */
 export async function clearBackfills(session: Queryable, identities: readonly string[]): Promise<void> {
   await session.query(
     sql`update svc_meta.object set definition = definition - 'fills' where identity = any (${[...identities]})`,
   );
 }
 
-/** Everything the run was to remove is gone. */
+/** Deletes the records of objects that the run has removed. */
 export async function settleObjects(session: Queryable, forgotten: readonly string[]): Promise<void> {
   await session.query(
     raw(`update svc_meta.object set definition = definition - 'leaving' where definition ? 'leaving'`),
@@ -169,7 +170,7 @@ export async function settleObjects(session: Queryable, forgotten: readonly stri
     await session.query(sql`delete from svc_meta.object where identity = any (${[...forgotten]})`);
 }
 
-/** A partition that has left its table with its rows. */
+/** Records a detached partition, which keeps its rows, as retired. */
 export async function recordRetiredPartition(transaction: Queryable, key: string): Promise<void> {
   await transaction.query(sql`
     insert into svc_meta.object (identity, kind, state, definition) values (${`table ${key}`}, 'table', 'retired', '{}')
@@ -177,7 +178,7 @@ export async function recordRetiredPartition(transaction: Queryable, key: string
 }
 
 function strings(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+  return Array.isArray(value) ? value.filter((candidate) => typeof candidate === 'string') : [];
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -201,8 +202,9 @@ export async function writeObjects(
   await session.query(sql`
     insert into svc_meta.object (identity, kind, state, declared_hash, definition, run_id)
     select x.identity, x.kind, x.state, x."declaredHash", x.definition, ${runId}::bigint
-    from jsonb_to_recordset(${JSON.stringify(writes)}::jsonb) as x (identity text, kind text, state text, "declaredHash" text, definition jsonb)
-    on conflict (identity) do update set kind = excluded.kind, state = excluded.state, declared_hash = excluded.declared_hash,
-      definition = excluded.definition, run_id = excluded.run_id,
+    from jsonb_to_recordset(${JSON.stringify(writes)}::jsonb)
+      as x (identity text, kind text, state text, "declaredHash" text, definition jsonb)
+    on conflict (identity) do update set kind = excluded.kind, state = excluded.state,
+      declared_hash = excluded.declared_hash, definition = excluded.definition, run_id = excluded.run_id,
       changed_at = case when svc_meta.object.state = excluded.state then svc_meta.object.changed_at else now() end`);
 }

@@ -1,4 +1,4 @@
-// The rows of `svc_meta.run` and `svc_meta.step`: what was run, by whom, and how far it came.
+// Writes `svc_meta.run` and `svc_meta.step`: the history of runs and the progress of their steps.
 import { hostname } from 'node:os';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Queryable } from '../../postgres/owner-database.ts';
@@ -15,7 +15,7 @@ function packModel(model: SchemaModel): Buffer {
   return gzipSync(JSON.stringify(model), { level: 1 });
 }
 
-/** `expand`: prepares the data steps of a file, which is not applied before they are done. */
+/** `expand` prepares the data steps of a file. The file counts as applied only after these steps. */
 export type RunKind = 'apply' | 'down' | 'expand';
 
 export async function startRun(
@@ -29,12 +29,13 @@ export async function startRun(
     readonly instance: string;
   },
 ): Promise<string> {
-  // This session holds the lock, so a run that is still marked as running has died.
+  // This session holds the migration lock, so a run that is still marked as running has crashed.
   await session.query(
     raw(`update svc_meta.run set status = 'interrupted', finished_at = now() where status = 'running'`),
   );
   const [row] = await session.query<{ id: string }>(sql`
-    insert into svc_meta.run (kind, status, parent_hash, schema_hash, deploy_seq, engine_version, model_gzip, instance, backend_pid)
+    insert into svc_meta.run (kind, status, parent_hash, schema_hash, deploy_seq, engine_version, model_gzip,
+      instance, backend_pid)
     values (${run.kind}, 'running', ${run.parentHash}, ${run.schemaHash}, ${run.deploySeq}, ${ENGINE_VERSION},
       ${packModel(run.model)}, ${`${run.instance}@${hostname()}`}, pg_backend_pid())
     returning id::text`);
@@ -64,7 +65,8 @@ export async function recordSteps(session: Queryable, runId: string, steps: read
   await session.query(sql`
     insert into svc_meta.step (run_id, ordinal, lane, identity, summary, sql, status)
     select ${runId}::bigint, x.ordinal, x.lane, x.identity, x.summary, x.sql, 'pending'
-    from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as x (ordinal int, lane text, identity text, summary text, sql text)`);
+    from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+      as x (ordinal int, lane text, identity text, summary text, sql text)`);
 }
 
 export async function markSteps(

@@ -22,13 +22,15 @@ test.each<[string, Partial<Superseded>, string, RegExp]>([
   [
     'a file of an older build',
     {},
-    'this file, a1b2c3d4 built 2026-11-22 12:04 UTC, was replaced at 2026-11-22 14:31 UTC by c3d4e5f6 built 2026-11-22 14:30 UTC',
-    /^If this is a revert, build it again: .*SVC_ALLOW_ROLLBACK=a1b2c3d4\.$/,
+    'this file, a1b2c3d4 built 2026-11-22 12:04 UTC, was replaced at 2026-11-22 14:31 UTC by ' +
+      'c3d4e5f6 built 2026-11-22 14:30 UTC',
+    /^If this is a revert, build it again to give it a newer number\. .*SVC_ALLOW_ROLLBACK=a1b2c3d4\.$/,
   ],
   [
     'an older file that was never applied',
     { replacedAt: null },
-    'this file, a1b2c3d4 built 2026-11-22 12:04 UTC, is older than what was applied at 2026-11-22 14:31 UTC: c3d4e5f6 built 2026-11-22 14:30 UTC',
+    'this file, a1b2c3d4 built 2026-11-22 12:04 UTC, is older than the file applied at 2026-11-22 14:31 UTC: ' +
+      'c3d4e5f6 built 2026-11-22 14:30 UTC',
     /build it again/,
   ],
   [
@@ -40,13 +42,14 @@ test.each<[string, Partial<Superseded>, string, RegExp]>([
   [
     'two files with one number',
     { code: 'MIG-405', deploySeq: 412, newestSeq: 412 },
-    'two files have the same number, 412: this one (a1b2c3d4) and c3d4e5f6, which was applied at 2026-11-22 14:31 UTC',
+    'two files have the same number, 412: this file (a1b2c3d4) and c3d4e5f6, which was applied at 2026-11-22 14:31 UTC',
     /a larger --deploy-seq, or svc stamp .*cached layer/,
   ],
   [
     'a start without a number',
     { code: 'MIG-406', deploySeq: null },
-    'this project is deployed with numbers (the newest file is built 2026-11-22 14:30 UTC), and this start has none: file a1b2c3d4 is not applied over c3d4e5f6',
+    'this project is deployed with numbers (the newest file is built 2026-11-22 14:30 UTC), but this start has none: ' +
+      'file a1b2c3d4 is not applied over c3d4e5f6',
     /^Run svc stamp in the build, or pass --deploy-seq\./,
   ],
   [
@@ -55,12 +58,12 @@ test.each<[string, Partial<Superseded>, string, RegExp]>([
     'this file, a1b2c3d4 with number 413, was replaced at 2026-11-22 14:31 UTC by c3d4e5f6 built 2026-11-22 14:30 UTC',
     /use one kind/,
   ],
-])('%s is described with what to do', (_what, given, message, hint) => {
+])('%s is described with a remedy', (_name, given, message, hint) => {
   expect(describeSuperseded(superseded(given))).toBe(message);
   expect(remedyFor(superseded(given))).toMatch(hint);
 });
 
-test('a report lists a few of the differences', () => {
+test('a report lists the first differences and the number of the others', () => {
   const report = supersededReport(superseded({}), ['1', '2', '3', '4', '5', '6', '7']);
   expect(report.message).toMatch(/^MIG-403 .*Serving the database as it is$/);
   expect(report.differs).toEqual(['1', '2', '3', '4', '5', '2 more']);

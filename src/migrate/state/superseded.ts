@@ -1,5 +1,5 @@
-// What is said about a file that is not applied because the database follows another one.
-import { supersededBy, type Fence, type FencePolicy, type SupersededCode } from './fence.ts';
+// Messages about a file that is not applied because the database follows another file.
+import { checkSuperseded, type Fence, type FencePolicy, type SupersededCode } from './fence.ts';
 
 export type Superseded = {
   readonly code: SupersededCode;
@@ -17,56 +17,69 @@ export function supersededFile(
   schemaHash: string,
   policy: FencePolicy,
 ): Superseded | undefined {
-  const code = supersededBy(fence, schemaHash, policy);
+  const code = checkSuperseded(fence, schemaHash, policy);
   if (code === undefined || fence.current === null) return undefined;
   const { currentSince: since, replacedAt, newestSeq } = fence;
   return { code, schemaHash, deploySeq: policy.deploySeq, by: fence.current, since, replacedAt, newestSeq };
 }
 
-/** In one sentence: what was seen. */
+/** Returns one sentence with the reason. */
 export function describeSuperseded(superseded: Superseded): string {
   const { code, schemaHash, deploySeq, by, since, replacedAt, newestSeq } = superseded;
   const own = fileName(schemaHash, deploySeq);
   const newest = newestSeq === null ? null : numberName(newestSeq);
   if (code === 'MIG-405')
-    return `two files have the same number, ${deploySeq}: this one (${short(schemaHash)}) and ${short(by)}, which was applied${at(since)}`;
+    return (
+      `two files have the same number, ${deploySeq}: this file (${short(schemaHash)}) and ${short(by)}, ` +
+      `which was applied${at(since)}`
+    );
   if (code === 'MIG-406')
-    return `this project is deployed with numbers (the newest file is ${newest}), and this start has none: file ${short(schemaHash)} is not applied over ${short(by)}`;
+    return (
+      `this project is deployed with numbers (the newest file is ${newest}), but this start has none: ` +
+      `file ${short(schemaHash)} is not applied over ${short(by)}`
+    );
   if (replacedAt !== null)
     return `this file, ${own}, was replaced${at(replacedAt)} by ${fileName(by, newestSeq)}`;
-  return `this file, ${own}, is older than what was applied${at(since)}: ${fileName(by, newestSeq)}`;
+  return `this file, ${own}, is older than the file applied${at(since)}: ${fileName(by, newestSeq)}`;
 }
 
-/** What to do next. */
+/** Returns instructions for the operator. */
 export function remedyFor({ code, schemaHash, deploySeq, newestSeq }: Superseded): string {
-  const anyway = `Or apply it all the same: svc migrate apply --allow-rollback, or start with SVC_ALLOW_ROLLBACK=${short(schemaHash)}.`;
+  const anyway =
+    'To apply this file anyway, run svc migrate apply --allow-rollback, ' +
+    `or start with SVC_ALLOW_ROLLBACK=${short(schemaHash)}.`;
   switch (code) {
     case 'MIG-405':
-      return `Give every deployment a number of its own: a larger --deploy-seq, or svc stamp in the build (a cached layer of an image keeps the former stamp). ${anyway}`;
+      return (
+        'Give every deployment its own number: a larger --deploy-seq, or svc stamp in the build ' +
+        `(a cached layer of an image keeps the previous stamp). ${anyway}`
+      );
     case 'MIG-406':
       return `Run svc stamp in the build, or pass --deploy-seq. ${anyway}`;
     case 'MIG-403':
       if (deploySeq !== null && newestSeq !== null && !isTime(deploySeq) && isTime(newestSeq))
-        return `The newest number is a build stamp, which is larger than any number counted by hand: use one kind. ${anyway}`;
+        return (
+          'The newest number is a build stamp, which is larger than any number counted by hand: ' +
+          `use one kind of number. ${anyway}`
+        );
       return deploySeq === null
-        ? `If this is a revert, number the deployments (svc stamp in the build) so that it is seen as one. ${anyway}`
-        : `If this is a revert, build it again: it then has a newer number. ${anyway}`;
+        ? `If this is a revert, number the deployments (svc stamp in the build), so that it gets a newer number. ${anyway}`
+        : `If this is a revert, build it again to give it a newer number. ${anyway}`;
   }
 }
 
-/** At most this many of the differences are listed. */
-const MOST_DIFFERENCES = 5;
+const MAX_LISTED_DIFFERENCES = 5;
 
-/** `differences`: what a migration to this file would do. */
+/** Returns the log record. `differences` are the steps of a migration to this file. */
 export function supersededReport(
   superseded: Superseded,
   differences: readonly string[],
 ): { readonly message: string; readonly hint: string; readonly differs: readonly string[] } {
-  const more = differences.length - MOST_DIFFERENCES;
+  const more = differences.length - MAX_LISTED_DIFFERENCES;
   return {
     message: `${superseded.code} ${describeSuperseded(superseded)}. Serving the database as it is`,
     hint: remedyFor(superseded),
-    differs: [...differences.slice(0, MOST_DIFFERENCES), ...(more > 0 ? [`${more} more`] : [])],
+    differs: [...differences.slice(0, MAX_LISTED_DIFFERENCES), ...(more > 0 ? [`${more} more`] : [])],
   };
 }
 
@@ -78,7 +91,7 @@ function numberName(seq: number): string {
   return isTime(seq) ? `built ${minute(new Date(seq))}` : `with number ${seq}`;
 }
 
-/** Stamps are milliseconds since 1970; what people count is far smaller, and dates written as digits are larger. */
+/** Stamps are milliseconds since 1970. Counted numbers are far smaller; dates written as digits are larger. */
 function isTime(seq: number): boolean {
   return seq > 1.4e12 && seq < 5e12;
 }

@@ -1,7 +1,7 @@
-// libpq's two ways to write an address, `postgres://…` and `host=… user=…`, as names and values. What the names mean is
-// not known here.
+// Parses libpq's two forms of an address, `postgres://…` and `host=… user=…`, into names and values. Other modules
+// interpret the names.
 
-/** By libpq's names. An empty value counts: it takes libpq's default, and not its variable. */
+/** Values keyed by libpq parameter name. An empty value selects libpq's default and overrides the variable. */
 export type Values = ReadonlyMap<string, string>;
 
 /** `reason` completes "SVC_DATABASE_URL …" and shows nothing that could be the password. */
@@ -19,11 +19,11 @@ export function readConninfo(untrimmed: string): Values {
   const text = untrimmed.trim();
   const scheme = /^postgres(?:ql)?:\/\//.exec(text);
   if (scheme) return readUri(text.slice(scheme[0].length));
-  const other = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1];
-  if (other !== undefined) throw new UnreadableAddress(`starts with ${other}:`, LOOKS_LIKE);
-  // Without a scheme the first name would be most of a URL, with the password in it.
-  if (!/^\s*\w+\s*=/.test(text)) throw new UnreadableAddress('is no address', LOOKS_LIKE);
-  // Which of the spaces at its end are part of a value it knows itself.
+  const otherScheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1];
+  if (otherScheme !== undefined) throw new UnreadableAddress(`starts with ${otherScheme}:`, LOOKS_LIKE);
+  // Without this check, the first name would contain most of a URL, with its password.
+  if (!/^\s*\w+\s*=/.test(text)) throw new UnreadableAddress('is not an address', LOOKS_LIKE);
+  // Only the original text shows which trailing spaces belong to a value.
   return readPairs(untrimmed);
 }
 
@@ -53,8 +53,8 @@ function readUri(rest: string): Values {
 }
 
 /**
- * libpq takes the first @ before a slash. A host has no @ in it, so where that left one, somebody wrote one in the
- * password: the last one is meant.
+ * libpq ends the user at the first @ before a slash. A host cannot contain an @, so if one remains, the password
+ * contains an unencoded @ and the last @ is the separator.
  */
 function endOfUser(rest: string): number | undefined {
   const first = /^[^@/]*@/.exec(rest)?.[0].length;
@@ -110,15 +110,15 @@ function readParameters(text: string, values: Map<string, string>): void {
   }
 }
 
-function decode(text: string, what: string): string {
+function decode(text: string, part: string): string {
   try {
     const decoded = decodeURIComponent(text);
     if (!decoded.includes('\0')) return decoded;
   } catch {
-    // Said below, without the text: it may be the password.
+    // The error below omits the text because it may contain the password.
   }
   throw new UnreadableAddress(
-    `has a percent sign in its ${what} that begins no encoded character`,
+    `has a percent sign in its ${part} that begins no encoded character`,
     'Write a percent sign as %25, and @ : / ? # in a name or password as %40 %3A %2F %3F %23.',
   );
 }
@@ -126,7 +126,7 @@ function decode(text: string, what: string): string {
 /** White space for C's isspace. */
 const SPACE = /[ \t\n\v\f\r]/;
 
-/** `name = value`, with single quotes around what has spaces, and a backslash before a quote or backslash. */
+/** Reads `name = value` pairs. Values with spaces are in single quotes; a backslash escapes a quote or backslash. */
 function readPairs(text: string): Values {
   const values = new Map<string, string>();
   let at = 0;
@@ -141,7 +141,7 @@ function readPairs(text: string): Values {
     const name = text.slice(start, at);
     skipSpace();
     if (text.charAt(at) !== '=') {
-      // The word may be the rest of a password with a space in it.
+      // The word may be the rest of a password that contains a space.
       throw new UnreadableAddress(
         'has a word without = after it',
         "A value with spaces goes in single quotes: password='two words'.",

@@ -1,9 +1,9 @@
-// Where a database is and as whom it is entered: the fields of one address, read once. Nobody edits its text
-// afterwards; for another role, `as` makes another address.
+// The fields of one database address, parsed once. The text is not edited afterwards; `as` makes an address for
+// another role.
 import { inspect } from 'node:util';
 import type { SessionOption } from './session-options.ts';
 
-/** One server: a name, an IP address or the folder of a socket (with @ an abstract one), and its port. */
+/** A single server: a name, an IP address or the folder of a socket (with @ an abstract socket), and its port. */
 export type Target = { readonly host: string; readonly port: number };
 
 export const SESSION_ATTRS = [
@@ -14,13 +14,13 @@ export const SESSION_ATTRS = [
   'standby',
   'prefer-standby',
 ] as const;
-/** What a server must be to be used: libpq's `target_session_attrs`, and its counterpart to `prefer-standby`. */
+/** Requirement for a usable server: libpq's `target_session_attrs`, and a counterpart to `prefer-standby`. */
 export type SessionAttrs = (typeof SESSION_ATTRS)[number] | 'prefer-primary';
 
 export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 export type SslMode = (typeof SSL_MODES)[number];
 
-/** By libpq's names; the others are paths. */
+/** TLS settings under libpq's names. All except `sslmode` are paths. */
 export type TlsFields = {
   readonly sslmode: SslMode;
   readonly sslnegotiation: 'postgres' | 'direct';
@@ -32,7 +32,7 @@ export type TlsFields = {
 };
 
 export type AddressFields = {
-  /** Where it was read, for messages. */
+  /** Name of the variable that contained the address, for messages. */
   readonly variable: string;
   readonly targets: readonly [Target, ...Target[]];
   readonly user: string;
@@ -42,9 +42,9 @@ export type AddressFields = {
   readonly attrs: SessionAttrs;
   /** The hosts, and the addresses of each, are tried in a new order each time. */
   readonly isShuffled: boolean;
-  /** For each address of a host. */
+  /** Timeout for each IP address of a host. */
   readonly connectTimeoutMs: number;
-  /** Comes before the product's own name of a session. */
+  /** Prefix of the product's application name. */
   readonly applicationName: string | undefined;
   readonly keepAliveMs: number;
   readonly options: readonly SessionOption[];
@@ -82,7 +82,7 @@ export class DatabaseAddress implements AddressFields {
     this.options = fields.options;
   }
 
-  /** The same place as another role. */
+  /** Returns this address for another role. */
   as(user: string, password: string | undefined): DatabaseAddress {
     return new DatabaseAddress({ ...this.#fields, user, password });
   }
@@ -92,22 +92,22 @@ export class DatabaseAddress implements AddressFields {
     return new DatabaseAddress({ ...this.#fields, database });
   }
 
-  /** One of its servers alone. */
+  /** Returns this address with a single target. */
   at(target: Target): DatabaseAddress {
     return new DatabaseAddress({ ...this.#fields, targets: [target] });
   }
 
-  /** The same servers, whatever they are. */
+  /** Returns this address with another requirement for its servers. */
   wanting(attrs: SessionAttrs): DatabaseAddress {
     return new DatabaseAddress({ ...this.#fields, attrs });
   }
 
-  /** For messages: never with the password. */
+  /** Returns a description for messages, without the password. */
   describe(): string {
     return `${this.targets.map(describeTarget).join(',')}/${this.database} as ${this.user}`;
   }
 
-  /** A log line that is given an address shows no password. */
+  /** Keeps the password out of log lines. */
   toJSON(): string {
     return this.describe();
   }

@@ -1,14 +1,14 @@
-// The addresses of one database. One is enough; the others default to it.
+// The addresses of one database. The direct and read addresses default to the first.
 import type { DatabaseAddress } from './database-address.ts';
 import { parseAddress } from './parse-address.ts';
 
 export type DatabaseAddresses = {
   /**
-   * SVC_DATABASE_URL: requests, and the product's short statements. May lead through a pooler. Where no host takes
-   * writes, one that reads is better than none.
+   * SVC_DATABASE_URL: for requests, and the product's short statements. A pooler is allowed. If no host accepts
+   * writes, a read-only host is used.
    */
   readonly data: DatabaseAddress;
-  /** SVC_DATABASE_DIRECT_URL: what needs a session of its own, such as LISTEN, locks and migrations. */
+  /** SVC_DATABASE_DIRECT_URL: for LISTEN, locks and migrations, which need a session without a pooler. */
   readonly direct: DatabaseAddress;
   /** SVC_DATABASE_READ_URL: replicas. */
   readonly read?: DatabaseAddress | undefined;
@@ -16,7 +16,7 @@ export type DatabaseAddresses = {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** What the environment says, or undefined where it names no database. */
+/** Returns the addresses in the environment, or undefined if none is set. */
 export function databaseAddresses(env: Env): DatabaseAddresses | undefined {
   const { SVC_DATABASE_URL: data, SVC_DATABASE_DIRECT_URL: direct, SVC_DATABASE_READ_URL: read } = env;
   if (!data) return undefined;
@@ -32,7 +32,7 @@ export function databaseAddresses(env: Env): DatabaseAddresses | undefined {
   };
 }
 
-/** The database whose one address is known. */
+/** Returns the addresses of a database with a single address. */
 export function oneAddress(text: string): DatabaseAddresses {
   return {
     data: parseAddress(text, { attrs: 'prefer-primary' }),

@@ -1,9 +1,9 @@
-// libpq's parameters: which are understood, which are accepted because they ask for what is done anyway, and which are
-// refused. None is ignored.
-import { closest } from '../../lib/closest-word.ts';
+// libpq's parameters: supported ones, ones that are accepted only with the value that svc uses anyway, and rejected
+// ones. None is ignored.
+import { closest } from '../../lib/text/closest-word.ts';
 import { UnreadableAddress, type Values } from './conninfo.ts';
 
-/** Each understood name, with libpq's variable for it. */
+/** Supported names with libpq's variable for each. */
 export const VARIABLES = {
   host: 'PGHOST',
   port: 'PGPORT',
@@ -35,7 +35,7 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
   'tcp_user_timeout',
 ]);
 
-/** Accepted with values that ask for what is done anyway. */
+/** Parameters that are accepted only with these values, which match the behaviour of svc. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   client_encoding: ['utf8', 'utf-8', 'unicode', 'auto'],
   gssencmode: ['disable', 'prefer'],
@@ -44,7 +44,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   sslsni: ['1'],
 };
 
-/** What libpq knows and svc does not do, with what to do instead. */
+/** Parameters that libpq supports and svc does not, with the alternative. */
 const UNSUPPORTED: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     [
@@ -75,13 +75,13 @@ const UNSUPPORTED: Readonly<Record<string, string>> = {
   ),
   hostaddr: 'Name the address as host.',
   passfile: 'Put the password into the address, or into PGPASSWORD.',
-  service: 'Write out what the service file says.',
+  service: 'Write out the settings of the service file.',
   requiressl: 'Write sslmode=require.',
-  ssl: 'Write sslmode=require, or sslmode=disable; only ssl=true is known besides.',
+  ssl: 'Write sslmode=require, or sslmode=disable; ssl=true is also supported.',
   uselibpqcompat: 'Take it out: sslmode means what it means for libpq.',
 };
 
-/** Refuses by name what is not understood. */
+/** Rejects unsupported parameters by name. */
 export function checkParameters(values: Values): void {
   for (const [name, value] of values) {
     if (name in VARIABLES || WITHOUT_EFFECT.has(name)) continue;
@@ -100,7 +100,7 @@ export function checkParameters(values: Values): void {
 }
 
 function unknown(name: string): UnreadableAddress {
-  // What is no word may be a piece of the password.
+  // An invalid name may be part of the password.
   if (!/^\w{1,40}$/.test(name)) {
     return new UnreadableAddress(
       'has an unknown parameter',

@@ -1,10 +1,11 @@
-// What libpq makes of an address is what we make of it: generated addresses, judged by psql.
+// Compares our parser with libpq: psql parses the same generated addresses.
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startJudge, withoutPsql, type Judge, type Verdict } from '../../../test/support/peers/psql.ts';
 import { rounds } from '../../../test/support/rounds.ts';
 import { isSocket } from './database-address.ts';
 import { parseAddress } from './parse-address.ts';
+import { scaled } from '../../../test/support/run/scaled.ts';
 
 let judge: Judge;
 
@@ -13,14 +14,16 @@ beforeAll(async () => {
 });
 afterAll(() => judge?.close());
 
-/** Letters, and what has a meaning somewhere. A NUL is refused by both, and is in the tables of parse-address.test.ts. */
+/**
+ * Letters, and characters with a meaning in an address. Both parsers reject NUL, which parse-address.test.ts covers.
+ */
 const word = fc.string({
   unit: fc.constantFrom(...Array.from('abZ09-_.é☃@:/?#[]&=%+,\'"\\ ;')),
   minLength: 1,
   maxLength: 8,
 });
 const encoded = word.map(encodeURIComponent);
-/** What nobody encoded, without what would make something else of the hosts behind it. */
+/** Unencoded text, without characters that would change the hosts after it. */
 const careless = fc.string({
   unit: fc.constantFrom(...Array.from("ab0:?#[]&=%+,;'")),
   minLength: 0,
@@ -73,7 +76,7 @@ function uris(): fc.Arbitrary<string> {
       user,
       password: fc.option(user, { nil: undefined }),
       hosts: hosts(),
-      /** In the query, where another may stand before it. */
+      /** Puts the host in the query, where a second one may precede it. */
       isHostLater: fc.boolean(),
       database: fc.option(encoded, { nil: undefined }),
       parameters: fc.array(parameter, { maxLength: 3 }),
@@ -117,10 +120,10 @@ function pairs(): fc.Arbitrary<string> {
   );
   return fc
     .record({ hosts: hosts(), others: fc.array(pair, { minLength: 1, maxLength: 4 }) })
-    .map(({ hosts: list, others }) =>
+    .map(({ hosts: list, others: targets }) =>
       [
         `host=${list.map(({ host }) => host).join()} port=${list.map(({ port }) => port.trim()).join()}`,
-        ...others,
+        ...targets,
       ].join(' '),
     );
 }
@@ -143,7 +146,7 @@ function ours(text: string): Verdict {
   }
 }
 
-/** A password is asked for once somebody is there, so one that is missing is no refusal. */
+/** The server asks for a password after the connection opens, so a missing one does not count as a rejection. */
 const comparable = (verdict: Verdict): unknown => (verdict.kind === 'refused' ? 'refused' : verdict);
 
 test.skipIf(withoutPsql !== undefined)(
@@ -162,5 +165,5 @@ test.skipIf(withoutPsql !== undefined)(
     expect(connected).toBeGreaterThan(texts.length / 4);
     expect(connected).toBeLessThan(texts.length);
   },
-  600_000,
+  scaled(600_000),
 );

@@ -74,8 +74,8 @@ test('what the address leaves out comes from the variables of libpq', () => {
 });
 
 test.each<[string, RegExp]>([
-  ['localhost', /is no address/],
-  ['u:secret@h/d?sslmode=require', /is no address/],
+  ['localhost', /is not an address/],
+  ['u:secret@h/d?sslmode=require', /is not an address/],
   ['mysql://u@h/d', /starts with mysql:/],
   ['postgres://u@a,b/d?port=1,2,3', /could not match 3 port numbers to 2 hosts/],
   ['host=a,b port=1,2,3 user=u', /could not match 3 port numbers to 2 hosts/],
@@ -84,9 +84,9 @@ test.each<[string, RegExp]>([
   ['postgres://u@h/d?options=--session-authorization%3Dpostgres', /sets session_authorization in options/],
   [String.raw`user=u options='-c search_path=a\\ -c\\ b -c Time\ne=x'`, /sets search_path in options/],
   ['postgres://u@h/d?options=-S%20100', /options that are not -c name=value/],
-  ['postgres://u@h:port/d', /port that is no number/],
-  ['postgres://u@h:70000/d', /port that is no number/],
-  ['postgres://u:pa/secret@h/d', /port that is no number/],
+  ['postgres://u@h:port/d', /port that is not a number/],
+  ['postgres://u@h:70000/d', /port that is not a number/],
+  ['postgres://u:pa/secret@h/d', /port that is not a number/],
   ['postgres://u@[::1/d', /without its closing bracket/],
   ['postgres://u@[]/d', /empty brackets/],
   ['postgres://u@[::1]x/d', /something after the closing bracket/],
@@ -103,7 +103,7 @@ test.each<[string, RegExp]>([
   ['postgres://u@h/d?client_encoding=latin1', /client_encoding=latin1, which is not supported/],
   ['postgres://u@h/d?ssl=1', /sets ssl, which is not supported/],
   ['postgres://u@h/d?target_session_attrs=writable', /unknown target_session_attrs "writable"/],
-  ['postgres://u@h/d?connect_timeout=5s', /connect_timeout that is no whole number/],
+  ['postgres://u@h/d?connect_timeout=5s', /connect_timeout that is not a whole number/],
   ['postgres://u@h/d?sslmode', /"sslmode" that is not name=value/],
   ['postgres://u@h/d?sslmode=a=b', /"sslmode" that is not name=value/],
   ['postgres://u@h/d?sslrootcert=system&sslmode=require', /weak sslmode=require/],
@@ -134,9 +134,9 @@ test('the same place as another role', () => {
     'postgres:///d?host=/run/a%20b&user=u',
   ]) {
     const address = parseAddress(text, { env: {} });
-    const other = address.as('some one', 'p@/:%');
-    expect(parseAddress(addressUrl(other), { env: {} })).toEqual(other);
-    expect(other.targets).toEqual(address.targets);
+    const renamed = address.as('some one', 'p@/:%');
+    expect(parseAddress(addressUrl(renamed), { env: {} })).toEqual(renamed);
+    expect(renamed.targets).toEqual(address.targets);
   }
 });
 
@@ -145,6 +145,22 @@ test('an address is shown without its password', () => {
   expect(address.describe()).toBe('a:5432,b:6000/d as u');
   for (const shown of [inspect({ address }), JSON.stringify({ at: address.as('v', 'hidden') })])
     expect(shown).not.toMatch(/secret|hidden/);
+});
+
+test.each([
+  'role',
+  'session_authorization',
+  'search_path',
+  'statement_timeout',
+  'timezone',
+  'datestyle',
+  'intervalstyle',
+  'bytea_output',
+  'client_encoding',
+  'standard_conforming_strings',
+])('options cannot set %s', (name) => {
+  const work = (): unknown => parseAddress(`postgres://u@h/d?options=-c%20${name}%3Dx`, { env: {} });
+  expect(work).toThrow(`sets ${name} in options`);
 });
 
 test('other options are added, and written as the server splits them', () => {
@@ -159,8 +175,8 @@ test('other options are added, and written as the server splits them', () => {
 });
 
 test('the three addresses of a database', () => {
-  const one = databaseAddresses({ SVC_DATABASE_URL: 'postgres://u@h/d' });
-  expect(one).toMatchObject({
+  const addresses = databaseAddresses({ SVC_DATABASE_URL: 'postgres://u@h/d' });
+  expect(addresses).toMatchObject({
     data: { attrs: 'prefer-primary', isShuffled: false },
     direct: { attrs: 'primary', variable: 'SVC_DATABASE_URL', targets: [{ host: 'h' }] },
     read: undefined,

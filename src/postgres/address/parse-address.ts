@@ -1,4 +1,4 @@
-// The text of an address, read into fields as libpq reads it.
+// Parses the text of an address into fields, as libpq does.
 import { userInfo } from 'node:os';
 import { Problem } from '../../problem/problem.ts';
 import { readConninfo, UnreadableAddress, type Values } from './conninfo.ts';
@@ -15,23 +15,23 @@ import { readOptions } from './session-options.ts';
 import { checkFiles } from './tls.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
-/** A value of the address or of libpq's variable for it. */
+/** Returns the value from the address or from libpq's variable. */
 type Given = (name: Understood) => string | undefined;
 
-const MOST_TARGETS = 16;
+const MAX_TARGETS = 16;
 const KEEP_ALIVE_MS = 10_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** What an address does not say itself. */
+/** Values that the address text does not contain. */
 type Defaults = Pick<AddressFields, 'variable' | 'attrs' | 'isShuffled'>;
 
 type ParseOptions = Partial<Defaults> & {
-  /** The variable that holds the text, for messages. */
+  /** Name of the variable that contains the text, for messages. */
   readonly name?: string;
   readonly env?: Env;
 };
 
-/** What the text leaves out comes from libpq's variables (PGHOST, PGUSER …), and after them from libpq's defaults. */
+/** Parses an address. Missing values come from libpq's variables (PGHOST, PGUSER …), then from libpq's defaults. */
 export function parseAddress(
   text: string,
   {
@@ -63,7 +63,7 @@ function givenBy(values: Values, env: Env): Given {
 }
 
 function readFields(given: Given, defaults: Defaults): AddressFields {
-  const balanced = oneOf(given, 'load_balance_hosts', ['disable', 'random']);
+  const balanced = readChoice(given, 'load_balance_hosts', ['disable', 'random']);
   const user = given('user') ?? systemUser();
   return {
     variable: defaults.variable,
@@ -72,7 +72,7 @@ function readFields(given: Given, defaults: Defaults): AddressFields {
     password: given('password'),
     database: given('dbname') ?? user,
     tls: readTls(given),
-    attrs: oneOf(given, 'target_session_attrs', SESSION_ATTRS) ?? defaults.attrs,
+    attrs: readChoice(given, 'target_session_attrs', SESSION_ATTRS) ?? defaults.attrs,
     isShuffled: balanced === undefined ? defaults.isShuffled : balanced === 'random',
     connectTimeoutMs: milliseconds(given, 'connect_timeout', CONNECT_TIMEOUT_MS),
     applicationName: given('application_name'),
@@ -103,32 +103,33 @@ function readTargets(hostList: string, portList: string): AddressFields['targets
       'Give one port for all hosts, or one for each.',
     );
   }
-  if (hosts.length > MOST_TARGETS) {
-    throw new UnreadableAddress(`names ${hosts.length} hosts`, `${MOST_TARGETS} are the most.`);
+  if (hosts.length > MAX_TARGETS) {
+    throw new UnreadableAddress(`names ${hosts.length} hosts`, `${MAX_TARGETS} are the most.`);
   }
   const [first, ...others] = hosts.map((host, index): Target => ({
     host: host === '' ? 'localhost' : host,
     port: readPort(ports[index] ?? ports[0] ?? ''),
   }));
-  // `split` gives at least one.
+  // `split` returns at least one element.
   return first === undefined ? [{ host: 'localhost', port: 5432 }] : [first, ...others];
 }
 
-/** The text is not shown: after a / in a password, it is a piece of it. */
+/** Errors omit the text: after a / in a password, it is a part of the password. */
 function readPort(text: string): number {
   if (text === '') return 5432;
   const port = /^\s*\+?\d+\s*$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= 65_535) return port;
   throw new UnreadableAddress(
-    'has a port that is no number from 1 to 65535',
+    'has a port that is not a number from 1 to 65535',
     'PostgreSQL listens on 5432 by default. In a password @ : / ? # are written %40 %3A %2F %3F %23.',
   );
 }
 
 function readTls(given: Given): TlsFields {
   const sslrootcert = given('sslrootcert');
-  const sslnegotiation = oneOf(given, 'sslnegotiation', ['postgres', 'direct']) ?? 'postgres';
-  const sslmode = oneOf(given, 'sslmode', SSL_MODES) ?? (sslrootcert === 'system' ? 'verify-full' : 'prefer');
+  const sslnegotiation = readChoice(given, 'sslnegotiation', ['postgres', 'direct']) ?? 'postgres';
+  const sslmode =
+    readChoice(given, 'sslmode', SSL_MODES) ?? (sslrootcert === 'system' ? 'verify-full' : 'prefer');
   const [sslcert, sslkey] = [given('sslcert'), given('sslkey')];
   if (sslrootcert === 'system' && sslmode !== 'verify-full') {
     throw new UnreadableAddress(
@@ -152,13 +153,13 @@ function readTls(given: Given): TlsFields {
     sslrootcert,
     sslcert,
     sslkey,
-    channelBinding: oneOf(given, 'channel_binding', ['disable', 'prefer', 'require']) ?? 'prefer',
+    channelBinding: readChoice(given, 'channel_binding', ['disable', 'prefer', 'require']) ?? 'prefer',
   };
   checkFiles(tls);
   return tls;
 }
 
-function oneOf<const Value extends string>(
+function readChoice<const Value extends string>(
   given: Given,
   name: Understood,
   known: readonly Value[],
@@ -174,12 +175,12 @@ function oneOf<const Value extends string>(
   );
 }
 
-/** Whole seconds, as libpq; what means "no limit" there is the default here. */
+/** Reads whole seconds, as libpq does. libpq's value for "no limit" selects the default. */
 function milliseconds(given: Given, name: Understood, byDefault: number): number {
   const said = given(name);
   if (said === undefined) return byDefault;
   if (!/^\s*[+-]?\d{1,9}\s*$/.test(said)) {
-    throw new UnreadableAddress(`has a ${name} that is no whole number`, 'It is in seconds.');
+    throw new UnreadableAddress(`has a ${name} that is not a whole number`, 'It is in seconds.');
   }
   const seconds = Number(said);
   return seconds > 0 ? seconds * 1000 : byDefault;

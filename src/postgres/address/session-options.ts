@@ -1,11 +1,11 @@
-// `options` of an address: settings for its sessions, added to those of the product. What the product depends on cannot
-// be set there.
+// Parses `options` of an address: session settings in addition to those of the product. Settings that the product
+// depends on are rejected.
 import { UnreadableAddress } from './conninfo.ts';
 
-/** A name and its value, as `-c name=value`. */
+/** A name and value of `-c name=value`. */
 export type SessionOption = readonly [name: string, value: string];
 
-/** Who a session is, how long it may work, and in which form it writes and reads values. */
+/** Settings that svc controls: the role, deadlines, and the text format of values. */
 const OURS: ReadonlySet<string> = new Set([
   'role',
   'session_authorization',
@@ -20,7 +20,8 @@ const OURS: ReadonlySet<string> = new Set([
 ]);
 
 const HINT =
-  'Take it out. Deadlines are server.timeouts in svc.yaml; other settings may go with the database: alter database … set name = value;';
+  'Remove it. Deadlines are server.timeouts in svc.yaml; other settings may go with the database: ' +
+  'alter database … set name = value;';
 
 export function readOptions(text: string): SessionOption[] {
   const words = splitWords(text);
@@ -35,7 +36,7 @@ export function readOptions(text: string): SessionOption[] {
         'In a URL: options=-c%20work_mem%3D8MB.',
       );
     }
-    // As the server reads it.
+    // The server normalises names in this way.
     const known = name.replaceAll('-', '_').toLowerCase();
     if (OURS.has(known))
       throw new UnreadableAddress(`sets ${known} in options, which requests depend on`, HINT);
@@ -44,12 +45,12 @@ export function readOptions(text: string): SessionOption[] {
   return options;
 }
 
-/** At white space; a backslash keeps the character after it. */
+/** Splits at white space. A backslash keeps the next character. */
 function splitWords(text: string): string[] {
   return [...text.matchAll(/(?:\\[\s\S]|[^\s\\])+/g)].map(([word]) => word.replaceAll(/\\([\s\S])/g, '$1'));
 }
 
-/** The start-up parameter; what comes later wins. */
+/** Formats the start-up parameter. Later options take precedence. */
 export function writeOptions(options: readonly SessionOption[]): string {
   return options
     .map(([name, value]) => `-c ${name}=${value.replaceAll(/[\s\\]/g, String.raw`\$&`)}`)

@@ -1,4 +1,4 @@
-// What an address says about TLS, for who opens the connection.
+// Builds TLS options from the fields of an address.
 import { readFileSync } from 'node:fs';
 import tls, { type ConnectionOptions } from 'node:tls';
 import { UnreadableAddress } from './conninfo.ts';
@@ -23,9 +23,9 @@ export function checkFiles(fields: TlsFields): void {
 }
 
 /**
- * libpq's table: `verify-full` checks the certificate and its name; `verify-ca`, and every other mode with a root
- * certificate, the certificate alone; without one they encrypt only. The files are read at every connection, so renewed
- * ones count.
+ * libpq's table: `verify-full` checks the certificate and its name. `verify-ca`, and every other mode with a root
+ * certificate, check only the certificate; without one they only encrypt. The files are read for every connection, so
+ * renewed certificates take effect.
  */
 export function tlsOptions(fields: TlsFields): ConnectionOptions {
   const { sslmode, sslrootcert, sslcert, sslkey, sslnegotiation } = fields;
@@ -43,7 +43,7 @@ export function tlsOptions(fields: TlsFields): ConnectionOptions {
   };
 }
 
-/** What Node trusts, and what this machine does, where Node can tell. */
+/** Returns Node's trusted certificates, plus those of the operating system if Node can read them. */
 function trusted(): string[] {
   return [...tls.rootCertificates, ...(tls.getCACertificates?.('system') ?? [])];
 }

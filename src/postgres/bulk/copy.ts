@@ -1,15 +1,15 @@
-// COPY from one database to another, or from and to a stream, as fast as the slower of them. The methods of both ends are those that `pg` calls
-// on a query.
+// Runs COPY from one database to another, or from and to a stream, with back-pressure. Both ends implement the
+// methods that `pg` calls on a query.
 import type pg from 'pg';
 import type { Readable, Writable } from 'node:stream';
-import { internalsOf } from '../pg-internals.ts';
+import { clientInternals } from '../pg-internals.ts';
 
-/** Answers how many rows arrived. Each side's statement fails when the other's does. */
+/** Copies rows and returns their number. If the statement of one side fails, so does the other. */
 export async function copyBetween(
   from: { readonly client: pg.ClientBase; readonly statement: string },
   to: { readonly client: pg.ClientBase; readonly statement: string },
 ): Promise<number> {
-  const source = internalsOf(from.client).connection.stream;
+  const source = clientInternals(from.client).connection.stream;
   const sink = new CopyIn(to.statement, source);
   to.client.query(sink);
   await sink.ready;
@@ -26,15 +26,18 @@ export async function copyBetween(
   return await sink.done;
 }
 
-/** `COPY … TO STDOUT` into a stream, which stays open; without one the rows are only counted. Answers how many came. */
+/**
+ * Runs `COPY … TO STDOUT` into a stream, which stays open, and returns the number of rows. Without a stream, rows are
+ * only counted.
+ */
 export async function copyOut(
   { client, statement }: { readonly client: pg.ClientBase; readonly statement: string },
   into?: Writable,
 ): Promise<number> {
-  const source = internalsOf(client).connection.stream;
+  const source = clientInternals(client).connection.stream;
   const rows = new CopyOut(statement, {
     write(chunk) {
-      // A stream keeps what it is given, and the parser moves what it has read within one buffer.
+      // Copies the chunk, because a stream keeps it and the parser reuses its buffer.
       if (into === undefined || into.write(Buffer.from(chunk)) || into.destroyed || source.isPaused()) return;
       source.pause();
       const resume = (): void => {
@@ -48,7 +51,7 @@ export async function copyOut(
   return await rows.done;
 }
 
-/** `COPY … FROM STDIN` of a stream, read to its end. Answers how many rows arrived. */
+/** Runs `COPY … FROM STDIN` from a stream, which it reads to its end, and returns the number of rows. */
 export async function copyIn(
   { client, statement }: { readonly client: pg.ClientBase; readonly statement: string },
   from: Readable,
@@ -80,7 +83,7 @@ type Connection = pg.Connection & {
   sendCopyFail(message: string): void;
 };
 
-/** `COPY … FROM STDIN`. Pauses its source while it has more to send than the network takes. */
+/** Runs `COPY … FROM STDIN`. Pauses its source while the network cannot accept more. */
 class CopyIn implements pg.Submittable {
   readonly #text: string;
   readonly #source: Readable;
@@ -93,7 +96,7 @@ class CopyIn implements pg.Submittable {
   constructor(text: string, source: Readable) {
     this.#text = text;
     this.#source = source;
-    // Whoever waits for the one may never come to the other.
+    // A caller that waits for one promise may never await the other.
     this.#ready.promise.catch(() => {});
     this.#done.promise.catch(() => {});
   }

@@ -1,4 +1,4 @@
-// A connection of its own: one long transaction for rows by the table, or statements that no transaction may hold.
+// Opens a dedicated connection for one long transaction, or for statements that cannot run in a transaction.
 import type pg from 'pg';
 import type { DatabaseAddress } from '../address/database-address.ts';
 import { endClient, openClient } from '../connection.ts';
@@ -7,7 +7,7 @@ import type { Queryable, Row } from '../owner-database.ts';
 
 export type Connected = Queryable & { readonly client: pg.Client };
 
-/** What values are written as must not depend on the settings of a server: they are compared as text. */
+/** Fixes the text form of values, which are compared as text, against server settings. */
 const SAME_TEXT = `
   set local datestyle = 'ISO, YMD';
   set local intervalstyle = 'postgres';
@@ -19,7 +19,7 @@ const SAME_TEXT = `
   set local idle_in_transaction_session_timeout = 0;
   set local search_path = pg_catalog`;
 
-/** `snapshot`: one picture of the database, and temporary tables beside it. */
+/** Transaction mode. `snapshot`: a consistent view of the database that also allows temporary tables. */
 export type Access = 'read only' | 'read write' | 'snapshot';
 
 export type TransactionOptions = {
@@ -34,7 +34,7 @@ const BEGIN: Readonly<Record<Access, string>> = {
   snapshot: 'begin isolation level repeatable read',
 };
 
-/** Works in one transaction, which is rolled back when `work` throws, and always when it only reads. */
+/** Runs `work` in one transaction. It is rolled back when `work` throws, and always if it is read-only. */
 export async function oneTransaction<T>(
   { access, ...options }: TransactionOptions,
   work: (database: Connected) => Promise<T>,
@@ -49,13 +49,13 @@ export async function oneTransaction<T>(
   });
 }
 
-/** Works on a connection of its own, each statement for itself. */
+/** Runs statements on a dedicated connection, each in its own implicit transaction. */
 export async function oneSession<T>(
   { address, applicationName }: Omit<TransactionOptions, 'access'>,
   work: (database: Connected) => Promise<T>,
 ): Promise<T> {
   const client = await openClient({ address, applicationName, link: new DatabaseLink() });
-  // A connection that breaks rejects the statement that runs on it; without a listener the event would end the process.
+  // The running statement reports a broken connection. Without a listener, the event would end the process.
   client.on('error', () => {});
   const database: Connected = {
     client,

@@ -1,10 +1,13 @@
-// Where sequences stand: the next row gets a number that none has been given where the rows come from.
+// Reads and sets sequence positions, so that the next row gets an unused number.
 import type { Queryable } from '../owner-database.ts';
 import { sql } from '../sql.ts';
 
 export type Sequence = { readonly key: string; readonly oid: number; readonly last: string | null };
 
-/** Without those of the schemas `except`. One that a column owns is known by its column: its own name may be another elsewhere. */
+/**
+ * Reads sequences outside the schemas `except`. An owned sequence is keyed by its column, because its name can differ
+ * between databases.
+ */
 export async function readSequences(db: Queryable, except: readonly string[]): Promise<Sequence[]> {
   return await db.query<Sequence>(sql`
     select c.oid, s.last_value::text as last,
@@ -21,13 +24,13 @@ export async function readSequences(db: Queryable, except: readonly string[]): P
     where s.schemaname <> all (${[...except]})`);
 }
 
-export type Standing = { readonly oid: number; readonly last: string };
+export type SequencePosition = { readonly oid: number; readonly last: string };
 
-/** Those of `here` that stand elsewhere than the same ones of `there`. */
-export function standingElsewhere(
+/** Returns the sequences of `here` whose position differs from the same sequence of `there`. */
+export function differingSequences(
   there: readonly Pick<Sequence, 'key' | 'last'>[],
   here: readonly Sequence[],
-): readonly Standing[] {
+): readonly SequencePosition[] {
   const wanted = new Map(there.map(({ key, last }) => [key, last]));
   return here.flatMap(({ key, oid, last: now }) => {
     const last = wanted.get(key);
@@ -35,7 +38,10 @@ export function standingElsewhere(
   });
 }
 
-export async function moveSequences(target: Queryable, standings: readonly Standing[]): Promise<void> {
+export async function moveSequences(
+  target: Queryable,
+  standings: readonly SequencePosition[],
+): Promise<void> {
   for (const { oid, last } of standings)
     await target.query(sql`select setval(${oid}::oid::regclass, ${last}::bigint)`);
 }

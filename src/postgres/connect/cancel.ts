@@ -1,7 +1,7 @@
-// CancelRequest: on a connection of its own (protocol, "Canceling Requests in Progress"), to the same server and with the
-// same TLS as the connection whose statement is cancelled, because it carries that connection's key.
+// Sends CancelRequest on a separate connection (protocol, "Canceling Requests in Progress"). It goes to the same
+// server with the same TLS settings, because it contains the key of the connection to cancel.
 import type { DatabaseAddress } from '../address/database-address.ts';
-import type { Place } from './place.ts';
+import type { Endpoint } from './endpoint.ts';
 import { openStream } from './open-stream.ts';
 
 export type BackendKey = { readonly processID: number; readonly secretKey: number | Buffer };
@@ -10,12 +10,12 @@ const CANCEL_REQUEST_CODE = 80_877_102;
 const CANCEL_TIMEOUT_MS = 2_000;
 
 /**
- * Resolves when the server has signalled the backend, or could not be asked. A cancel that cannot be delivered changes
- * nothing: `statement_timeout` still ends the statement.
+ * Resolves when the server has signalled the backend or was unreachable. An undelivered cancel is harmless:
+ * `statement_timeout` still ends the statement.
  */
 export async function sendCancel(
   { tls, keepAliveMs }: DatabaseAddress,
-  { place, isEncrypted }: { readonly place: Place; readonly isEncrypted: boolean },
+  { place, isEncrypted }: { readonly place: Endpoint; readonly isEncrypted: boolean },
   key: BackendKey,
 ): Promise<void> {
   const signal = AbortSignal.timeout(CANCEL_TIMEOUT_MS);
@@ -24,7 +24,7 @@ export async function sendCancel(
     const { socket } = await openStream(place, { tls, encryption, keepAliveMs, signal });
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
     signal.addEventListener('abort', () => socket.destroy());
-    // The server closes once it has signalled the backend.
+    // The server closes the connection after it has signalled the backend.
     socket.resume().end(cancelRequest(key));
     await closed;
   } catch {

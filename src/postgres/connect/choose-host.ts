@@ -1,11 +1,11 @@
-// Which host of an address is used: each is tried in order until one is of the kind that was asked for.
+// Chooses a host of an address: tries each in order until one has the requested role.
 import type { DatabaseAddress, SessionAttrs } from '../address/database-address.ts';
 import { isFinal, NoHost, WrongKind, type HostFailure } from './host-failure.ts';
 import { logIn, type LoggedIn, type LoginSettings } from './login.ts';
-import { avoid, inOrder, placesOf, trust, type Place } from './place.ts';
+import { avoid, inOrder, resolveEndpoints, trust, type Endpoint } from './endpoint.ts';
 
 export type Chosen = LoggedIn & {
-  /** Not of the kind that was wished for: no other was there. */
+  /** True if no host had the preferred role, so this one replaces it. */
   readonly isStandIn: boolean;
 };
 
@@ -14,7 +14,7 @@ export async function chooseHost(settings: LoginSettings): Promise<Chosen> {
   const failures: HostFailure[] = [];
   let standIn: Chosen | undefined;
   for (const target of inOrder(address)) {
-    const places = await placesOf(target, address).catch((error: unknown) => {
+    const places = await resolveEndpoints(target, address).catch((error: unknown) => {
       failures.push({ place: { target, ip: undefined }, error });
       return [];
     });
@@ -45,7 +45,7 @@ export async function chooseHost(settings: LoginSettings): Promise<Chosen> {
   throw new NoHost(address, failures);
 }
 
-async function tryPlace(place: Place, settings: LoginSettings): Promise<Chosen> {
+async function tryPlace(place: Endpoint, settings: LoginSettings): Promise<Chosen> {
   const loggedIn = await logIn(place, settings);
   const { attrs } = settings.address;
   const fit = await judge(loggedIn, settings.address);
@@ -55,23 +55,23 @@ async function tryPlace(place: Place, settings: LoginSettings): Promise<Chosen> 
   throw new WrongKind(`${fit}, and ${attrs} is asked for`);
 }
 
-function discard(one: LoggedIn | undefined): void {
-  one?.stream.destroy();
+function discard(login: LoggedIn | undefined): void {
+  login?.stream.destroy();
 }
 
-/** `yes`, `stand-in`, or what it is instead. */
+/** Returns `yes`, `stand-in`, or the reason why the server does not qualify. */
 async function judge(loggedIn: LoggedIn, { attrs, targets }: DatabaseAddress): Promise<string> {
   if (attrs === 'any') return 'yes';
   const isOnlyHost = targets.length === 1;
-  // Behind a pooler that does not say, asking would cost a round trip, and there is no choice anyway.
+  // A pooler may not report `in_hot_standby`. A query would cost a round trip, and there is no other host.
   if (attrs.startsWith('prefer-') && isOnlyHost && !loggedIn.parameters.has('in_hot_standby')) return 'yes';
-  const { isStandby, isReadOnly } = await kindOf(loggedIn, attrs);
+  const { isStandby, isReadOnly } = await readKind(loggedIn, attrs);
   const wrong: Readonly<Record<SessionAttrs, string | false>> = {
     any: false,
     'read-write': isReadOnly && 'it is read-only',
     'read-only': !isReadOnly && 'it takes writes',
     primary: isStandby && 'it is a standby',
-    standby: !isStandby && 'it is no standby',
+    standby: !isStandby && 'it is not a standby',
     'prefer-primary': isStandby && 'stand-in',
     'prefer-standby': !isStandby && 'stand-in',
   };
@@ -80,8 +80,8 @@ async function judge(loggedIn: LoggedIn, { attrs, targets }: DatabaseAddress): P
 
 type Kind = { readonly isStandby: boolean; readonly isReadOnly: boolean };
 
-/** PostgreSQL reports both with the login; not every pooler hands them on. */
-async function kindOf({ client, parameters }: LoggedIn, attrs: SessionAttrs): Promise<Kind> {
+/** PostgreSQL reports both settings at login. Some poolers do not forward them. */
+async function readKind({ client, parameters }: LoggedIn, attrs: SessionAttrs): Promise<Kind> {
   const standby = parameters.get('in_hot_standby');
   const readOnly = parameters.get('default_transaction_read_only');
   const needsReadOnly = attrs === 'read-write' || attrs === 'read-only';

@@ -1,10 +1,10 @@
-// What `pg.Pool` takes for a client: one that chooses its host when it connects, and is that host's client from then on.
+// A client class for `pg.Pool` that chooses its host on connect and then forwards to that host's client.
 import { EventEmitter } from 'node:events';
 import type pg from 'pg';
 import type { Chosen } from './choose-host.ts';
 
 type Done = (error?: unknown) => void;
-/** What `pg.Pool` uses beside the documented members. */
+/** Undocumented members that `pg.Pool` uses. */
 type Inner = pg.Client & {
   readonly connection: unknown;
   readonly _queryable: boolean;
@@ -13,7 +13,7 @@ type Inner = pg.Client & {
   unref(): void;
 };
 
-/** A connection to a server that takes no writes is given up after this: by then another may take them. */
+/** Retires a connection to a read-only server after this, because another server may accept writes by then. */
 const STAND_IN_MS = 2_000;
 
 export function choosingClient(open: (signal: AbortSignal) => Promise<Chosen>): new () => pg.ClientBase {

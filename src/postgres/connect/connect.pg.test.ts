@@ -61,7 +61,7 @@ describe('a primary and its standby', () => {
     expect(await ask(url, `target_session_attrs=${attrs}`, WHERE)).toBe(answer);
   });
 
-  test('nobody is of the kind asked for: all are named, with what they are', async () => {
+  test('no host has the requested role: the error lists all hosts and their roles', async () => {
     const url = several(standby.url, standby.url);
     const failure = await ask(url, 'target_session_attrs=read-write', WHERE).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(NoHost);
@@ -271,7 +271,7 @@ const ENDED = Buffer.from(
   'latin1',
 );
 
-/** Passes a login on, and says with its end that the session is over. */
+/** Forwards a login, and closes the session with an error message. */
 async function startEndingProxy(to: number): Promise<{ readonly port: number; close(): Promise<void> }> {
   const head = Buffer.from([0x45, 0, 0, 0, 4 + ENDED.length]);
   const server: Server = createServer((client) => {

@@ -1,11 +1,11 @@
 // Why no host of an address could be used.
 import { isDatabaseError, NeverSent } from '../pg-error.ts';
 import { describeTarget, type DatabaseAddress } from '../address/database-address.ts';
-import type { Place } from './place.ts';
+import type { Endpoint } from './endpoint.ts';
 
-export type HostFailure = { readonly place: Place; readonly error: unknown };
+export type HostFailure = { readonly place: Endpoint; readonly error: unknown };
 
-/** A server that is there, but not of the kind that was asked for. */
+/** A reachable server without the requested role. */
 export class WrongKind extends Error {
   override name = 'WrongKind';
 }
@@ -13,9 +13,9 @@ export class WrongKind extends Error {
 /** Every host was tried, and none can be used now. Nothing was sent. */
 export class NoHost extends NeverSent {
   override name = 'NoHost';
-  /** One line for each attempt. */
+  /** Reasons, one line for each attempt. */
   readonly reasons: readonly string[];
-  /** Hosts are there, but none that takes writes (or none that does not, where that was asked for). */
+  /** True if hosts answer but none accepts writes, or none is a standby where one is required. */
   readonly isWrongKind: boolean;
 
   constructor(address: DatabaseAddress, failures: readonly HostFailure[]) {
@@ -23,25 +23,25 @@ export class NoHost extends NeverSent {
     this.reasons = failures.map(({ place, error }) => {
       const { target, ip } = place;
       const at = ip === undefined || ip === target.host ? '' : ` (${ip})`;
-      return `${describeTarget(target)}${at}: ${reasonOf(error)}`;
+      return `${describeTarget(target)}${at}: ${describeReason(error)}`;
     });
     this.message = this.reasons.join('; ');
     this.isWrongKind = failures.some(({ error }) => error instanceof WrongKind);
   }
 }
 
-function reasonOf(error: unknown): string {
+function describeReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // Several addresses of one name, or a socket that only says its code.
+  // An error with several IP addresses, or of a socket, has only a code.
   return error.message === '' ? ((error as NodeJS.ErrnoException).code ?? error.name) : error.message;
 }
 
-/** What the server asks for cannot be given, or what the address asks for not had. */
+/** The server demands an authentication that is impossible, or the address demands an unavailable feature. */
 export class LoginRefused extends Error {
   override name = 'LoginRefused';
 }
 
-/** About the user, the password, the database: another host would say the same. */
+/** Whether the error concerns the user, the password or the database, so that another host would return it too. */
 export function isFinal(error: unknown): boolean {
   if (error instanceof LoginRefused) return true;
   return isDatabaseError(error) && !isDatabaseError(error, 'shutdown');

@@ -20,7 +20,7 @@ const KEEPALIVE = 2;
 const JIFFIES_PER_SECOND = 100;
 
 /** Which timer the kernel runs for the connection of this local port, and when it ends (proc(5), /proc/net/tcp). */
-function timerOf(localPort: number): { timer: number; seconds: number } | undefined {
+function readTimer(localPort: number): { timer: number; seconds: number } | undefined {
   const port = localPort.toString(16).toUpperCase().padStart(4, '0');
   for (const file of ['/proc/net/tcp', '/proc/net/tcp6']) {
     for (const line of readFileSync(file, 'utf8').split('\n')) {
@@ -44,9 +44,9 @@ test.skipIf(process.platform !== 'linux')(
       applicationName: 'test',
     });
     try {
-      // What was sent last is acknowledged first, which has a timer of its own.
-      await expect.poll(() => timerOf((stream as Socket).localPort ?? 0)?.timer).toBe(KEEPALIVE);
-      expect(timerOf((stream as Socket).localPort ?? 0)?.seconds).toBeLessThanOrEqual(10);
+      // The last packet is acknowledged first; until then a different timer runs.
+      await expect.poll(() => readTimer((stream as Socket).localPort ?? 0)?.timer).toBe(KEEPALIVE);
+      expect(readTimer((stream as Socket).localPort ?? 0)?.seconds).toBeLessThanOrEqual(10);
     } finally {
       await endClient(client);
     }

@@ -1,13 +1,13 @@
-// One attempt at one place: the stream, then `pg` authenticates on it.
+// One connection attempt to one endpoint: opens the stream, then `pg` authenticates on it.
 import type { Duplex } from 'node:stream';
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import type { DatabaseAddress, SslMode } from '../address/database-address.ts';
 import { isDatabaseError } from '../pg-error.ts';
-import { internalsOf } from '../pg-internals.ts';
+import { clientInternals } from '../pg-internals.ts';
 import { LoginRefused } from './host-failure.ts';
 import { openStream, TlsFailure, type Encryption } from './open-stream.ts';
-import type { Place } from './place.ts';
+import type { Endpoint } from './endpoint.ts';
 
 export type LoginSettings = {
   readonly address: DatabaseAddress;
@@ -15,25 +15,25 @@ export type LoginSettings = {
   /** The start-up parameter. */
   readonly options: string;
   readonly connectTimeoutMs: number;
-  /** For the stream of changes: the session understands replication commands, and statements without parameters. */
+  /** Opens a replication session: it accepts replication commands, and statements without parameters. */
   readonly replication?: boolean | undefined;
-  /** What carries a connection without TLS. */
+  /** Creates the socket of a connection without TLS. */
   readonly socket?: (() => Socket) | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
 export type LoggedIn = {
   readonly client: pg.Client;
-  readonly place: Place;
+  readonly place: Endpoint;
   readonly stream: Duplex;
   readonly isEncrypted: boolean;
-  /** What the server says of itself, where it (or a pooler before it) does. */
+  /** Parameters that the server (or a pooler) has reported. */
   readonly parameters: ReadonlyMap<string, string>;
-  /** What the server or the network ended it with, while no statement was under way to report it. */
+  /** The error that ended the session while no statement was running to report it. */
   readonly lost: () => Error | undefined;
 };
 
-/** By libpq's table, in the order in which they are tried. A socket in a folder is never encrypted. */
+/** Encryption attempts in order, as in libpq's table. A socket in a folder is never encrypted. */
 const ENCRYPTIONS: Readonly<Record<SslMode, readonly Encryption[]>> = {
   disable: ['none'],
   allow: ['none', 'required'],
@@ -43,7 +43,7 @@ const ENCRYPTIONS: Readonly<Record<SslMode, readonly Encryption[]>> = {
   'verify-full': ['required'],
 };
 
-export async function logIn(place: Place, settings: LoginSettings): Promise<LoggedIn> {
+export async function logIn(place: Endpoint, settings: LoginSettings): Promise<LoggedIn> {
   const encryptions: readonly Encryption[] =
     place.ip === undefined ? ['none'] : ENCRYPTIONS[settings.address.tls.sslmode];
   for (const [index, encryption] of encryptions.entries()) {
@@ -61,7 +61,7 @@ function isAboutEncryption(error: unknown): boolean {
   return error instanceof TlsFailure || isDatabaseError(error, 'invalid_authorization_specification');
 }
 
-async function attempt(place: Place, encryption: Encryption, settings: LoginSettings): Promise<LoggedIn> {
+async function attempt(place: Endpoint, encryption: Encryption, settings: LoginSettings): Promise<LoggedIn> {
   const { address, connectTimeoutMs, socket } = settings;
   const clock = new AbortController();
   const timer = setTimeout(() => clock.abort(timedOut(connectTimeoutMs)), connectTimeoutMs);
@@ -76,7 +76,7 @@ async function attempt(place: Place, encryption: Encryption, settings: LoginSett
 }
 
 async function authenticate(
-  place: Place,
+  place: Endpoint,
   stream: Duplex,
   isEncrypted: boolean,
   { address, applicationName, options, replication }: LoginSettings,
@@ -90,7 +90,7 @@ async function authenticate(
     password: () => passwordFor(address, binding),
     host: place.target.host,
     port: place.target.port,
-    // The stream is encrypted already, where it is to be.
+    // TLS is already part of the stream.
     ssl: false,
     stream: () => connectedStream(stream),
     enableChannelBinding: isEncrypted && channelBinding !== 'disable',
@@ -100,12 +100,12 @@ async function authenticate(
     ...(replication === true && { replication: 'database' }),
   };
   const client = new pg.Client(config);
-  // `pg` would take an empty one from PGOPTIONS.
-  internalsOf(client).connectionParameters.options = options === '' ? undefined : options;
+  // `pg` would replace an empty value by PGOPTIONS.
+  clientInternals(client).connectionParameters.options = options === '' ? undefined : options;
   let lost: Error | undefined;
   client.on('error', (error) => (lost ??= error));
   const parameters = new Map<string, string>();
-  const { connection } = internalsOf(client);
+  const { connection } = clientInternals(client);
   connection.on('parameterStatus', ({ parameterName, parameterValue }: ParameterStatus) =>
     parameters.set(parameterName, parameterValue),
   );
@@ -132,7 +132,7 @@ async function authenticate(
 
 type ParameterStatus = { readonly parameterName: string; readonly parameterValue: string };
 
-/** Asked for before anything of the password is sent. */
+/** Called before any part of the password is sent. */
 function passwordFor(
   { password, user }: DatabaseAddress,
   binding: { readonly isOffered: boolean; readonly isRequired: boolean },
@@ -145,7 +145,7 @@ function passwordFor(
 const unbound = (): LoginRefused =>
   new LoginRefused('channel_binding=require, but the server does not offer SCRAM-SHA-256-PLUS over TLS');
 
-/** `pg` connects its stream itself; this one is connected. */
+/** Prevents `pg` from connecting the stream again. */
 function connectedStream(stream: Duplex): Duplex {
   return Object.assign(stream, {
     connect(): void {
@@ -154,12 +154,12 @@ function connectedStream(stream: Duplex): Duplex {
   });
 }
 
-const LONGEST_NAME = 63;
+const MAX_NAME_BYTES = 63;
 
-/** The prefix is cut, never our own name: instances are counted by it. */
+/** Truncates the prefix and never the product's name, because instances are counted by it. */
 function named({ applicationName: prefix }: DatabaseAddress, own: string): string {
   if (prefix === undefined) return own;
-  const room = LONGEST_NAME - 1 - Buffer.byteLength(own);
+  const room = MAX_NAME_BYTES - 1 - Buffer.byteLength(own);
   const cut = Buffer.from(prefix)
     .subarray(0, Math.max(0, room))
     .toString()

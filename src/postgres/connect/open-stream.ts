@@ -1,41 +1,41 @@
-// The bytes under a connection: TCP or a socket in a folder, and TLS as the server and the address agree on it.
+// Opens the byte stream of a connection: TCP or a socket in a folder, with TLS as server and address require it.
 import { once } from 'node:events';
 import { isIP, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import tls from 'node:tls';
 import type { TlsFields } from '../address/database-address.ts';
 import { tlsOptions } from '../address/tls.ts';
-import type { Place } from './place.ts';
+import type { Endpoint } from './endpoint.ts';
 
 export type OpenStream = {
   readonly socket: Duplex;
   readonly isEncrypted: boolean;
 };
 
-/** `if-offered` goes on without TLS when the server has none. */
+/** `if-offered` continues without TLS if the server does not offer it. */
 export type Encryption = 'none' | 'if-offered' | 'required';
 
 export type StreamSettings = {
   readonly tls: TlsFields;
   readonly encryption: Encryption;
   readonly keepAliveMs: number;
-  /** Ends what is not done by then. */
+  /** Aborts the attempt. */
   readonly signal: AbortSignal;
-  /** What carries a connection without TLS; an ordinary socket unless given. */
+  /** Creates the socket of a connection without TLS. Default: an ordinary socket. */
   readonly socket?: (() => Socket) | undefined;
 };
 
-/** TLS could not be agreed on, or its certificate is not to be trusted. */
+/** TLS could not be negotiated, or its certificate is not trusted. */
 export class TlsFailure extends Error {
   override name = 'TlsFailure';
 }
 
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
-/** Servers that were seen to offer TLS, so that a socket which cannot carry it is not tried in vain. */
+/** Servers that offered TLS. A socket that cannot carry TLS is not tried on them. */
 const offering = new Set<string>();
 
-export async function openStream(place: Place, settings: StreamSettings): Promise<OpenStream> {
+export async function openStream(place: Endpoint, settings: StreamSettings): Promise<OpenStream> {
   const { encryption } = settings;
   if (encryption === 'none' || place.ip === undefined) {
     return { socket: await openSocket(place, settings, settings.socket), isEncrypted: false };
@@ -60,13 +60,13 @@ export async function openStream(place: Place, settings: StreamSettings): Promis
 }
 
 async function openSocket(
-  { target, ip }: Place,
+  { target, ip }: Endpoint,
   { keepAliveMs, signal }: StreamSettings,
   make: () => Socket = () => new Socket(),
 ): Promise<Socket> {
   signal.throwIfAborted();
   const socket = make();
-  // Between two listeners of others, an error would have none.
+  // Handles errors while no other listener is attached.
   socket.on('error', () => {});
   socket.setNoDelay(true);
   if (ip === undefined) {
@@ -79,7 +79,7 @@ async function openSocket(
   return socket;
 }
 
-/** The server's answer is one byte; anything after it would have been put there by somebody in between. */
+/** The response is one byte. Further bytes could only come from an attacker in between, so they are rejected. */
 async function offersTls(socket: Socket, signal: AbortSignal): Promise<boolean> {
   socket.write(SSL_REQUEST);
   const [answer] = (await settled(socket, 'data', signal)) as [Buffer];
@@ -88,13 +88,13 @@ async function offersTls(socket: Socket, signal: AbortSignal): Promise<boolean> 
   throw new TlsFailure('the server answers the request for TLS with something else');
 }
 
-async function encrypt(socket: Socket, { target, ip }: Place, settings: StreamSettings): Promise<Duplex> {
+async function encrypt(socket: Socket, { target, ip }: Endpoint, settings: StreamSettings): Promise<Duplex> {
   const { host } = target;
   const encrypted = tls.connect({
     ...tlsOptions(settings.tls),
     socket,
     host,
-    // An IP address is no server name (RFC 6066, section 3).
+    // An IP address is not a valid server name (RFC 6066, section 3).
     ...(isIP(host) === 0 ? { servername: host } : { host: ip }),
   });
   encrypted.on('error', () => {});
@@ -108,7 +108,7 @@ async function encrypt(socket: Socket, { target, ip }: Place, settings: StreamSe
   return encrypted;
 }
 
-/** Waits for the event; a socket that ends or takes too long is destroyed. */
+/** Waits for the event. Destroys a socket that ends or times out. */
 async function settled(socket: Duplex, event: string, signal: AbortSignal): Promise<unknown[]> {
   const ended = new AbortController();
   const onClose = (): void => ended.abort();

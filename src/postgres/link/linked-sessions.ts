@@ -1,5 +1,5 @@
-// The sessions of a pool of `pg` whose way to the database may lead through a pooler: each is measured when it is
-// opened, and its statements are sent as that allows.
+// The sessions of a `pg` pool whose connections may lead through a pooler. Each is measured when it is opened, and
+// its statements are adapted to the result.
 import type pg from 'pg';
 import { connecting, measured, poolConfig, type ConnectionSettings } from '../connection.ts';
 import type { LinkState } from './measure-link.ts';
@@ -16,14 +16,14 @@ export class LinkedSessions {
     this.#settings = settings;
   }
 
-  /** What the pool is given for its connections. */
+  /** The `pg.Pool` configuration with a measurement of each connection. */
   get poolConfig(): pg.PoolConfig {
     const config = poolConfig(this.#settings);
     if (this.#settings.link === undefined) return config;
     return {
       ...config,
-      // Not `verify`: if a statement gives up waiting in the midst of that, the pool forgets the connection for ever.
-      // oxlint-disable-next-line typescript/no-misused-promises -- The pool waits for it; its type does not say so.
+      // Not `verify`: if a statement times out during `verify`, the pool leaks the connection.
+      // oxlint-disable-next-line typescript/no-misused-promises -- The pool awaits it; its type lacks that.
       onConnect: async (client) => {
         this.#states.set(client, (await measured(client, this.#settings)) ?? DIRECT);
       },
@@ -34,7 +34,7 @@ export class LinkedSessions {
     return connecting(this.#settings, () => pool.connect());
   }
 
-  /** A statement that is a transaction of its own. */
+  /** Runs one statement as its own transaction. */
   async run<R extends pg.QueryResultRow>(client: pg.ClientBase, query: Config): Promise<pg.QueryResult<R>> {
     const settings = this.settingsFor(client);
     const sent = this.asSent(client, query);
@@ -43,26 +43,26 @@ export class LinkedSessions {
       : await queryWithSettings<R>(client, settings, sent);
   }
 
-  /** Without a name where sessions do not keep it. */
+  /** Returns the query without a name if sessions do not keep prepared statements. */
   asSent(client: pg.ClientBase, query: Config): Config {
-    return query.name !== undefined && this.#stateOf(client).verdict === 'pooled'
+    return query.name !== undefined && this.#sessionState(client).verdict === 'pooled'
       ? { ...query, name: undefined }
       : query;
   }
 
-  /** The statement at the head of a transaction that gives the session what it lacks. */
+  /** Returns the statement that starts a transaction with the parameters that the session lacks. */
   settingsFor(client: pg.ClientBase): string | undefined {
-    const { lacking } = this.#stateOf(client);
+    const { lacking } = this.#sessionState(client);
     return lacking.length === 0 ? undefined : settingsStatement(lacking);
   }
 
-  /** Locks, LISTEN and temporary tables would be left to whoever gets the session next. */
+  /** Rejects pooled sessions: locks, LISTEN and temporary tables would leak to the next client. */
   assertOwn(client: pg.ClientBase): void {
-    if (this.#stateOf(client).verdict !== 'direct')
-      throw new Error('work that needs a session of its own was started through a pooler');
+    if (this.#sessionState(client).verdict !== 'direct')
+      throw new Error('work that needs a dedicated session was started through a pooler');
   }
 
-  #stateOf(client: pg.ClientBase): LinkState {
+  #sessionState(client: pg.ClientBase): LinkState {
     return this.#states.get(client) ?? DIRECT;
   }
 }

@@ -1,4 +1,4 @@
-// What stands between: real poolers and a real proxy before the tests' PostgreSQL.
+// Measures real poolers and a real proxy in front of the test PostgreSQL.
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { collectLog } from '../../../test/support/collect-log.ts';
@@ -25,7 +25,7 @@ const READ_SETTINGS = `select ${SETTINGS.map((name) => `current_setting('${name}
 beforeAll(async () => {
   database = await createDatabase();
   roles = await provisionAt(database.url);
-  // What the product asks for is none of this.
+  // Settings that differ from those of the product.
   await onServer(
     database.url,
     `alter role authenticator in database ${databaseName()} set timezone = 'Asia/Tokyo';
@@ -53,7 +53,7 @@ async function onServer(url: string, text: string): Promise<string[]> {
 
 type Measured = { state: LinkState | undefined; settings: string | undefined; told: string[] };
 
-/** A pool at this address with a deadline of its own: what it found out, and what a request then runs with. */
+/** Opens a pool with its own deadline. Returns the measured state and the settings of a request. */
 async function measure(url: string): Promise<Measured> {
   const { log, lines } = collectLog();
   const link = new DatabaseLink(log);
@@ -109,7 +109,7 @@ const POOLERS: ReadonlyArray<readonly [Omit<PgBouncerOptions, 'users' | 'poolSiz
     [{ mode: 'session', ignoresOptions: true }, 'pooled'],
     [{ mode: 'session', ignoresOptions: false }, 'pooled'],
     [{ mode: 'transaction', maxPreparedStatements: 100 }, 'pooled, tracks names'],
-    // Where a session stays with its client it does not track.
+    // PgBouncer does not track names in session mode.
     [{ mode: 'session', maxPreparedStatements: 100 }, 'pooled'],
     [{ mode: 'transaction', maxPreparedStatements: 0 }, 'pooled'],
     [{ mode: 'transaction', maxPreparedStatements: 100, ignoresOptions: true }, 'pooled, tracks names'],

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { describe as describeState } from './database-link.ts';
-import { stateOf, type Findings } from './measure-link.ts';
+import { linkState, type Findings } from './measure-link.ts';
 import { sessionParameters } from './session-parameters.ts';
 
 const ours = { pid: 100, name: 'svc_random' };
@@ -18,17 +18,17 @@ const direct: Findings = { pid: 100, names: ['svc_random'], settings: asAsked, o
 test.each([
   ['PostgreSQL, or a proxy that passes bytes on', {}, 'direct'],
   ['a pooler that passes names on', { pid: 7 }, 'pooled'],
-  ['a pooler that gives names of its own', { pid: 7, names: ['PGBOUNCER_1'] }, 'pooled, tracks names'],
+  ['a pooler that assigns its names', { pid: 7, names: ['PGBOUNCER_1'] }, 'pooled, tracks names'],
   ['a pooler that takes names away', { pid: 7, names: [] }, 'pooled'],
-  // Nothing of the server says so, only its process id does.
+  // Only the process id proves that this is PostgreSQL.
   ['PostgreSQL under a name that it does not keep', { names: ['other'] }, 'direct'],
 ] as const)('%s', (_, findings, verdict) => {
-  expect(stateOf({ ...direct, ...findings }, ours, parameters)).toEqual({ verdict, lacking: [] });
+  expect(linkState({ ...direct, ...findings }, ours, parameters)).toEqual({ verdict, lacking: [] });
 });
 
 test('parameters that the session has otherwise are to be set in each batch', () => {
   const settings = { ...asAsked, timezone: 'Europe/Vienna', statement_timeout: '0', datestyle: 'ISO, DMY' };
-  const state = stateOf({ ...direct, pid: 7, settings }, ours, parameters);
+  const state = linkState({ ...direct, pid: 7, settings }, ours, parameters);
   expect(state.lacking).toEqual([
     ['timezone', 'UTC'],
     ['datestyle', 'ISO,MDY'],
@@ -41,6 +41,6 @@ test('parameters that the session has otherwise are to be set in each batch', ()
 
 test('what a server cannot do is not set there', () => {
   const settings = { ...asAsked, client_connection_check_interval: '0' };
-  const state = stateOf({ ...direct, pid: 7, settings, onWindows: true }, ours, parameters);
+  const state = linkState({ ...direct, pid: 7, settings, onWindows: true }, ours, parameters);
   expect(state.lacking).toEqual([]);
 });

@@ -1,51 +1,54 @@
-// Finds out by experiment what stands between us and PostgreSQL, and whether the session is as it was asked for. One
-// batch on a connection that nobody else has used: a statement is prepared under a random name and asks the server who
-// it is, under which name it knows this very statement, and how its parameters are set. Whatever hands out sessions of
-// its own (a pooler) has invented the process id that it sent us at the start; a proxy that passes bytes on has not.
+// Detects a pooler between svc and PostgreSQL, and session parameters that differ from the requested ones. One batch
+// on an unused connection prepares a statement under a random name. The statement returns the process id of the
+// server, its own prepared name and the parameters. A pooler sends an invented process id at the start; a transparent
+// proxy does not.
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import { internalsOf } from '../pg-internals.ts';
+import { clientInternals } from '../pg-internals.ts';
 import { quoteLiteral } from '../sql.ts';
-import { CLIENT_CHECK, lackingOf, type SessionParameters } from './session-parameters.ts';
+import { CLIENT_CHECK, missingParameters, type SessionParameters } from './session-parameters.ts';
 
 export type Verdict = 'direct' | 'pooled' | 'pooled, tracks names';
 
 export type LinkState = {
   readonly verdict: Verdict;
-  /** What the session was asked for and does not have: to be set in each batch. */
+  /** Requested parameters that the session lacks. Each batch sets them. */
   readonly lacking: SessionParameters;
 };
 
-/** What the server says of itself. */
+/** Properties that the server reports. */
 export type Findings = {
   readonly pid: number;
-  /** Under which it knows the statement that asks. */
+  /** Names under which the server knows the running statement. */
   readonly names: readonly string[];
-  /** By name in lower case. */
+  /** Settings keyed by lower-case name. */
   readonly settings: Readonly<Record<string, string>>;
   readonly onWindows: boolean;
 };
 
 /** `pid` and `name` are ours: of the connection's start, and that of the statement. */
-export function stateOf(
+export function linkState(
   findings: Findings,
   ours: { readonly pid: number; readonly name: string },
   parameters: SessionParameters,
 ): LinkState {
-  const lacking = lackingOf(parameters, findings.settings);
+  const lacking = missingParameters(parameters, findings.settings);
   return {
-    verdict: verdictOf(findings, ours),
+    verdict: decideVerdict(findings, ours),
     lacking: findings.onWindows ? lacking.filter(([name]) => name !== CLIENT_CHECK) : lacking,
   };
 }
 
-function verdictOf({ pid, names }: Findings, ours: { readonly pid: number; readonly name: string }): Verdict {
+function decideVerdict(
+  { pid, names }: Findings,
+  ours: { readonly pid: number; readonly name: string },
+): Verdict {
   if (pid === ours.pid) return 'direct';
   const [name] = names;
   return name === undefined || name === ours.name ? 'pooled' : 'pooled, tracks names';
 }
 
-/** The connection ends if there is no answer within `withinMs`. */
+/** Closes the connection if there is no response within `withinMs`. */
 export async function measureLink(
   client: pg.ClientBase,
   parameters: SessionParameters,
@@ -53,11 +56,11 @@ export async function measureLink(
 ): Promise<LinkState> {
   const name = `svc_${randomUUID()}`;
   const experiment = new Experiment(name, question(name, parameters));
-  const { processID: pid, connection } = internalsOf(client);
+  const { processID: pid, connection } = clientInternals(client);
   const silent = setTimeout(() => connection.stream.destroy(), withinMs);
   try {
     client.query(experiment);
-    return stateOf(await experiment.findings, { pid, name }, parameters);
+    return linkState(await experiment.findings, { pid, name }, parameters);
   } finally {
     clearTimeout(silent);
   }
@@ -74,8 +77,8 @@ function question(name: string, parameters: SessionParameters): string {
 }
 
 /**
- * Prepares, runs and closes one statement under one Sync, so that nothing of it stays on a session that others get
- * next. The methods are those that `pg` calls on a query.
+ * Prepares, runs and closes one statement under one Sync, so that a shared session keeps none of it. Implements the
+ * methods that `pg` calls on a query.
  */
 class Experiment implements pg.Submittable {
   readonly #name: string;

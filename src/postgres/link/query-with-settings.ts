@@ -1,8 +1,8 @@
-// A query of `pg` whose batch begins with settings, for sessions that lack their parameters: both are under one Sync, so
-// they are one implicit transaction, and the settings end with it.
+// A `pg` query whose batch starts with settings, for sessions that lack parameters. Both share one Sync and therefore
+// one implicit transaction, so the settings end with it.
 import pg from 'pg';
 
-/** The methods that `pg` calls on a query; not in its type declarations. */
+/** Methods that `pg` calls on a query and that its type declarations lack. */
 type Handlers = {
   submit(connection: pg.Connection): Error | null;
   handleDataRow(message: unknown): void;
@@ -11,13 +11,13 @@ type Handlers = {
 
 export type Config = pg.QueryConfig & { readonly query_timeout?: number | undefined };
 
-/** `settings` is one statement without parameters, and the query has values or is one statement too. */
+/** `settings` is a single statement without parameters. The query has values, or is a single statement too. */
 export async function queryWithSettings<R extends pg.QueryResultRow>(
   client: pg.ClientBase,
   settings: string,
   config: Config,
 ): Promise<pg.QueryResult<R>> {
-  // Without values `pg` sends the text as it is; then the settings can stand before it.
+  // `pg` sends a query without values as plain text, so the settings can precede it.
   if ((config.values ?? []).length === 0 && config.name === undefined) {
     const results: unknown = await client.query({ ...config, text: `${settings}; ${config.text}` });
     return (Array.isArray(results) ? results.at(-1) : results) as pg.QueryResult<R>;
@@ -25,12 +25,12 @@ export async function queryWithSettings<R extends pg.QueryResultRow>(
   return await new Promise((resolve, reject) => {
     const query = new pg.Query<R>(config, (error, result) => (error ? reject(error) : resolve(result)));
     prepend(query as unknown as Handlers, settings);
-    // `pg` looks for the time limit on the query itself.
+    // `pg` reads the time limit from the query object.
     client.query(Object.assign(query, { query_timeout: config.query_timeout }));
   });
 }
 
-/** Lets the query have the messages that follow those about the settings. */
+/** Forwards the messages after those of the settings to the query. */
 function prepend(query: Handlers, settings: string): void {
   const own: Handlers = {
     submit: query.submit.bind(query),

@@ -1,5 +1,5 @@
-// The parameters that every session must have: asked for when it is opened, read back, and, where a pooler kept them
-// from the server, set again in each batch.
+// Required parameters of every session: sent when it is opened, read back, and, if a pooler did not forward them, set
+// in each batch.
 import { quoteLiteral } from '../sql.ts';
 
 /** Times are in milliseconds, the unit in which `pg_settings` shows them. */
@@ -25,37 +25,38 @@ export function sessionParameters({ statementTimeoutMs, lockTimeoutMs }: Deadlin
     ['intervalstyle', 'postgres'],
     ['idle_in_transaction_session_timeout', String(IDLE_IN_TRANSACTION_MS)],
   ];
-  // A server on Windows cannot look at its clients, and refuses the parameter; one there is in development.
+  // A server on Windows cannot check its clients and rejects the parameter. During development the server runs on
+  // this machine.
   if (process.platform !== 'win32') parameters.push([CLIENT_CHECK, String(CLIENT_CHECK_MS)]);
   if (statementTimeoutMs) parameters.push(['statement_timeout', String(statementTimeoutMs)]);
   if (lockTimeoutMs) parameters.push(['lock_timeout', String(lockTimeoutMs)]);
   return parameters;
 }
 
-/** For `options` of the start-up message: it costs no round trip and holds for every statement. */
+/** Formats `options` of the start-up message. It costs no round trip and applies to every statement. */
 export function startupOptions(parameters: SessionParameters): string {
   return parameters.map(([name, value]) => `-c ${name}=${value}`).join(' ');
 }
 
-/** Those that the server has otherwise; `found` is by name in lower case. */
-export function lackingOf(
+/** Returns the parameters whose value on the server differs. `found` is keyed by lower-case name. */
+export function missingParameters(
   parameters: SessionParameters,
   found: Readonly<Record<string, string>>,
 ): SessionParameters {
   return parameters.filter(([name, value]) => plain(found[name] ?? '') !== plain(value));
 }
 
-/** The server writes `ISO, MDY`, and a time zone in its own case. */
+/** Normalises a value: the server writes `ISO, MDY`, and time zones with different case. */
 function plain(value: string): string {
   return value.replaceAll(' ', '').toLowerCase();
 }
 
-/** One call of `set_config` for the transaction; `value` is SQL. */
+/** Returns one `set_config` call for the transaction. `value` is SQL. */
 export function setConfig(name: string, value: string): string {
   return `set_config('${name}', ${value}, true)`;
 }
 
-/** A statement without parameters of its own, for the transaction that it is in. */
+/** Returns a statement without placeholders that sets the parameters for the current transaction. */
 export function settingsStatement(parameters: SessionParameters): string {
   const calls = parameters.map(([name, value]) => setConfig(name, quoteLiteral(value)));
   return `select ${calls.join(', ')}`;

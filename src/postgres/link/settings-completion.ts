@@ -1,5 +1,5 @@
-// Batches on a session that lacks its parameters carry them in their settings statement. They end with the transaction,
-// so nothing stays on a session that somebody else gets next.
+// Adds missing session parameters to the settings statement of each batch. They end with the transaction, so a shared
+// session keeps none of them.
 import type { WireStatement } from '../wire/statement.ts';
 import { setConfig, type SessionParameters } from './session-parameters.ts';
 
@@ -12,7 +12,7 @@ export class SettingsCompletion {
     this.#values = lacking.map(([, value]) => value);
   }
 
-  /** The statement that is written in place of this one. */
+  /** Returns the statement to send instead. */
   complete(statement: WireStatement): WireStatement {
     if (statement.isSettings !== true) return statement;
     const { length } = statement.values;
@@ -21,7 +21,7 @@ export class SettingsCompletion {
       ...statement,
       text: [statement.text, ...calls].join(', '),
       values: [...statement.values, ...this.#values],
-      // Its name stands for the shorter text.
+      // The name identifies the shorter text.
       name: undefined,
     };
   }

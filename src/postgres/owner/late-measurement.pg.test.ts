@@ -1,4 +1,4 @@
-// A new connection is looked at before it serves; a statement's patience may end meanwhile.
+// A new connection is measured before it serves. A statement can time out during the measurement.
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { createDatabase } from '../../../test/support/database.ts';
@@ -8,7 +8,7 @@ import type { LinkState } from '../link/measure-link.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { sql } from '../sql.ts';
 
-/** The second connection is found to be direct only when the test says so. */
+/** A link whose second measurement completes only when the test resolves it. */
 class SlowLink extends DatabaseLink {
   readonly begun = Promise.withResolvers<void>();
   readonly gate = Promise.withResolvers<void>();

@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
-import { Admission, type Places } from './admission.ts';
+import { WaitEstimate, type QueueState } from './admission.ts';
 
-const places = (some: Partial<Places>): Places => ({
+const places = (changes: Partial<QueueState>): QueueState => ({
   waiting: 100,
   own: 0,
   before: () => 100,
   running: 10,
   patienceMs: 10_000,
-  ...some,
+  ...changes,
 });
 
 test('a full queue, or half of it for one caller, is refused', () => {
-  const admission = new Admission(200);
+  const admission = new WaitEstimate(200);
   expect(admission.refusal(places({ waiting: 199 }), 0)).toBeUndefined();
   expect(admission.refusal(places({ waiting: 200 }), 0)).toMatchObject({
     code: 'overloaded',
@@ -21,16 +21,23 @@ test('a full queue, or half of it for one caller, is refused', () => {
   expect(admission.refusal(places({ own: 100 }), 0)).toMatchObject({ code: 'overloaded' });
 });
 
+test('a quarter of the queue is for callers without a place', () => {
+  const admission = new WaitEstimate(200);
+  expect(admission.refusal(places({ waiting: 149, own: 1 }), 0)).toBeUndefined();
+  expect(admission.refusal(places({ waiting: 150, own: 1 }), 0)).toMatchObject({ code: 'overloaded' });
+  expect(admission.refusal(places({ waiting: 150, own: 0 }), 0)).toBeUndefined();
+});
+
 test('a burst is not judged by the moment before anything could end', () => {
-  const admission = new Admission(10_000);
+  const admission = new WaitEstimate(10_000);
   admission.queued(0);
   expect(admission.refusal(places({ waiting: 5_000 }), 500)).toBeUndefined();
   // Ten statements that began together are still running.
   expect(admission.refusal(places({ waiting: 90, before: () => 90 }), 1_000)).toBeUndefined();
 });
 
-test('who would time out in the queue is refused when it comes, and told when to come again', () => {
-  const admission = new Admission(10_000);
+test('a request that would time out in the queue is rejected at once with a retry time', () => {
+  const admission = new WaitEstimate(10_000);
   admission.queued(0);
   for (let n = 0; n < 10; n++) admission.ended();
   // Ten have ended and ten run: ten a second.
@@ -46,8 +53,8 @@ test('who would time out in the queue is refused when it comes, and told when to
   expect(admission.refusal(places({ before: () => 30, patienceMs: 2_000 }), 2_000)).toBeDefined();
 });
 
-test('a queue that had emptied begins anew', () => {
-  const admission = new Admission(10_000);
+test('a queue that was empty restarts the estimate', () => {
+  const admission = new WaitEstimate(10_000);
   admission.queued(0);
   admission.queued(60_000);
   expect(admission.refusal(places({ waiting: 5_000 }), 60_500)).toBeUndefined();

@@ -1,27 +1,28 @@
-// Whether there is any sense in waiting for a connection: a request that would time out in the queue is told so when it
-// comes, before anything is done for it (docs/decisions/0090).
+// Estimates the wait for a connection. A request that would time out in the queue is rejected on arrival, before any
+// work is done for it (docs/decisions/0090).
+import { defaultReserve } from '../../lib/limits/fair-share.ts';
 import { overloaded } from '../../problem/overloaded.ts';
 import type { Problem } from '../../problem/problem.ts';
 
 /** Until all connections have been busy for this long, nothing is predicted. */
-const LEAST_MS = 1_000;
-/** How far back the prediction looks; once as long again counts half of the time. */
+const MIN_BUSY_MS = 1_000;
+/** Time window of the estimate. An additional previous window of this length counts too. */
 const WINDOW_MS = 5_000;
 
-export type Places = {
-  /** Who waits, over all queues. */
+export type QueueState = {
+  /** Number of waiting batches in all queues. */
   readonly waiting: number;
-  /** Of them, batches of the same caller. */
+  /** Number of waiting batches of the same caller. */
   readonly own: number;
-  /** Batches that start before this one would. */
+  /** Returns the number of batches that start before this one. */
   readonly before: () => number;
   /** Batches that run now. */
   readonly running: number;
-  /** How long this one may wait. */
+  /** Maximum wait of this batch, in milliseconds. */
   readonly patienceMs: number;
 };
 
-export class Admission {
+export class WaitEstimate {
   /** Places in the queue. */
   readonly #places: number;
   #since = 0;
@@ -32,7 +33,7 @@ export class Admission {
     this.#places = places;
   }
 
-  /** Somebody begins to wait, where nobody did. */
+  /** Called when the first batch starts to wait. */
   queued(now: number): void {
     this.#since = now;
     this.#ended = 0;
@@ -44,24 +45,25 @@ export class Admission {
     this.#ended += 1;
   }
 
-  /** Undefined when it may wait. */
-  refusal({ waiting, own, before, running, patienceMs }: Places, now: number): Problem | undefined {
+  /** Returns the rejection, or undefined if the batch can wait. */
+  refusal({ waiting, own, before, running, patienceMs }: QueueState, now: number): Problem | undefined {
     if (waiting === 0) return undefined;
     const perSecond = this.#perSecond(running, now);
-    const isFull = waiting >= this.#places || own >= this.#places / 2;
+    const isShort = waiting >= this.#places - (own === 0 ? 0 : defaultReserve(this.#places));
+    const isFull = isShort || own >= this.#places / 2;
     if (!isFull && (perSecond === undefined || (waiting / perSecond) * 1_000 <= patienceMs)) return undefined;
     const seconds = perSecond === undefined ? 1 : before() / perSecond;
     return isFull || seconds * 1_000 > patienceMs ? overloaded(seconds) : undefined;
   }
 
   /**
-   * What runs counts as about to end: batches that began together end together, and until then nothing would seem to
-   * move.
+   * Counts running batches as about to end. Batches that began together end together, and the rate would be zero
+   * until then.
    */
   #perSecond(running: number, now: number): number | undefined {
     const ms = now - this.#since;
     const former = this.#former;
-    if (former.ms + ms < LEAST_MS) return undefined;
+    if (former.ms + ms < MIN_BUSY_MS) return undefined;
     const perSecond = ((former.ended + this.#ended + running) * 1_000) / (former.ms + ms);
     if (ms > WINDOW_MS) this.#restart(ms, now);
     return perSecond;

@@ -62,23 +62,23 @@ function one(text: string, ...values: (string | null)[]): [{ text: string; value
   return [{ text, values }];
 }
 
-async function valueOf(from: CallerPool, caller: CallerSettings, text: string): Promise<string | null> {
+async function readValue(from: CallerPool, caller: CallerSettings, text: string): Promise<string | null> {
   const [result] = await from.run(caller, one(text));
   return result?.rows[0]?.[0]?.toString() ?? null;
 }
 
 test('the statement runs under the caller role and sees the claims', async () => {
-  expect(await valueOf(pool, ANON, 'select current_user')).toBe('anon');
-  expect(await valueOf(pool, USER, 'select auth.uid()')).toBe('00000000-0000-0000-0000-000000000001');
-  expect(await valueOf(pool, ANON, 'select auth.uid()')).toBeNull();
+  expect(await readValue(pool, ANON, 'select current_user')).toBe('anon');
+  expect(await readValue(pool, USER, 'select auth.uid()')).toBe('00000000-0000-0000-0000-000000000001');
+  expect(await readValue(pool, ANON, 'select auth.uid()')).toBeNull();
 });
 
 test('nothing of a caller is left for the next one on the same connection', async () => {
   const single = newPool({ max: 1 });
   try {
     for (let round = 0; round < 20; round++) {
-      expect(await valueOf(single, USER, 'select auth.uid()')).toBe('00000000-0000-0000-0000-000000000001');
-      expect(await valueOf(single, ANON, "select current_user || coalesce(auth.uid()::text, '')")).toBe(
+      expect(await readValue(single, USER, 'select auth.uid()')).toBe('00000000-0000-0000-0000-000000000001');
+      expect(await readValue(single, ANON, "select current_user || coalesce(auth.uid()::text, '')")).toBe(
         'anon',
       );
     }
@@ -89,8 +89,8 @@ test('nothing of a caller is left for the next one on the same connection', asyn
 
 test('row-level security is the wall between callers', async () => {
   await pool.run(USER, one("insert into notes (id, body) values (1, 'mine')"));
-  expect(await valueOf(pool, USER, 'select count(*) from notes')).toBe('1');
-  expect(await valueOf(pool, ANON, 'select count(*) from notes')).toBe('0');
+  expect(await readValue(pool, USER, 'select count(*) from notes')).toBe('1');
+  expect(await readValue(pool, ANON, 'select count(*) from notes')).toBe('0');
   await expect(pool.run(ANON, one("insert into notes (id, body) values (2, 'x')"))).rejects.toMatchObject({
     code: '42501',
   });
@@ -101,7 +101,7 @@ test('a failed statement undoes the whole batch and leaves the connection usable
   try {
     const batch = [...one("insert into notes (id, body) values (3, 'a')"), ...one('select 1 / 0')];
     await expect(single.run(USER, batch)).rejects.toMatchObject({ code: '22012', severity: 'ERROR' });
-    expect(await valueOf(single, USER, 'select count(*) from notes where id = 3')).toBe('0');
+    expect(await readValue(single, USER, 'select count(*) from notes where id = 3')).toBe('0');
     expect(single.size.open).toBe(1);
   } finally {
     await single.close();
@@ -114,7 +114,7 @@ test('rollback executes, reports, and keeps nothing', async () => {
   });
   expect(results).toHaveLength(1);
   expect(results[0]?.rows[0]?.[0]?.toString()).toBe('4');
-  expect(await valueOf(pool, USER, 'select count(*) from notes where id = 4')).toBe('0');
+  expect(await readValue(pool, USER, 'select count(*) from notes where id = 4')).toBe('0');
 });
 
 test('a read-only run refuses to write', async () => {
@@ -169,9 +169,9 @@ test('more shapes than the limit stay prepared at most', async () => {
   const single = newPool({ max: 1 });
   try {
     for (let n = 0; n < 620; n++) await single.run(USER, one(`select ${n}`));
-    expect(await valueOf(single, USER, 'select 0')).toBe('0');
+    expect(await readValue(single, USER, 'select 0')).toBe('0');
     expect(
-      Number(await valueOf(single, USER, 'select count(*) from pg_prepared_statements')),
+      Number(await readValue(single, USER, 'select count(*) from pg_prepared_statements')),
     ).toBeLessThanOrEqual(500);
   } finally {
     await single.close();
@@ -187,7 +187,7 @@ test('waiting for a connection ends in a clear problem, and a freed one goes to 
       status: 504,
     });
     await slow;
-    expect(await valueOf(single, USER, 'select 1')).toBe('1');
+    expect(await readValue(single, USER, 'select 1')).toBe('1');
   } finally {
     await single.close();
   }
@@ -203,7 +203,7 @@ test('cancelling ends the running statement only', async () => {
   await outcome;
   clearInterval(again);
   expect(scope.cancel).toBeUndefined();
-  expect(await valueOf(pool, USER, 'select 1')).toBe('1');
+  expect(await readValue(pool, USER, 'select 1')).toBe('1');
 });
 
 test('the statement timeout of the pool ends a statement', async () => {
@@ -215,12 +215,12 @@ test('the statement timeout of the pool ends a statement', async () => {
   }
 });
 
-test('a connection killed by the server is replaced, for the statement it ran and for those that wait for it', async () => {
+test('a connection killed by the server is replacedfor its running statement and for the queued ones', async () => {
   const single = newPool({ max: 1 });
   try {
-    const pid = await valueOf(single, USER, 'select pg_backend_pid()');
-    const dying = valueOf(single, USER, 'select pg_backend_pid() from pg_sleep(1)');
-    const waiting = valueOf(single, USER, 'select 7');
+    const pid = await readValue(single, USER, 'select pg_backend_pid()');
+    const dying = readValue(single, USER, 'select pg_backend_pid() from pg_sleep(1)');
+    const waiting = readValue(single, USER, 'select 7');
     const killer = new pg.Client(database.url);
     await killer.connect();
     await killer.query('select pg_terminate_backend($1)', [Number(pid)]);

@@ -1,14 +1,14 @@
-// Running statements as the caller: role, claims and request settings are set in the same write and the same
-// implicit transaction as the statement itself, so they can neither be forgotten nor outlive it.
+// Runs statements as the caller. Role, claims and request settings are sent in the same write and the same implicit
+// transaction as the statement itself, so they cannot be omitted and end with it.
 import { ConnectionPool, type ConnectionPoolOptions, type DatabaseAnswer } from './connection-pool.ts';
 import { setConfig } from '../link/session-parameters.ts';
 import { DatabaseUnavailable, isDatabaseError, OutcomeUnknown, writeError } from '../pg-error.ts';
-import { begin } from './failure/begin-elsewhere.ts';
+import { beginWithRetry } from './failure/begin-with-retry.ts';
 import { toCaller } from './failure/after-failure.ts';
 import { noteTime, type Cancellable, type Job } from './job.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import type { PooledConnection } from './pooled-connection.ts';
-import type { Sharer } from './sharer.ts';
+import type { CallerIdentity } from '../../lib/limits/caller-key.ts';
 import { replayCheck, replayError, Unreplayed } from '../replicas/replay-check.ts';
 import { type Sql, type SqlValue } from '../sql.ts';
 import { statementName } from '../statement-name.ts';
@@ -21,32 +21,38 @@ export type { Cancellable } from './job.ts';
 export const DATABASE_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 export type DatabaseRole = (typeof DATABASE_ROLES)[number];
 
-/** What a transaction is told about the request, all with `set_config(name, value, true)`. */
+/** Request data that a transaction receives through `set_config(name, value, true)`. */
 export type CallerSettings = {
   readonly role: DatabaseRole;
   /** JSON text of the verified claims, `role` included. */
   readonly claims: string;
-  /** The signed-in user: whose turn it is when connections are short. */
-  readonly user?: Sharer['user'];
+  /** The signed-in user, who shares connections with other callers. */
+  readonly user?: CallerIdentity['user'];
   /** Further settings, for example `['search_path', '"public"']`; names are written in code, never by callers. */
   readonly extra?: ReadonlyArray<readonly [name: string, value: string]> | undefined;
 };
 
 export type RunOptions = {
-  /** READ ONLY: a write in it fails with 25006. When the pool is busy it may run twice, which is not observable. */
+  /** READ ONLY: a write fails with 25006. When the pool is busy the batch may run twice, which is not observable. */
   readonly readOnly?: boolean | undefined;
   /**
-   * The statements have one answer at a time: identical calls (statements, values, role, claims, settings) that wait
-   * share one run. Only with `readOnly`.
+   * The result is the same for identical calls at one time (statements, values, role, claims, settings): calls that
+   * wait share one run. Requires `readOnly`.
    */
   readonly repeatable?: boolean | undefined;
-  /** Called before the statements are sent once more: rows that `onRow` was given are void. Without it they are final. */
+  /**
+   * Called before the statements are sent again: discard the rows passed to `onRow`. Without it, those rows are
+   * final.
+   */
   readonly onRestart?: (() => void) | undefined;
-  /** A position: only a standby that has replayed so far runs it, elsewhere it fails with `Unreplayed`. With `readOnly`. */
+  /**
+   * A position: only a standby that has replayed it runs the batch; elsewhere it fails with `Unreplayed`. Requires
+   * `readOnly`.
+   */
   readonly replayed?: string | undefined;
-  /** Execute, check deferred constraints, then roll back. */
+  /** Executes, checks deferred constraints, then rolls back. */
   readonly rollback?: boolean | undefined;
-  /** Run in the same transaction before it acts for the caller, with the few rights of `authenticator`. */
+  /** Statements at the start of the transaction, with the few rights of `authenticator`. */
   readonly before?: readonly WireStatement[] | undefined;
   readonly cancellable?: Cancellable | undefined;
 };
@@ -66,11 +72,11 @@ function named(text: string): WireStatement {
 export type SlowRun = {
   readonly role: DatabaseRole;
   readonly searchPath: string | undefined;
-  /** Without its values. */
+  /** The statement text without values. */
   readonly text: string;
-  /** From when the server could begin with it until its answer was here. */
+  /** Milliseconds from when the server could start until its response arrived. */
   readonly ms: number;
-  /** That it returned or touched; undefined where it failed. */
+  /** Number of rows returned or changed; undefined if the statement failed. */
   readonly rows: number | undefined;
   readonly sqlstate: string | undefined;
   readonly requestId: string | undefined;
@@ -79,7 +85,7 @@ export type SlowRun = {
 
 /** A statement of a caller that has ended. */
 export type CountedRun = Pick<SlowRun, 'role' | 'text' | 'ms'> & {
-  /** Of its prepared statement: stands for role and text. */
+  /** Name of the prepared statement, which identifies role and text. */
   readonly name: string;
   readonly rows: number;
 };
@@ -87,18 +93,21 @@ export type CountedRun = Pick<SlowRun, 'role' | 'text' | 'ms'> & {
 export type SlowWatch = { readonly ms: number; readonly seen: (run: SlowRun) => void };
 
 export type CallerPoolOptions = Omit<ConnectionPoolOptions, 'slow' | 'ran'> & {
-  /** Told of each batch that has ended; interactive transactions are not timed. */
+  /** Called after each batch with its durations. Interactive transactions are not timed. */
   readonly ran?: ((kind: 'read' | 'write', waitedMs: number, ms: number, error?: Error) => void) | undefined;
-  /** Told of each batch that has ended, with what it did; interactive transactions are not timed. */
+  /** Called after each batch with its statistics. Interactive transactions are not timed. */
   readonly count?: ((run: CountedRun) => void) | undefined;
-  /** Told of each batch whose statements took that many milliseconds or longer; interactive transactions are not timed. */
+  /**
+   * Called after each batch whose statements took at least this many milliseconds. Interactive transactions are not
+   * timed.
+   */
   readonly slow?: SlowWatch | undefined;
-  /** Told after each write that may remain, however it ended. */
+  /** Called after each write that may have taken effect, whatever its outcome. */
   readonly onWrite?: ((caller: CallerSettings, cancellable: Cancellable | undefined) => void) | undefined;
 };
 
 export class CallerPool {
-  /** There are hosts to choose from, so that a standby may stand in for a primary that is away. */
+  /** True if there are several hosts, so that a standby can replace an unavailable primary. */
   readonly hasStandIns: boolean;
   readonly #connections: ConnectionPool;
   readonly #onWrite: CallerPoolOptions['onWrite'];
@@ -148,13 +157,13 @@ export class CallerPool {
     let collects = true;
     for (const { text, values, onRow, maxRowBytes, admitRow } of statements) {
       const known = this.#names.of(text);
-      // Rows handed on cannot be taken back, so nothing after them may fail because its name is unknown.
+      // Delivered rows cannot be revoked, so a failure because of an unknown name must be impossible after them.
       const name = collects ? known[caller.role] : undefined;
       batch.push({ text, values, name, onRow, maxRowBytes, admitRow });
       latency ??= known.latency;
       if (onRow) collects = false;
     }
-    // Deferred violations must surface although everything is rolled back.
+    // Deferred violations must be reported although everything is rolled back.
     if (rollback) batch.push(CHECK_CONSTRAINTS, ROLLBACK);
     const isPipelinable = readOnly && collects && !rollback;
     return new Promise((resolve, reject) => {
@@ -176,15 +185,15 @@ export class CallerPool {
     });
   }
 
-  /** Throws when the caller's statement would have to wait and has no place: known before its body is read. */
+  /** Throws if the caller's statement would have to wait and the queue is full. Called before the body is read. */
   assertRoom(caller: CallerSettings, cancellable?: Cancellable): void {
     const refusal = this.#connections.refusal(caller, cancellable);
     if (refusal) throw refusal;
   }
 
   /**
-   * An interactive transaction as the caller, for what one round trip cannot decide.
-   * Commits when `work` returns, rolls back when it throws or when `rollback` is asked for.
+   * Runs an interactive transaction as the caller, for work with several round trips. Commits when `work` returns,
+   * rolls back when it throws or when `rollback` is set.
    */
   async transaction<T>(
     caller: CallerSettings,
@@ -192,9 +201,9 @@ export class CallerPool {
     options: Pick<RunOptions, 'readOnly' | 'rollback' | 'cancellable'> = {},
   ): Promise<T> {
     const { cancellable } = options;
-    // Without names: what began here cannot be sent again on another connection.
+    // Sent without names, because work that has begun cannot move to another connection.
     const beginning = unnamed([BEGIN, this.#settings(caller, options.readOnly ?? false)]);
-    const connection = await begin(this.#connections, beginning, cancellable, caller);
+    const connection = await beginWithRetry(this.#connections, beginning, cancellable, caller);
     const begunAt = performance.now();
     try {
       const result = await work({
@@ -207,7 +216,7 @@ export class CallerPool {
       else await commit(connection);
       return result;
     } catch (error) {
-      // Before the commit was sent, a lost connection means that nothing of it remains.
+      // Before the commit was sent, a lost connection means a rollback.
       throw error instanceof Error ? toCaller(error, true) : error;
     } finally {
       if (cancellable) cancellable.cancel = undefined;
@@ -222,8 +231,7 @@ export class CallerPool {
     return this.#connections.warm();
   }
 
-  /** Whether requests get an answer from the database. */
-  /** Reads may be answered by one, which may not have all that was acknowledged. */
+  /** True if reads may run on a standby, which may lack acknowledged writes. */
   get readsFromStandIn(): boolean {
     return this.#connections.readsFromStandIn;
   }
@@ -236,7 +244,7 @@ export class CallerPool {
     return this.#connections.size;
   }
 
-  /** Refuses new work and closes each connection as soon as it is idle. */
+  /** Rejects new work and closes each connection as soon as it is idle. */
   close(): Promise<void> {
     return this.#connections.close();
   }
@@ -262,7 +270,7 @@ export class CallerPool {
   }
 }
 
-/** Where in the batch the caller's own statement is: of several, the first. */
+/** Returns the position of the caller's first statement in the batch. */
 function ownStatementAt({ statements }: Job): number {
   return statements.findIndex(({ isSettings }) => isSettings === true) + 1;
 }
@@ -280,7 +288,8 @@ function countedRun(
 ): CountedRun | undefined {
   const at = ownStatementAt(job);
   const statement = job.statements[at];
-  // What a replica did not even begin is run elsewhere.
+  if (job.cancellable?.isUncounted === true) return undefined;
+  // The replica rejected the batch before it began, so another server runs it.
   if (at === 0 || !statement || !isCaller(job.sharer) || error instanceof Unreplayed) return undefined;
   const { role } = job.sharer;
   const { text, name = statementName(role, text) } = statement;
@@ -309,22 +318,22 @@ function slowRun(
   };
 }
 
-function isCaller(sharer: Sharer | undefined): sharer is CallerSettings {
+function isCaller(sharer: CallerIdentity | undefined): sharer is CallerSettings {
   return sharer !== undefined && 'claims' in sharer;
 }
 
 export type CallerTransaction = {
-  /** Rows as text, as PostgreSQL prints it; null stays null. */
+  /** Returns rows as PostgreSQL's text output; null stays null. */
   query(statement: Sql): Promise<Array<Record<string, string | null>>>;
 };
 
 /**
- * One name for each role: a cached plan under row-level security belongs to one role, and a shared name would be planned
+ * Names per role. A cached plan under row-level security belongs to one role, and a shared name would be planned
  * again at each switch.
  */
 type KnownStatement = Readonly<Record<DatabaseRole, string>> & { readonly latency: LatencyEstimate };
 
-/** Names of statement texts; bounded, because texts come with request shapes. */
+/** Names of statement texts; bounded, because texts depend on request shapes. */
 class StatementNames {
   static readonly MAX = 5_000;
   readonly #byText = new Map<string, KnownStatement>();
@@ -356,7 +365,7 @@ class StatementNames {
       text,
       name: statementName('', text),
       values: [],
-      // set_config returns what it was given.
+      // set_config returns its argument, which is ignored.
       onRow: () => {},
       isSettings: true,
       asError: isChecked ? replayError : undefined,
@@ -376,7 +385,7 @@ async function commit({ wire }: PooledConnection): Promise<void> {
   }
 }
 
-/** For what was to be rolled back anyway: however it ended, nothing of it remains. */
+/** Converts an unknown outcome of work that was to be rolled back: it has no effect in any case. */
 function undone(error: Error): Error {
   return error instanceof OutcomeUnknown ? new DatabaseUnavailable(error.cause) : error;
 }

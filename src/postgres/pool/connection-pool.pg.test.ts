@@ -1,9 +1,9 @@
 // Reads that share a connection. Through CallerPool, because that is who makes jobs.
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { provisionAt, type ProvisionedAt } from '../../../test/support/provision.ts';
-import { CallerPool, type CallerSettings, type RunOptions } from './caller-pool.ts';
+import { CallerPool, type CallerSettings, type Cancellable, type RunOptions } from './caller-pool.ts';
 import { OwnerDatabase } from '../owner-database.ts';
 import { raw } from '../sql.ts';
 import { parseAddress } from '../address/parse-address.ts';
@@ -12,6 +12,7 @@ const ANON: CallerSettings = { role: 'anon', claims: '{"role":"anon"}' };
 const user = (number: number): CallerSettings => ({
   role: 'authenticated',
   claims: `{"role":"authenticated","sub":"00000000-0000-0000-0000-${String(number).padStart(12, '0')}"}`,
+  user: { sub: `00000000-0000-0000-0000-${String(number).padStart(12, '0')}` },
 });
 
 let database: TestDatabase;
@@ -38,6 +39,7 @@ afterAll(async () => {
   await database.drop();
 });
 
+/** Opens a pool without a reserve: most tests have one caller, which should get all connections. */
 async function withPool(max: number, work: () => Promise<void>, maxReading?: number): Promise<void> {
   pool = new CallerPool({
     address: parseAddress(roles.authenticatorUrl),
@@ -46,6 +48,7 @@ async function withPool(max: number, work: () => Promise<void>, maxReading?: num
     idleTimeoutMs: 10_000,
     max,
     maxReading,
+    reserve: 0,
   });
   try {
     await Promise.all(Array.from({ length: max }, () => pool.run(ANON, [{ text: 'select', values: [] }])));
@@ -57,8 +60,8 @@ async function withPool(max: number, work: () => Promise<void>, maxReading?: num
 }
 
 /**
- * Nobody stands behind a statement that has not shown to be quick. It shows by a clock that runs slowly, so that it is
- * quick on a busy machine too.
+ * Records a low latency for a statement, because reads are pipelined only behind quick ones. The clock runs slowly,
+ * so that the statement is quick on a busy machine too.
  */
 async function showQuick(): Promise<void> {
   const now = performance.now.bind(performance);
@@ -113,7 +116,7 @@ test('many reads on few connections: each gets its own answer, as its own caller
     expect(pool.size.open).toBe(2);
   }));
 
-test('a read stands in line when all connections are busy; the line is short, and a write never stands in it', () =>
+test('reads are pipelined when all connections are busy, up to a limit; writes are never pipelined', () =>
   withPool(1, async () => {
     const first = nap(0.01);
     const reads = Array.from({ length: 15 }, (_, number) => echo(ANON, String(number)));
@@ -140,7 +143,7 @@ test('no more connections read at once than may; a write is not held back by tha
       expect(pool.size.idle).toBe(3);
       expect(await Promise.all(reads)).toEqual(reads.map((_, number) => `${number} anon -`));
       await write;
-      // Nobody stands behind what is new: these wait, and have their turn.
+      // Reads are not pipelined behind new statements: these wait for their turn.
       const fresh = Array.from({ length: 8 }, (_, number) => read(ANON, `select 'fresh ${number}'`));
       expect(pool.size).toEqual({ open: 6, idle: 4, waiting: 6 });
       expect(await Promise.all(fresh)).toEqual(fresh.map((_, number) => `fresh ${number}`));
@@ -181,8 +184,8 @@ test('an error in line ends the read it happens in and no other', () =>
     await divide('1');
     const outcomes = await Promise.allSettled(['1', '0', '2', 'x', '5'].map(divide));
     expect(
-      outcomes.map((one) =>
-        one.status === 'fulfilled' ? one.value : (one.reason as { code?: string }).code,
+      outcomes.map((outcome) =>
+        outcome.status === 'fulfilled' ? outcome.value : (outcome.reason as { code?: string }).code,
       ),
     ).toEqual(['10', '22012', '5', '22P02', '2']);
   }));
@@ -198,7 +201,7 @@ test('a write that waits has its turn although reads keep coming', () =>
     await Promise.all(readers);
   }));
 
-test('what stands behind a statement that turns out slow is answered elsewhere meanwhile', () =>
+test('reads pipelined behind a statement that turns out slow run on another connection', () =>
   withPool(2, async () => {
     const order: string[] = [];
     const note = (name: string) => () => order.push(name);
@@ -208,11 +211,11 @@ test('what stands behind a statement that turns out slow is answered elsewhere m
     await Promise.all([slow, quick, ...reads]);
     expect(order.at(-1)).toBe('slow');
     expect(order).toHaveLength(12);
-    // What was under way twice is over, too.
+    // The duplicate run has ended too.
     await expect.poll(() => pool.size).toEqual({ open: 2, idle: 2, waiting: 0 });
   }));
 
-test('nobody stands behind a statement that has been slow, or is new', () =>
+test('reads are not pipelined behind a statement that was slow or is new', () =>
   withPool(1, async () => {
     await nap(1);
     const slow = nap(0.05);
@@ -263,7 +266,7 @@ test('a statement prepared by one in line is not prepared again by the next', ()
     expect(answers.slice(60)).toEqual(answers.slice(0, 30));
   }));
 
-/** A new statement: nobody stands behind it. */
+/** Runs a new statement, behind which no read is pipelined. */
 const occupy = (seconds: number): Promise<string | undefined> =>
   read(ANON, `select pg_sleep(${seconds})::text`);
 
@@ -273,12 +276,12 @@ test('what waits with the same question of the same caller is run once, and the 
       read(caller, `select $1::text || random()`, [value], { repeatable });
     const busy = occupy(0.05);
     const same = Array.from({ length: 20 }, () => ask(ANON, 'a', true));
-    const others = [ask(ANON, 'b', true), ask(user(1), 'a', true), ask(user(2), 'a', true)];
+    const reads = [ask(ANON, 'b', true), ask(user(1), 'a', true), ask(user(2), 'a', true)];
     const each = Array.from({ length: 5 }, () => ask(ANON, 'a', false));
-    expect(pool.size.waiting).toBe(1 + others.length + each.length);
+    expect(pool.size.waiting).toBe(1 + reads.length + each.length);
     await busy;
     expect(new Set(await Promise.all(same)).size).toBe(1);
-    expect(new Set([await same[0], ...(await Promise.all([...others, ...each]))]).size).toBe(9);
+    expect(new Set([await same[0], ...(await Promise.all([...reads, ...each]))]).size).toBe(9);
   }));
 
 test('no value can pass for the end of another', () =>
@@ -291,7 +294,7 @@ test('no value can pass for the end of another', () =>
     expect(await Promise.all(answers)).toEqual(['a|b1:c', 'a1:b|c', 'a1:b1:c|']);
   }));
 
-test('nobody gets an answer that was on its way before they asked', () =>
+test('a caller never gets a response that was sent before its request', () =>
   withPool(3, async () => {
     const gate = new pg.Client(database.url);
     await gate.connect();
@@ -301,7 +304,7 @@ test('nobody gets an answer that was on its way before they asked', () =>
         repeatable: true,
       });
     const before = count();
-    // It stands at the gate, its snapshot taken.
+    // The query waits for the lock, with its snapshot taken.
     await expect
       .poll(
         async () => (await gate.query('select from pg_locks where objid = 4711 and not granted')).rowCount,
@@ -313,7 +316,7 @@ test('nobody gets an answer that was on its way before they asked', () =>
     expect([await before, await after]).toEqual(['0', '1']);
   }));
 
-test('who gives up a question leaves it to the others; with the last of them it ends', () =>
+test('a cancelled caller leaves the query to the others; the last one cancels it', () =>
   withPool(1, async () => {
     const scopes = Array.from({ length: 3 }, (): { cancel: (() => void) | undefined } => ({
       cancel: undefined,
@@ -322,12 +325,12 @@ test('who gives up a question leaves it to the others; with the last of them it 
     const [first, second, third] = scopes.map((cancellable) =>
       nap(0.5, { cancellable, repeatable: true }).then(
         () => 'answered',
-        () => 'given up',
+        () => 'cancelled',
       ),
     );
     await busy;
     scopes[0]?.cancel?.();
-    expect(await first).toBe('given up');
+    expect(await first).toBe('cancelled');
     expect(scopes[0]?.cancel).toBeUndefined();
     expect(await Promise.all([second, third])).toEqual(['answered', 'answered']);
 
@@ -339,7 +342,7 @@ test('who gives up a question leaves it to the others; with the last of them it 
     clearInterval(again);
   }));
 
-test('whoever asks again long after the first waits for an answer of their own', () =>
+test('a caller that arrives long after the first one gets a separate run', () =>
   withPool(1, async () => {
     const ask = (): Promise<string | undefined> =>
       read(ANON, 'select random()::text', [], { repeatable: true });
@@ -356,3 +359,130 @@ test('whoever asks again long after the first waits for an answer of their own',
     await busy;
     expect(await early).not.toBe(await late);
   }));
+
+describe('one caller and the others', () => {
+  const MAX = 8;
+  /** The connections that `defaultReserve` leaves to one caller. */
+  const CAP = 6;
+  const LOCK = 4711;
+  const from = (address: string): RunOptions => ({ cancellable: { address, cancel: undefined } });
+
+  let gate: pg.Client;
+
+  beforeEach(async () => {
+    gate = new pg.Client(database.url);
+    await gate.connect();
+    await gate.query('select pg_advisory_lock($1)', [LOCK]);
+    pool = new CallerPool({
+      address: parseAddress(roles.authenticatorUrl),
+      applicationName: 'test',
+      minIdle: 0,
+      idleTimeoutMs: 10_000,
+      max: MAX,
+      queue: 60,
+    });
+  });
+  afterEach(async () => {
+    await gate.end();
+    pool.destroy();
+  });
+
+  /** Runs until the gate opens. */
+  const stuck = (options: RunOptions, caller = ANON): Promise<unknown> =>
+    pool.run(caller, [{ text: `select pg_advisory_xact_lock_shared(${LOCK})`, values: [] }], options);
+  const many = (count: number, options: RunOptions): Array<Promise<unknown>> =>
+    Array.from({ length: count }, () => stuck(options));
+  const running = async (): Promise<number> => {
+    const { rows } = await gate.query<{ count: number }>(
+      `select count(*)::int as count from pg_stat_activity
+       where datname = current_database() and wait_event_type = 'Lock' and wait_event = 'advisory'`,
+    );
+    return rows[0]?.count ?? 0;
+  };
+  const open = (): Promise<unknown> => gate.query('select pg_advisory_unlock_all()');
+
+  test.each(['reads', 'writes'])('one caller holds three quarters, others are served: %s', async (kind) => {
+    const readOnly = kind === 'reads';
+    const held = many(30, { ...from('192.0.2.1'), readOnly });
+    await expect.poll(running).toBe(CAP);
+    // Another address, another user and a writer get a connection while the first caller waits.
+    await expect(read(ANON, 'select 1', [], from('198.51.100.7'))).resolves.toBe('1');
+    await expect(read(user(1), 'select 2', [], from('192.0.2.1'))).resolves.toBe('2');
+    await pool.run(ANON, [{ text: 'insert into notes values (7)', values: [] }], from('198.51.100.7'));
+    expect(await running()).toBe(CAP);
+    await open();
+    await Promise.all(held);
+    const { waiting, open: opened, idle } = pool.size;
+    expect({ waiting, idle }).toEqual({ waiting: 0, idle: opened });
+  });
+
+  test('renewed statements of one caller do not delay another', async () => {
+    const leaving = Array.from({ length: 40 }, () => ({
+      ...from('192.0.2.1').cancellable,
+      cancel: undefined,
+    }));
+    const held = leaving.map((cancellable: Cancellable) =>
+      stuck({ cancellable }).catch((error: unknown) => error),
+    );
+    await expect.poll(running).toBe(CAP);
+    for (const cancellable of leaving as Cancellable[]) {
+      cancellable.cancel?.();
+      held.push(stuck(from('192.0.2.1')).catch((error: unknown) => error));
+      await expect(read(user(2), 'select 3', [], from('198.51.100.7'))).resolves.toBe('3');
+    }
+    await open();
+    await Promise.all(held);
+  });
+
+  test('interactive transactions count', async () => {
+    const begun: Array<PromiseWithResolvers<void>> = [];
+    const transactions = Array.from({ length: MAX }, (_, at) =>
+      pool.transaction(
+        ANON,
+        async () => {
+          const end = Promise.withResolvers<void>();
+          begun.push(end);
+          await end.promise;
+          return at;
+        },
+        from('192.0.2.1'),
+      ),
+    );
+    await expect.poll(() => begun.length).toBe(CAP);
+    await expect(read(user(3), 'select 4', [], from('192.0.2.1'))).resolves.toBe('4');
+    while (begun.length < MAX) {
+      for (const { resolve } of begun) resolve();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    for (const { resolve } of begun) resolve();
+    expect(await Promise.all(transactions)).toHaveLength(MAX);
+  });
+
+  test('the reserve serves one statement of each caller', async () => {
+    const held = [
+      ...many(20, from('192.0.2.1')),
+      ...many(5, from('192.0.2.2')),
+      ...many(5, from('192.0.2.3')),
+    ];
+    await expect.poll(running).toBe(MAX);
+    await open();
+    await Promise.all(held);
+  });
+
+  test('a full queue of one caller does not reject another caller that can run', async () => {
+    const held = many(40, from('192.0.2.1')).map((run) => run.catch((error: unknown) => error));
+    await expect.poll(running).toBe(CAP);
+    expect(() => pool.assertRoom(ANON, from('192.0.2.1').cancellable)).toThrow();
+    expect(() => pool.assertRoom(ANON, from('198.51.100.7').cancellable)).not.toThrow();
+    await open();
+    await Promise.all(held);
+  });
+
+  test('the probe of the service is answered', async () => {
+    const held = many(20, from('192.0.2.1'));
+    await expect.poll(running).toBe(CAP);
+    expect(await pool.answers(5_000)).toBe('yes');
+    await open();
+    await Promise.all(held);
+  });
+});

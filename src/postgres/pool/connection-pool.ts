@@ -1,17 +1,17 @@
-// Decides which connection runs what.
+// Chooses the connection for each batch.
 //
 // The life of a batch:
 //
 //   run ──> #seek ──> #serve ──> #start ──> the server ──> #ended ──> settle
 //             │         ^                                    │
-//             v         │                                    ├──> #giveBack: the connection serves whoever is next
-//        the waiting ───┘                                    └──> #repeat: once more, before all that wait
+//             v         │                                    ├──> #returnConnection: it serves the next batch
+//        the waiting ───┘                                    └──> #repeat: once more, before all waiting batches
 //
 // A job gets an idle connection or a new one. If there is none, a read is pipelined behind quick reads on a busy
 // connection: the server goes from one to the next without waiting for us, and several leave in one write. Everything
-// else waits for a connection of its own.
-// What keeps a slow statement from holding up those behind it: docs/decisions/0035; what follows a failure: 0084; what a
-// refused opening means: 0089.
+// else waits for an exclusive connection.
+// Reads behind a slow statement: docs/decisions/0035. After a failure: 0084.
+// After a refused opening: 0089.
 import { Problem } from '../../problem/problem.ts';
 import { isDatabaseError, NeverSent } from '../pg-error.ts';
 import { Unreplayed } from '../replicas/replay-check.ts';
@@ -20,30 +20,33 @@ import { toCaller } from './failure/after-failure.ts';
 import { DeathWatch } from './failure/death-watch.ts';
 import { MAX_ATTEMPTS, nextAfter } from './failure/failed-attempt.ts';
 import { Connections, type ConnectionsOptions } from './connections.ts';
-import { abortOf, Job, type Cancellable, type JobOptions } from './job.ts';
-import { LeftServers } from './failure/left-servers.ts';
+import { ConnectionShare, holderKey } from './connection-share.ts';
+import { abortError, Job, type Cancellable, type JobOptions } from './job.ts';
+import { RetiredServers } from './failure/retired-servers.ts';
 import { LatencyEstimate } from './latency-estimate.ts';
 import { maxDepth, shortestPipeline } from './pipelines.ts';
 import { Attempt, type PooledConnection } from './pooled-connection.ts';
 import { ReadLimit } from './read-limit.ts';
-import type { Sharer } from './sharer.ts';
+import type { CallerIdentity } from '../../lib/limits/caller-key.ts';
 import type { Waiting } from './wait-queue.ts';
-import { WaitingRoom } from './waiting-room.ts';
+import { JobQueue } from './job-queue.ts';
 
 export type ConnectionPoolOptions = ConnectionsOptions & {
-  /** Most connections that read at once, not counting those that have been reading for long. Default: all. */
+  /** Maximum number of connections that read at once, not counting long-running reads. Default: all. */
   readonly maxReading?: number | undefined;
+  /** Connections kept for callers that have none. Default: a quarter, at least two. */
+  readonly reserve?: number | undefined;
   /** How long a request may wait for a free connection, in milliseconds. */
   readonly acquireTimeoutMs?: number | undefined;
-  /** Most requests that wait for a connection; of one caller half of them. Default: any number. */
+  /** Maximum number of waiting requests, half of which can belong to one caller. Default: unlimited. */
   readonly queue?: number | undefined;
-  /** How long a request is held while the database cannot be reached, in milliseconds. */
+  /** How long a request waits while the database is unreachable, in milliseconds. */
   readonly failoverWaitMs?: number | undefined;
-  /** Told of each run that took that many milliseconds or longer on its connection. */
+  /** Called for each run that took at least `ms` milliseconds on its connection. */
   readonly slow?: { readonly ms: number; readonly seen: OnSlow } | undefined;
-  /** Told of each run that has ended: how long it waited for its connection, and how long it took there. */
+  /** Called after each run with its wait for a connection and its duration. */
   readonly ran?: OnRan | undefined;
-  /** A server that was written to is a standby: others are to be tried before it. */
+  /** Called when a write reaches a standby, so that other servers are tried first. */
   readonly onNotPrimary?: ((target: string) => void) | undefined;
 };
 
@@ -61,20 +64,21 @@ const CHECK_BUSY_EVERY_MS = 250;
 const ASK_AGAIN_MS = 250;
 const MIN_OPENING_PAUSE_MS = 10;
 
-/** An answer this recent shows that the database answers. */
+/** A response younger than this counts as a successful health check. */
 const RECENT_ANSWER_MS = 2_000;
 
 export type DatabaseAnswer = 'yes' | 'no' | 'busy';
 
 export class ConnectionPool {
   readonly #patienceMs: number;
-  /** How long a request is held while the database cannot be reached. */
+  /** How long a request waits while the database is unreachable, in milliseconds. */
   readonly failoverWaitMs: number;
   readonly #connections: Connections;
   readonly #openings: Connections['openings'];
-  readonly #waiting: WaitingRoom;
+  readonly #waiting: JobQueue;
   readonly #readLimit: ReadLimit;
-  readonly #leftServers: LeftServers;
+  readonly #share: ConnectionShare;
+  readonly #retiredServers: RetiredServers;
   readonly #deathWatch: DeathWatch;
   readonly #slowMs: number;
   readonly #onSlow: OnSlow | undefined;
@@ -96,8 +100,9 @@ export class ConnectionPool {
     });
     this.#openings = this.#connections.openings;
     this.#readLimit = new ReadLimit(this.#connections, options.max, options.maxReading);
-    this.#leftServers = new LeftServers(this.#connections, options.onNotPrimary);
-    this.#waiting = new WaitingRoom({
+    this.#share = new ConnectionShare(this.#connections, options.reserve);
+    this.#retiredServers = new RetiredServers(this.#connections, options.onNotPrimary);
+    this.#waiting = new JobQueue({
       patienceMs: this.#patienceMs,
       failoverWaitMs: this.failoverWaitMs,
       places: options.queue ?? Number.POSITIVE_INFINITY,
@@ -121,26 +126,30 @@ export class ConnectionPool {
     };
   }
 
-  /** Takes callbacks instead of returning a promise: at this rate of requests each turn of the microtask queue shows. */
+  /** Takes callbacks instead of returning a promise, because microtasks cost measurable time at this request rate. */
   run(options: JobOptions): void {
     const { cancellable, settle } = options;
     if (cancellable?.aborted) {
-      settle(abortOf(cancellable), []);
+      settle(abortError(cancellable), []);
       return;
     }
     this.#seek(this.#waitingFor(new Job(options)));
   }
 
-  /** The refusal of a request that would have to wait and has no place, or would time out there. */
-  refusal(sharer?: Sharer, cancellable?: Cancellable): Problem | undefined {
-    return this.#waiting.refusal(this.#connections.all.length, sharer, cancellable);
+  /**
+   * Returns the rejection of a request that would have to wait although the queue is full, or would time out there.
+   */
+  refusal(sharer?: CallerIdentity, cancellable?: Cancellable): Problem | undefined {
+    const holder = { sharer, cancellable };
+    const isServed = this.#hasConnection && this.#share.admits(holder);
+    return isServed ? undefined : this.#waiting.refusal(this.#connections.all.length, holder);
   }
 
-  /** A connection for one caller's exclusive use, until `release`. */
-  acquire(cancellable?: Cancellable, sharer?: Sharer): Promise<PooledConnection> {
+  /** Acquires a connection for one caller's exclusive use, until `release`. */
+  acquire(cancellable?: Cancellable, sharer?: CallerIdentity): Promise<PooledConnection> {
     return new Promise((grant, refuse) => {
       if (cancellable?.aborted) {
-        refuse(abortOf(cancellable));
+        refuse(abortError(cancellable));
         return;
       }
       const waiting: Waiting = {
@@ -151,10 +160,10 @@ export class ConnectionPool {
         until: this.#deadline(),
         grant: (connection) => {
           if (waiting.isAbandoned) {
-            this.#giveBack(connection);
+            this.#returnConnection(connection);
             return;
           }
-          connection.hold();
+          connection.hold(waiting);
           grant(connection);
         },
         refuse,
@@ -163,7 +172,7 @@ export class ConnectionPool {
         cancellable.cancel = () => {
           waiting.isAbandoned = true;
           this.#waiting.remove(waiting);
-          refuse(abortOf(cancellable));
+          refuse(abortError(cancellable));
         };
       }
       this.#seek(waiting);
@@ -175,9 +184,9 @@ export class ConnectionPool {
     connection.free();
     if (wire.usable && !wire.idle) {
       // A batch failed inside BEGIN: the transaction is still open and must not reach the next caller.
-      wire.send([{ text: 'rollback', values: [] }], () => this.#giveBack(connection));
+      wire.send([{ text: 'rollback', values: [] }], () => this.#returnConnection(connection));
     } else {
-      this.#giveBack(connection);
+      this.#returnConnection(connection);
     }
   }
 
@@ -192,13 +201,13 @@ export class ConnectionPool {
   }
 
   /**
-   * Whether requests get an answer from the database: known from a recent answer, or tried on a connection like theirs,
-   * before all that wait. `busy`: every connection is, and no other may be opened.
+   * Whether requests get a response from the database. Uses a recent response, or tries a connection before all
+   * waiting requests. `busy`: every connection is in use, and no other can be opened.
    */
   async answers(withinMs: number): Promise<DatabaseAnswer> {
     if (performance.now() - this.#answeredAt < RECENT_ANSWER_MS) return 'yes';
-    if (this.#openings.isAway && this.#openings.underWay === 0 && !this.#connections.mayOpen) return 'no';
-    if (this.#connections.idle === 0 && this.#connections.all.length > 0 && !this.#connections.mayOpen)
+    if (this.#openings.isAway && this.#openings.underWay === 0 && !this.#connections.canOpen) return 'no';
+    if (this.#connections.idle === 0 && this.#connections.all.length > 0 && !this.#connections.canOpen)
       return 'busy';
     return await new Promise((resolve) => {
       const attempt: Cancellable = { cancel: undefined };
@@ -218,11 +227,11 @@ export class ConnectionPool {
           resolve(error === undefined ? 'yes' : 'no');
         },
       });
-      this.#seekAgain(this.#waitingFor(job));
+      this.#retryConnection(this.#waitingFor(job));
     });
   }
 
-  /** Refuses new work and closes each connection as soon as it is idle. */
+  /** Rejects new work and closes each connection as soon as it is idle. */
   async close(): Promise<void> {
     this.#stop();
     this.#connections.discardIdle(() => true);
@@ -240,6 +249,11 @@ export class ConnectionPool {
   #tidy(): void {
     this.#connections.discardOld();
     this.warm().catch(() => {});
+  }
+
+  /** A connection is idle, or another can be opened. */
+  get #hasConnection(): boolean {
+    return this.#connections.idle > 0 || this.#connections.canOpen;
   }
 
   #stop(): void {
@@ -285,8 +299,8 @@ export class ConnectionPool {
     if (isRead) this.#watchReads();
   }
 
-  /** For one that had its turn: before all others, with the time that it has left. */
-  #seekAgain(waiting: Waiting): void {
+  /** Queues a batch that had its turn before all others, with its remaining time. */
+  #retryConnection(waiting: Waiting): void {
     if (this.#closed) {
       waiting.refuse(poolClosed());
       return;
@@ -298,31 +312,38 @@ export class ConnectionPool {
     if (isRead) this.#watchReads();
   }
 
-  /** Pipelined where it may not have a connection of its own. */
+  /** Pipelines the read if it cannot have an exclusive connection. */
   #serveRead(waiting: Waiting): boolean {
-    // Those that wait come first.
-    if (this.#waiting.firstRead) return false;
+    // Waiting reads come first, except those of callers that have used up their share.
+    const admits = this.#waiting.length > 0 ? this.#share.admission() : undefined;
+    const isWithinShare = admits === undefined || admits(holderKey(waiting));
+    if (this.#waiting.firstRead(isWithinShare ? admits : undefined)) return false;
     if (this.#readLimit.isOpen() && this.#serve(waiting)) return true;
     const connection =
-      waiting.job && !this.#waiting.hasOthers
+      waiting.job && !this.#waiting.hasOthers(isWithinShare ? admits : undefined)
         ? shortestPipeline(this.#connections.all, waiting.job)
         : undefined;
     if (connection) waiting.grant(connection);
     return connection !== undefined;
   }
 
-  /** True when it got a connection or will get the one that is being opened. */
+  /** Returns true if the batch got a connection or will get the one that is being opened. */
   #serve(waiting: Waiting): boolean {
-    const idle = this.#connections.takeIdle();
+    if (!this.#share.admits(waiting)) return false;
+    const idle = this.#connections.acquireIdle();
     if (idle) {
       waiting.grant(idle);
       return true;
     }
-    if (!this.#connections.mayOpen) return false;
-    const opened = waiting.job?.isRead === true ? this.#readLimit.opening() : undefined;
+    if (!this.#connections.canOpen) return false;
+    const read = waiting.job?.isRead === true ? this.#readLimit.opening() : undefined;
+    const opened = this.#share.opening(waiting);
     this.#connections
       .open()
-      .finally(opened)
+      .finally(() => {
+        read?.();
+        opened();
+      })
       .then(
         (connection) => waiting.grant(connection),
         (error: unknown) => this.#notOpened(waiting, toError(error)),
@@ -333,7 +354,7 @@ export class ConnectionPool {
   #start(job: Job, connection: PooledConnection): void {
     if (!job.isWanted) {
       // Its callers left while the connection was being opened.
-      if (connection.attempts.length === 0) this.#giveBack(connection);
+      if (connection.attempts.length === 0) this.#returnConnection(connection);
       return;
     }
     const attempt = new Attempt(job, connection);
@@ -354,7 +375,7 @@ export class ConnectionPool {
     this.#waiting.ended();
     if (startedAt > 0 && connection.wire.usable) {
       this.#answeredAt = performance.now();
-      // What a replica did not even begin says nothing about how long it takes.
+      // A batch that the replica rejected before it began gives no latency.
       const ms = this.#answeredAt - startedAt;
       if (!(error instanceof Unreplayed)) job.latency.record(ms, isFirst);
       if (!job.isSettled) job.took(ms);
@@ -363,22 +384,22 @@ export class ConnectionPool {
     }
     const next =
       error === undefined || this.#closed ? 'answer' : nextAfter(attempt, error, this.failoverWaitMs);
-    if (attempt.batch?.lostName === true) this.#leftServers.countLostName();
+    if (attempt.batch?.lostName === true) this.#retiredServers.countLostName();
     if (error !== undefined && next === 'ask') {
       this.#askForPrimary(attempt, error);
       return;
     }
-    // The next statement is sent before the results of this one are handled.
+    // Sends the next statement before this one's results are handled.
     if (connection.attempts.length === 0) this.release(connection);
     if (error === undefined) job.settle(error, results);
     else if (next === 'answer') this.#answer(job, error);
     else if (next === 'again-nameless') this.#repeat(job);
-    // Connections that died with this one are known to be dead only after this turn of the event loop.
+    // Connections that died together with this one are detected only after this turn of the event loop.
     else setImmediate(() => this.#repeat(job));
   }
 
-  /** It serves whoever is next. */
-  #giveBack(connection: PooledConnection): void {
+  /** Serves the next batch with the connection. */
+  #returnConnection(connection: PooledConnection): void {
     const { wire } = connection;
     if (!wire.usable || !wire.idle || this.#closed || connection.isOver(performance.now())) {
       this.#connections.discard(connection);
@@ -386,15 +407,18 @@ export class ConnectionPool {
       return;
     }
     if (connection.isCancelling) {
-      connection.afterCancel(() => this.#giveBack(connection));
+      connection.afterCancel(() => this.#returnConnection(connection));
       return;
     }
-    const next = this.#waiting.next(this.#readLimit.isOpen);
+    const next =
+      this.#waiting.length === 0
+        ? undefined
+        : this.#waiting.next(this.#readLimit.isOpen, this.#share.admission(1));
     if (!next) {
       this.#connections.rest(connection);
       return;
     }
-    // An even share of the waiting reads, so that the other connections find work too.
+    // An equal share of the waiting reads, so that other connections get work too.
     const readers = Math.min(this.#readLimit.most, this.#connections.all.length);
     const even = Math.ceil(this.#waiting.reads / readers);
     const share = next.job ? Math.min(maxDepth(next.job), even) : even;
@@ -410,16 +434,16 @@ export class ConnectionPool {
     job.settle(toCaller(error, job.isRead), []);
   }
 
-  /** Once more, with a wait of its own for a connection. */
+  /** Runs the job again, with a new wait for a connection. */
   #repeat(job: Job): void {
     if (!job.isWanted || job.isRunning) return;
     job.until = 0;
-    this.#seekAgain(this.#waitingFor(job));
+    this.#retryConnection(this.#waitingFor(job));
   }
 
-  /** A write met a server that takes none. If that is a standby, the primary is somewhere else. */
+  /** Handles a write on a read-only server. If the server is a standby, the primary is another one. */
   #askForPrimary({ job, connection }: Attempt, error: Error): void {
-    this.#leftServers.ask(connection, (kind) => {
+    this.#retiredServers.checkIsStandby(connection, (kind) => {
       this.release(connection);
       const now = performance.now();
       if (job.failingSince === 0) job.failingSince = now;
@@ -429,7 +453,7 @@ export class ConnectionPool {
     });
   }
 
-  /** Checks the pipelines and the waiting reads as long as there are any. */
+  /** Checks the pipelines and the waiting reads while there are any. */
   #watchReads(): void {
     this.#readTimer ??= setTimeout(() => {
       this.#readTimer = undefined;
@@ -441,16 +465,16 @@ export class ConnectionPool {
     }, CHECK_READS_EVERY_MS);
   }
 
-  /** Starts reads that waited for others, once those have been reading for long. */
+  /** Starts waiting reads when running ones take long. */
   #admitReads(): void {
-    while (this.#waiting.firstRead && this.#readLimit.isOpen()) {
-      if (this.#connections.idle === 0 && !this.#connections.mayOpen) return;
-      const next = this.#waiting.shiftRead();
-      if (next) this.#serve(next);
+    while (this.#hasConnection && this.#waiting.reads > 0 && this.#readLimit.isOpen()) {
+      const next = this.#waiting.shiftRead(this.#share.admission());
+      if (!next) return;
+      this.#serve(next);
     }
   }
 
-  /** Reads behind a late statement are tried a second time, on the next free connection. The first answer counts. */
+  /** Repeats reads behind a late statement on the next free connection. The first response counts. */
   #hedge(): void {
     const now = performance.now();
     for (const connection of this.#connections.all) {
@@ -465,9 +489,9 @@ export class ConnectionPool {
     }
   }
 
-  /** A server that has lost a connection: nothing better is known about the idle ones to it. */
+  /** Marks idle connections as unchecked when their server has lost another connection. */
   #checkBusy(): void {
-    this.#leftServers.leaveStandIns();
+    this.#retiredServers.retireFallbackStandbys();
     for (const { target, isGone } of this.#deathWatch.check(this.#connections.all)) {
       if (isGone) this.#openings.suspect();
       this.#connections.discardIdle((idle) => idle.target === target);
@@ -478,14 +502,14 @@ export class ConnectionPool {
   #openMore(wasAway: boolean): void {
     if (wasAway) this.#waiting.resumed();
     setImmediate(() => {
-      for (let missing = this.#waiting.length; missing > 0 && this.#connections.mayOpen; missing -= 1) {
+      for (let missing = this.#waiting.length; missing > 0 && this.#connections.canOpen; missing -= 1) {
         this.#refill();
       }
       this.#watchOpenings();
     });
   }
 
-  /** An opening was refused: when the next may be tried, and who is told before, is another moment now. */
+  /** A refused opening changes the time of the next attempt and the timeouts of the waiting batches. */
   #openLater(): void {
     this.#waiting.watchAgain();
     clearTimeout(this.#openingTimer);
@@ -493,11 +517,11 @@ export class ConnectionPool {
     this.#watchOpenings();
   }
 
-  /** A refused opening is no refusal of the request, unless trying again cannot help. */
+  /** A refused opening does not reject the request, unless a retry cannot help. */
   #notOpened(waiting: Waiting, error: Error): void {
     if (waiting.isAbandoned === true || waiting.job?.isWanted === false) return;
     if (isTransient(error)) {
-      this.#seekAgain(waiting);
+      this.#retryConnection(waiting);
       return;
     }
     const refusal = toCaller(new NeverSent(error), true);
@@ -505,19 +529,19 @@ export class ConnectionPool {
     if (this.#connections.all.length === 0) this.#waiting.refuseAll(() => refusal);
   }
 
-  /** Opens a connection in place of a lost one, for the request that has waited longest. */
+  /** Replaces a lost connection, for the request that has waited longest. */
   #refill(): void {
-    if (this.#closed || this.#waiting.length === 0 || !this.#connections.mayOpen) return;
+    if (this.#closed || this.#waiting.length === 0 || !this.#connections.canOpen) return;
     this.#connections.open().then(
       (connection) => this.release(connection),
       () => {},
     );
   }
 
-  /** Tries again to open connections, as long as somebody waits for one. */
+  /** Retries openings while a batch waits for a connection. */
   #watchOpenings(): void {
     const { nextAt, underWay } = this.#openings;
-    // What is under way comes back here, or ends the need.
+    // A pending opening calls this again, or ends the need.
     if (nextAt === undefined || underWay > 0 || this.#openingTimer) return;
     if (this.#closed || this.#waiting.length === 0) return;
     this.#openingTimer = setTimeout(
@@ -531,7 +555,10 @@ export class ConnectionPool {
   }
 }
 
-/** What a server says while it starts, stops, is full or out of reach; not that it knows no such user or database. */
+/**
+ * Whether a server reports this while it starts, stops, is full or unreachable; false for an unknown user or
+ * database.
+ */
 function isTransient(error: Error): boolean {
   if (error instanceof Problem) return false;
   if (!isDatabaseError(error)) return true;

@@ -1,4 +1,4 @@
-// The connections of a pool: which are open, which of those are idle, and when another may be opened.
+// The open and idle connections of a pool, and the limits for opening others.
 import { openWire, type ConnectionSettings } from '../connection.ts';
 import { Openings } from './failure/openings.ts';
 import { PooledConnection } from './pooled-connection.ts';
@@ -15,7 +15,10 @@ export type ConnectionsOptions = ConnectionSettings & {
 };
 
 export type OpeningEvents = {
-  /** Where something had stood against openings, so that there may be room for more. `wasAway`: none had been open. */
+  /**
+   * Called when an opening succeeds after a failure, so that there may be room for more. `wasAway`: no connection was
+   * open.
+   */
   readonly onRoom: (wasAway: boolean) => void;
   readonly onRefused: () => void;
 };
@@ -24,7 +27,7 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #events: OpeningEvents;
   readonly #all: PooledConnection[] = [];
-  /** The one that was used last is at the end. */
+  /** The most recently used connection is last. */
   readonly #idle: PooledConnection[] = [];
   readonly openings: Openings;
   #standIns = 0;
@@ -35,12 +38,12 @@ export class Connections {
     this.openings = new Openings(options.max);
   }
 
-  /** Those that are open, whatever they do. */
+  /** All open connections. */
   get all(): readonly PooledConnection[] {
     return this.#all;
   }
 
-  /** Some lead to a standby, because no primary was there when they were opened. */
+  /** Whether some connections lead to a standby, because no primary was reachable when they were opened. */
   get leadToStandIn(): boolean {
     return this.#standIns > 0;
   }
@@ -49,11 +52,21 @@ export class Connections {
     return this.#idle.length;
   }
 
-  get mayOpen(): boolean {
-    return this.openings.mayStart(this.#all.length);
+  get canOpen(): boolean {
+    return this.openings.canStart(this.#all.length);
   }
 
-  /** Opens one, which is not idle: whoever asked for it has it. */
+  /** Most connections that can be open now. */
+  get limit(): number {
+    return this.openings.limit;
+  }
+
+  /** Connections that can still be opened. */
+  get room(): number {
+    return Math.max(0, this.limit - this.#all.length - this.openings.underWay);
+  }
+
+  /** Opens a connection that its requester gets directly; it is never idle in between. */
   async open(): Promise<PooledConnection> {
     const { openings } = this;
     const startedAt = performance.now();
@@ -78,17 +91,17 @@ export class Connections {
     return connection;
   }
 
-  /** Opens until so many are as are kept when idle; each is handed on as soon as it is open. */
+  /** Opens connections up to the minimum of idle ones, and passes each on as soon as it is open. */
   async openMinimum(take: (connection: PooledConnection) => void): Promise<void> {
     const opening: Array<Promise<void>> = [];
-    while (this.#all.length + this.openings.underWay < this.#options.minIdle && this.mayOpen) {
+    while (this.#all.length + this.openings.underWay < this.#options.minIdle && this.canOpen) {
       opening.push(this.open().then(take));
     }
     await Promise.all(opening);
   }
 
-  /** The idle one that was used last. */
-  takeIdle(): PooledConnection | undefined {
+  /** Returns the most recently used idle connection. */
+  acquireIdle(): PooledConnection | undefined {
     for (;;) {
       const connection = this.#idle.pop();
       if (!connection || connection.wire.usable) return connection;
@@ -111,15 +124,15 @@ export class Connections {
     for (const connection of this.#idle.filter(isMeant)) this.discard(connection);
   }
 
-  /** Cuts off what runs. */
+  /** Closes all connections, including busy ones. */
   discardAll(): void {
     while (this.#all[0]) this.discard(this.#all[0]);
   }
 
-  /** Those that are too old, and those that are idle for too long above the minimum. */
+  /** Discards connections that are too old, and those above the minimum that are idle for too long. */
   discardOld(): void {
     const now = performance.now();
-    this.discardIdle((one) => one.isOver(now));
+    this.discardIdle((connection) => connection.isOver(now));
     const oldest = Date.now() - this.#options.idleTimeoutMs;
     while (this.#idle.length > this.#options.minIdle) {
       const [connection] = this.#idle;
@@ -129,8 +142,8 @@ export class Connections {
   }
 }
 
-function remove<T>(list: T[], one: T): boolean {
-  const at = list.indexOf(one);
+function remove<T>(list: T[], item: T): boolean {
+  const at = list.indexOf(item);
   if (at >= 0) list.splice(at, 1);
   return at >= 0;
 }

@@ -1,40 +1,54 @@
-// What the pool runs: a batch of statements for one or more callers. Which connection it runs on is decided by the pool.
+// A batch of statements that the pool runs for one or more callers. The pool chooses the connection.
 import { Abort } from '../../problem/problem.ts';
 import type { OnSettled } from '../wire/wire.ts';
 import type { WireStatement } from '../wire/statement.ts';
 import type { LatencyEstimate } from './latency-estimate.ts';
-import type { Origin, Sharer } from './sharer.ts';
+import type { CallerIdentity, Origin } from '../../lib/limits/caller-key.ts';
 
-/** Through this, whoever watches the client's socket and the deadline cancels a statement. */
+/** Lets the watchers of the client's socket and of the deadline cancel a statement. */
 export type Cancellable = Origin & {
   /** Ends the wait for a connection, or the running statement. */
   cancel: (() => void) | undefined;
-  /** Why the result is no longer wanted; such a statement is not started. */
+  /** Reason of the cancellation. A cancelled statement is not started. */
   readonly aborted?: Abort['reason'] | undefined;
-  /** Of the request, for the log. */
+  /** Id of the request, for the log. */
   readonly id?: string | undefined;
   readonly traceId?: string | undefined;
   /** `performance.now()` at which the result is no longer wanted. */
   readonly endsAt?: number | undefined;
-  /** For the log: whose rights its statements had, and how long they took at the database, in milliseconds. */
-  sharer?: Sharer | undefined;
+  /** True if the statistics of statements exclude its statements. */
+  readonly isUncounted?: boolean | undefined;
+  /** Caller and database time in milliseconds, for the log. */
+  sharer?: CallerIdentity | undefined;
   dbMs?: number | undefined;
 };
 
-/** Without the wait for a connection. */
-export function noteTime(cancellable: Cancellable | undefined, sharer: Sharer | undefined, ms: number): void {
+/** Adds the database time, without the wait for a connection. */
+export function noteTime(
+  cancellable: Cancellable | undefined,
+  sharer: CallerIdentity | undefined,
+  ms: number,
+): void {
   if (!cancellable) return;
   cancellable.sharer = sharer;
   cancellable.dbMs = (cancellable.dbMs ?? 0) + ms;
 }
 
-export function abortOf(cancellable: Cancellable | undefined): Abort {
+export function abortError(cancellable: Cancellable | undefined): Abort {
   return new Abort(cancellable?.aborted ?? 'client-gone');
 }
 
+/** The caller that a connection is granted to. */
+export type Holder = {
+  readonly sharer: CallerIdentity | undefined;
+  readonly cancellable: Cancellable | undefined;
+  /** Set by `holderKey`. */
+  key?: string;
+};
+
 type Caller = {
   readonly cancellable: Cancellable | undefined;
-  readonly sharer?: Sharer | undefined;
+  readonly sharer?: CallerIdentity | undefined;
   readonly settle: OnSettled;
 };
 
@@ -45,37 +59,39 @@ export type JobOptions = Pick<Job, 'statements' | 'isRead' | 'isPipelinable' | '
 export class Job {
   readonly statements: readonly WireStatement[];
   readonly isRead: boolean;
-  /** A read that collects its rows: it may share a connection, and run twice. */
+  /** A read that collects its rows: it can share a connection and run twice. */
   readonly isPipelinable: boolean;
-  /** A pipelinable read with one answer at a time: one run may answer all callers that wait for it (single-flight). */
+  /** A pipelinable read whose result can be shared: one run serves all callers that wait for it (single-flight). */
   readonly isRepeatable: boolean;
   readonly latency: LatencyEstimate;
-  /** Whose turn it takes while it waits: the first caller's. */
-  readonly sharer: Sharer | undefined;
+  /** The caller whose turn the job uses while it waits: the first one. */
+  readonly sharer: CallerIdentity | undefined;
   readonly cancellable: Cancellable | undefined;
-  /** Called before it runs once more: rows that were handed on are void. Null where they cannot be taken back. */
+  /** Set by `holderKey`. */
+  key?: string;
+  /** Called before the job runs again: discard its delivered rows. Null if they cannot be discarded. */
   readonly onRestart: (() => void) | null | undefined;
-  /** More than one after single-flight. */
+  /** More than one caller after single-flight. */
   #callers: Caller[];
   /** Attempts that have not ended: two for a hedged read. */
   readonly #running: Array<{ cancel(): void }> = [];
   attempts = 0;
-  /** `performance.now()` when it began to wait for a connection, if only for a moment. */
+  /** `performance.now()` of the request for a connection. */
   askedAt = 0;
-  /** `performance.now()` at which its wait for a connection times out; 0 before it has waited. */
+  /** `performance.now()` at which the wait for a connection times out; 0 before it has waited. */
   until = 0;
-  /** `performance.now()` when it first failed by its connection; 0 before that. */
+  /** `performance.now()` of the first connection failure; 0 before that. */
   failingSince = 0;
   /** Runs that failed by their connection. */
   failures = 0;
   isSettled = false;
-  /** The last caller has left: running attempts are being cancelled, and no other is started. */
+  /** The last caller has left: running attempts are being cancelled, and no new one starts. */
   #isAbandoned = false;
-  /** Sent without statement names, after a name turned out not to last on its session. */
+  /** Sends statements without names, after a session has lost one. */
   isNameless = false;
-  /** Gives up its place in the queue, while it has one. */
+  /** Removes the job from the queue while it waits. */
   leaveQueue: (() => void) | undefined;
-  /** Where `SingleFlight` keeps it while it waits. */
+  /** Slot in `SingleFlight` while the job waits. */
   slot = -1;
 
   constructor(options: JobOptions) {
@@ -99,8 +115,8 @@ export class Job {
     return this.#running.length > 0;
   }
 
-  /** Answers the callers of an identical job too. */
-  takeCallersOf(other: Job): void {
+  /** Adds the callers of an identical job. */
+  adoptWaiters(other: Job): void {
     for (const caller of other.#callers) {
       this.#callers.push(caller);
       this.#watch(caller);
@@ -117,7 +133,7 @@ export class Job {
     this.#running.splice(this.#running.indexOf(attempt), 1);
   }
 
-  /** Of an attempt whose outcome counts. */
+  /** Records the time of an attempt whose outcome counts. */
   took(ms: number): void {
     for (const { cancellable, sharer } of this.#callers) noteTime(cancellable, sharer, ms);
   }
@@ -136,18 +152,18 @@ export class Job {
     if (caller.cancellable) caller.cancellable.cancel = () => this.#leave(caller);
   }
 
-  /** The statement is cancelled when its last caller leaves. */
+  /** Removes a caller. The statement is cancelled when its last caller leaves. */
   #leave(caller: Caller): void {
     const { cancellable } = caller;
     if (this.#callers.length === 1) {
       this.#isAbandoned = true;
       this.leaveQueue?.();
       for (const attempt of this.#running) attempt.cancel();
-      if (!this.isRunning) this.settle(abortOf(cancellable), []);
+      if (!this.isRunning) this.settle(abortError(cancellable), []);
       return;
     }
-    this.#callers = this.#callers.filter((one) => one !== caller);
+    this.#callers = this.#callers.filter((waiting) => waiting !== caller);
     if (cancellable) cancellable.cancel = undefined;
-    caller.settle(abortOf(cancellable), []);
+    caller.settle(abortError(cancellable), []);
   }
 }

@@ -1,8 +1,8 @@
-// How long a statement takes, estimated from its recent runs. The pool decides by it what may be pipelined behind what.
+// Estimates the duration of a statement from its recent runs. The pool uses it to decide about pipelining.
 
-/** A quick statement can finish within this time, in milliseconds; on a busy machine even it takes longer at times. */
+/** A quick statement can finish within this time, in milliseconds. On a busy machine it sometimes takes longer. */
 const QUICK_MS = 5;
-/** Nothing is pipelined behind a statement with a higher mean. */
+/** Maximum mean latency of a statement behind which reads are pipelined. */
 export const SLOW_MS = 100;
 
 /** Latency in milliseconds, network round trip included. */
@@ -15,20 +15,20 @@ export class LatencyEstimate {
     return this.#mean;
   }
 
-  /** Mean of about the last hundred runs: what one run costs a connection, however its answers are batched. */
+  /** Mean of about the last hundred runs: the cost of a run for a connection, however its responses are batched. */
   get longMean(): number {
     return this.#longMean;
   }
 
-  /** Quick enough to pipeline others behind it; false for a statement that never ran. */
+  /** Whether other statements can be pipelined behind this one; false if it never ran. */
   get isQuick(): boolean {
     return this.#best <= QUICK_MS && this.#mean <= SLOW_MS;
   }
 
   /**
-   * `wasFirst`: no other statement was before it on its connection. Answers of pipelined statements arrive together, so
-   * all but the first look quicker than they are and do not count for the best. Both means and the best drift, so one
-   * slow run is forgotten after a few dozen quick ones.
+   * Records a run. `wasFirst`: no other statement was before it on its connection. Responses of pipelined statements
+   * arrive together, so all but the first appear too quick and do not count for the minimum. The means and the
+   * minimum drift, so the effect of a slow run ends after a few dozen quick ones.
    */
   record(ms: number, wasFirst: boolean): void {
     if (this.#best === Number.POSITIVE_INFINITY) {

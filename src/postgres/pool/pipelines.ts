@@ -2,15 +2,15 @@
 import type { Job } from './job.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 
-/** Batches in flight on one connection. More of them save hardly anything. */
+/** Maximum batches in flight on one connection. A higher number saves almost nothing. */
 const MAX_DEPTH = 16;
-/** The same for statements whose mean latency, in milliseconds, makes the network round trip negligible. */
+/** Maximum for statements whose mean latency, in milliseconds, makes the network round trip negligible. */
 const MAX_DEPTH_OF_SLOWER = 3;
 const SLOWER_MS = 2.5;
 
 /**
- * Pipeline depth for this statement: smaller when its mean latency is high, because what is still queued can move to
- * another connection or share its run with others.
+ * Returns the pipeline depth for this statement. It is smaller for a high mean latency, because queued batches can
+ * still move to another connection or share a run.
  */
 export function maxDepth({ latency }: Job): number {
   return latency.longMean > SLOWER_MS ? MAX_DEPTH_OF_SLOWER : MAX_DEPTH;

@@ -1,43 +1,43 @@
-// A connection of the pool: the attempts on it, whether another may be pipelined behind them, and what a cancel may
-// still hit.
+// A connection of the pool, with its attempts. Decides whether another one can be pipelined behind them, and which
+// statements a cancel may still hit.
 import type { OpenWire } from '../connection.ts';
 import type { Batch } from '../wire/wire.ts';
-import type { Job } from './job.ts';
+import type { Holder, Job } from './job.ts';
 import { SLOW_MS } from './latency-estimate.ts';
 
-/** A statement this many times slower than its mean holds up those behind it: they are hedged. */
+/** A statement this many times slower than its mean delays those behind it, so they are hedged. */
 const LATE_FACTOR = 8;
 const MIN_LATE_MS = 50;
-/** For this long after a cancel, a cancelled statement may not be the one the cancel was meant for. */
+/** How long after a cancel a cancelled statement may be a different one than intended. */
 const CANCEL_SHADOW_MS = 5_000;
-/** How long after its deadline, or after its cancel, the server may take to report the end of a statement. */
+/** Grace period after the deadline or the cancel of a statement for the server to report its end. */
 const GRACE_MS = 2_000;
-/** One connection is not for one caller alone for longer. */
+/** How long one caller may hold a connection exclusively. */
 const MAX_HELD_MS = 30_000;
 /**
- * An overdue connection is dead after this many checks in a row without a byte. More than one, because after a stall of
- * this process a check comes before the bytes that have arrived meanwhile are read.
+ * An overdue connection is dead after this many successive checks without a byte. More than one, because after a
+ * stall of this process, a check runs before received bytes are read.
  */
 const MAX_SILENT_CHECKS = 2;
-/** The last of the grace, which the checks without a byte take. */
+/** The last part of the grace period, for the checks without a byte. */
 const CHECKING_MS = 500;
-/** Connections are closed at about this age, so that changed names and new hosts are found. */
+/** Approximate maximum age of a connection, so that changed names and new hosts take effect. */
 const MAX_AGE_MS = 30 * 60_000;
 
-/** One run of a job on a connection. */
+/** A single run of a job on a connection. */
 export class Attempt {
   readonly job: Job;
   readonly connection: PooledConnection;
-  /** Others may be pipelined behind it. */
+  /** Whether other batches can be pipelined behind it. */
   readonly isQuick: boolean;
-  /** Nothing was before it on its connection. */
+  /** True if no other batch was before it on its connection. */
   readonly isFirst: boolean;
   /** Sent without names of statements. */
   readonly isNameless: boolean;
   batch: Batch | undefined;
-  /** `performance.now()`; 0 while it is wanted. */
+  /** `performance.now()` of the cancel; 0 before that. */
   cancelledAt = 0;
-  /** A second attempt was started because the statement before this one takes long. */
+  /** True after a second attempt was started because the statement before this one is slow. */
   isHedged = false;
 
   constructor(job: Job, connection: PooledConnection) {
@@ -52,14 +52,14 @@ export class Attempt {
     return this.cancelledAt > 0;
   }
 
-  /** `performance.now()` when the server began with it; 0 before that. */
+  /** `performance.now()` when the server began the batch; 0 before that. */
   get startedAt(): number {
     return this.batch?.startedAt ?? 0;
   }
 
   /**
-   * Has run for much longer than usual. "Usual" follows the present load: where everything is slow because there is too
-   * much to do, running things twice would only add to it.
+   * Whether the run takes much longer than usual. The mean follows the present load: if everything is slow because of
+   * overload, a second run would increase it.
    */
   isLate(now: number): boolean {
     if (this.startedAt === 0) return false;
@@ -68,8 +68,8 @@ export class Attempt {
   }
 
   /**
-   * Cancels only the statement that runs: behind others, a cancel would hit somebody else's statement. The pool repeats
-   * the cancel, because one that arrives before the statement has no effect.
+   * Cancels only the running statement: behind others, a cancel would hit another caller's statement. The pool
+   * repeats the cancel, because one that arrives before the statement has no effect.
    */
   cancel(): void {
     if (!this.isCancelled) this.cancelledAt = performance.now();
@@ -79,30 +79,32 @@ export class Attempt {
 
 export class PooledConnection {
   readonly wire: OpenWire['wire'];
-  /** The server it leads to. */
+  /** The server of the connection. */
   readonly target: string;
-  /** A standby, because no primary was there. */
+  /** True if the server is a standby, because no primary was reachable. */
   readonly isStandIn: boolean;
   readonly openedAt = performance.now();
-  /** Not all at once: those that were opened together would be missed together. */
+  /** Randomised, so that connections opened together do not expire together. */
   readonly #expiresAt: number;
   readonly #cancel: (onSeen: () => void) => void;
   readonly #attempts: Attempt[] = [];
   idleSince = 0;
-  /** `performance.now()` when one caller got it exclusively; 0 while nobody has it so. */
+  /** The caller with exclusive use. */
+  holder: Holder | undefined;
+  /** `performance.now()` when a caller acquired it exclusively; 0 while it is shared or idle. */
   #heldSince = 0;
-  /** `performance.now()` when the caller that has it exclusively left; 0 before that. */
+  /** `performance.now()` when the exclusive caller disconnected; 0 before that. */
   #abandonedAt = 0;
-  /** Closed as soon as nobody uses it. */
+  /** True if the connection is closed as soon as it is idle. */
   isLeaving = false;
-  /** What the last check saw of the running batch. */
+  /** The running batch at the last check. */
   #seen: Batch | undefined;
   #seenResults = 0;
   #progressAt = 0;
   #received = 0;
   #receivedAt = 0;
   #silentChecks = 0;
-  /** Cancels on their way: the server must have seen them before anybody else's statement runs. */
+  /** Number of cancels in transit. The server must process them before another caller's statement runs. */
   #cancels = 0;
   #cancelledAt = Number.NEGATIVE_INFINITY;
   #onCancelled: (() => void) | undefined;
@@ -115,12 +117,12 @@ export class PooledConnection {
     this.#expiresAt = this.openedAt + maxAgeMs * (0.9 + 0.2 * Math.random());
   }
 
-  /** It is not to be used any more once nobody does. */
+  /** Whether the connection should be closed as soon as it is idle. */
   isOver(now: number): boolean {
     return this.isLeaving || now > this.#expiresAt;
   }
 
-  /** In the order in which they were sent. */
+  /** Attempts in the order of sending. */
   get attempts(): readonly Attempt[] {
     return this.#attempts;
   }
@@ -137,12 +139,15 @@ export class PooledConnection {
     return this.#cancels > 0;
   }
 
-  /** Whether a statement that was cancelled here may have been hit by a cancel meant for another. */
+  /** Whether a cancel for another statement may have hit a statement that was cancelled here. */
   get wasCancelled(): boolean {
     return this.isCancelling || performance.now() - this.#cancelledAt < CANCEL_SHADOW_MS;
   }
 
-  /** Whether the job may be pipelined here. Only the last attempt can be slow: nothing is pipelined behind a slow one. */
+  /**
+   * Whether the job can be pipelined here. Only the last attempt can be slow: batches are never pipelined behind a
+   * slow one.
+   */
   admits(job: Job, now: number): boolean {
     const { wire } = this;
     const attempts = this.#attempts;
@@ -152,8 +157,8 @@ export class PooledConnection {
   }
 
   /**
-   * Asked every few hundred milliseconds. Whether its time is up: a statement past its deadline or its cancel, which is
-   * repeated until it has an effect, with a server that says nothing; or one caller who does not give it back.
+   * Called every few hundred milliseconds. Returns true for a silent server with a statement past its deadline or its
+   * cancel (which is repeated until it has an effect), and for a caller that does not return the connection.
    */
   isDead(now: number, statementTimeoutMs: number): boolean {
     const { busy, received } = this.wire;
@@ -168,13 +173,13 @@ export class PooledConnection {
     return this.#silentChecks >= MAX_SILENT_CHECKS;
   }
 
-  /** Something was sent, and nothing has come for so long. */
+  /** Whether a batch was sent and no byte has arrived for `forMs`. */
   isQuiet(now: number, forMs: number): boolean {
     const { busy } = this.wire;
     return busy !== undefined && now - Math.max(this.#receivedAt, busy.startedAt) >= forMs;
   }
 
-  /** Each statement of a batch has the whole of its deadline. */
+  /** Restarts the deadline for each statement of a batch. */
   #seeProgress(busy: Batch, now: number): void {
     const { length } = busy.results;
     if (busy !== this.#seen) this.#progressAt = busy.startedAt;
@@ -188,7 +193,7 @@ export class PooledConnection {
     if (statementTimeoutMs > 0 && now - this.#progressAt > statementTimeoutMs + graceMs) return true;
     const [first] = this.#attempts;
     const cancelledAt = first === undefined ? this.#abandonedAt : first.cancelledAt;
-    if (cancelledAt === 0 || busy.mayBeCommitted) return false;
+    if (cancelledAt === 0 || busy.canBeCommitted) return false;
     if (!this.isCancelling) this.cancel();
     return now - Math.max(cancelledAt, busy.startedAt) > graceMs;
   }
@@ -199,12 +204,9 @@ export class PooledConnection {
     if (this.wire.busy) this.cancel();
   }
 
-  /**
-   * Ends whatever the server is running for this connection now. Not the commit: that would only cut off its wait for
-   * the standbys.
-   */
+  /** Cancels the running statement. Not the commit, because a cancel would only end its wait for the standbys. */
   cancel(): void {
-    if (this.wire.busy?.mayBeCommitted === true) return;
+    if (this.wire.busy?.canBeCommitted === true) return;
     this.#cancels += 1;
     this.#cancel(() => {
       this.#cancels -= 1;
@@ -216,18 +218,20 @@ export class PooledConnection {
     });
   }
 
-  /** One caller has it exclusively. */
-  hold(): void {
+  /** Grants the connection to one caller exclusively. */
+  hold(holder: Holder): void {
+    this.holder = holder;
     this.#heldSince = performance.now();
   }
 
-  /** Its caller has returned it. */
+  /** Ends the exclusive use. */
   free(): void {
+    this.holder = undefined;
     this.#heldSince = 0;
     this.#abandonedAt = 0;
   }
 
-  /** Calls `then` once the server has seen all cancels that are on their way. */
+  /** Calls `then` once the server has processed all cancels in transit. */
   afterCancel(then: () => void): void {
     this.#onCancelled = then;
   }

@@ -1,4 +1,4 @@
-// What a name of a prepared statement means when the session under it is not ours alone.
+// Checks names of prepared statements on a session that other clients use too.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { startPgBouncer, withoutPgBouncer, withoutTracking } from '../../../test/support/peers/pgbouncer.ts';
@@ -40,7 +40,7 @@ beforeAll(async () => {
       create function forgets() returns text language plpgsql as
         $$ begin execute 'deallocate all'; return 'forgotten'; end $$;
       create function takes(name text) returns void language plpgsql as
-        $$ begin execute format('prepare %I as select ''somebody else''''s''', name); end $$;
+        $$ begin execute format('prepare %I as select ''another client''''s''', name); end $$;
       create function raises(state text) returns void language plpgsql as
         $$ begin perform nextval('runs'); raise sqlstate '26000'; end $$;`),
   );
@@ -62,7 +62,7 @@ function newPool(url: string, max: number, link?: DatabaseLink): CallerPool {
   });
 }
 
-async function valueOf(
+async function readValue(
   pool: CallerPool,
   text: string,
   values: readonly string[] = [],
@@ -72,7 +72,7 @@ async function valueOf(
   return result?.rows[0]?.[0]?.toString();
 }
 
-test('a name says role and text, and is short enough for PostgreSQL to tell it from any other', () => {
+test('a name identifies role and text, and is short enough that PostgreSQL does not truncate it', () => {
   const name = statementName('anon', 'select 1');
   expect(name).toMatch(/^[\w-]{22}$/);
   expect(new Set([name, statementName('', 'select 1'), statementName('anon', 'select 2')]).size).toBe(3);
@@ -84,36 +84,36 @@ test('a name says role and text, and is short enough for PostgreSQL to tell it f
 test('a session that has forgotten its statements, or has others under their names, answers as before', async () => {
   const pool = newPool(roles.authenticatorUrl, 1);
   try {
-    const ask = (): Promise<string | undefined> => valueOf(pool, "select 'ours'");
+    const ask = (): Promise<string | undefined> => readValue(pool, "select 'ours'");
     expect(await ask()).toBe('ours');
-    expect(await valueOf(pool, 'select forgets()')).toBe('forgotten');
+    expect(await readValue(pool, 'select forgets()')).toBe('forgotten');
     expect(await ask()).toBe('ours');
     expect(pool.size.open).toBe(1);
   } finally {
     await pool.close();
   }
-  const other = newPool(roles.authenticatorUrl, 1);
+  const second = newPool(roles.authenticatorUrl, 1);
   try {
     const text = "select 'mine'";
-    await valueOf(other, 'select takes($1)', [statementName('anon', text)]);
-    expect(await valueOf(other, text)).toBe('mine');
+    await readValue(second, 'select takes($1)', [statementName('anon', text)]);
+    expect(await readValue(second, text)).toBe('mine');
     const insert = 'insert into apples (id) values ($1) returning id';
-    await valueOf(other, 'select takes($1)', [statementName('anon', insert)]);
-    expect(await valueOf(other, insert, ['100'])).toBe('100');
-    expect(await valueOf(other, 'select count(*) from apples where id = 100')).toBe('1');
+    await readValue(second, 'select takes($1)', [statementName('anon', insert)]);
+    expect(await readValue(second, insert, ['100'])).toBe('100');
+    expect(await readValue(second, 'select count(*) from apples where id = 100')).toBe('1');
   } finally {
-    await other.close();
+    await second.close();
   }
 });
 
 test('what a function raises under the same codes is its own, and it runs once', async () => {
   const pool = newPool(roles.authenticatorUrl, 2);
   try {
-    await expect(valueOf(pool, "select raises('26000')")).rejects.toMatchObject({ code: '26000' });
+    await expect(readValue(pool, "select raises('26000')")).rejects.toMatchObject({ code: '26000' });
     const [row] = await owner.query<{ runs: string }>(raw('select last_value as runs from runs'));
     expect(Number(row?.runs)).toBe(1);
     await owner.query(raw("select nextval('runs')"));
-    expect(await valueOf(pool, "select nextval('runs')")).toBe('3');
+    expect(await readValue(pool, "select nextval('runs')")).toBe('3');
   } finally {
     await pool.close();
   }
@@ -164,8 +164,8 @@ test.skipIf(withoutTracking !== undefined)(
 async function answersAreTheirOwn(pools: readonly CallerPool[]): Promise<void> {
   await owner.query(raw(TABLES.map((table) => `delete from ${table} where id >= 1000`).join(';')));
   const wrong: string[] = [];
-  const check = (what: string, found: unknown, expected: unknown): void => {
-    if (found !== expected) wrong.push(`${what}: ${String(found)} instead of ${String(expected)}`);
+  const check = (label: string, found: unknown, expected: unknown): void => {
+    if (found !== expected) wrong.push(`${label}: ${String(found)} instead of ${String(expected)}`);
   };
   let written = 0;
   const worker = async (seed: number): Promise<void> => {

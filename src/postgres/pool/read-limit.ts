@@ -1,7 +1,7 @@
 // How many connections read at once (docs/decisions/0036).
 import type { Connections } from './connections.ts';
 
-/** A read that takes longer may be waiting for something other than a processor: others are let in beside it. */
+/** A longer read may be waiting for something other than a processor, so it no longer counts against the limit. */
 const LONG_READ_MS = 100;
 
 export class ReadLimit {
@@ -17,13 +17,14 @@ export class ReadLimit {
     this.#isNone = this.most >= max;
   }
 
-  /** Whether one more connection may read. Bound, because it is handed on. */
+  /** Whether another connection can read. An arrow function, because it is passed as a callback. */
   readonly isOpen = (): boolean => {
     if (this.#isNone) return true;
     const now = performance.now();
     let reading = this.#opening;
     for (const { attempts } of this.#connections.all) {
-      const [first] = attempts;
+      // An index, because destructuring would allocate an iterator for each connection.
+      const first = attempts[0];
       if (first?.job.isRead === true && now - first.startedAt < LONG_READ_MS) reading += 1;
     }
     return reading < this.most;

@@ -10,7 +10,7 @@ type Answer = { readonly error: Error | undefined };
 
 function job(options: Partial<JobOptions> = {}): { readonly job: Job; readonly answers: Answer[] } {
   const answers: Answer[] = [];
-  const one = new Job({
+  const job = new Job({
     statements: [ROLE, read(['1'])],
     isRead: true,
     isPipelinable: true,
@@ -20,7 +20,7 @@ function job(options: Partial<JobOptions> = {}): { readonly job: Job; readonly a
     settle: (error) => answers.push({ error }),
     ...options,
   });
-  return { job: one, answers };
+  return { job, answers };
 }
 
 let flight: SingleFlight;
@@ -59,7 +59,7 @@ describe('not shared', () => {
     expect(flight.share(job().job, 20)).toBe(false);
   });
 
-  test('one that nobody wants any more', () => {
+  test('a job whose callers have all left', () => {
     const cancellable: { cancel: (() => void) | undefined } = { cancel: undefined };
     flight.share(job({ cancellable }).job, 10);
     cancellable.cancel?.();

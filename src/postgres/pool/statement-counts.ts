@@ -1,37 +1,37 @@
-// What the statements of requests cost, by shape, for the dashboard: counted where their time is taken anyway, and kept in
-// the memory of this process. A statement is known by its name, so that counting it again is one look into a map.
+// Counts the cost of request statements by shape, for the dashboard, in the memory of this process. The name of the
+// prepared statement is the key, so each count is a single map lookup.
 import { Cache } from '../../lib/cache.ts';
 import type { CountedRun, DatabaseRole } from './caller-pool.ts';
 
-/** One text, run as one role. */
+/** A statement text under one role. */
 export type StatementShape = {
-  /** Of its prepared statement: another text or role has another. */
+  /** Name of the prepared statement, which is unique for text and role. */
   readonly name: string;
   readonly role: DatabaseRole;
-  /** Without its values. */
+  /** The statement text without values. */
   readonly text: string;
   readonly calls: number;
   readonly totalMs: number;
-  /** That it returned or touched. */
+  /** Number of rows returned or changed. */
   readonly rows: number;
 };
 
 type Counted = { -readonly [Key in keyof StatementShape]: StatementShape[Key] };
 
-const MOST_SHAPES = 500;
-const LONGEST_TEXT = 2_000;
+const MAX_SHAPES = 500;
+const MAX_TEXT_CHARS = 2_000;
 
 export class StatementCounts {
   readonly since = new Date();
-  /** By name. Shapes that come once push out others of their kind, not those that run again and again. */
-  readonly #shapes = new Cache<string, Counted>(MOST_SHAPES);
+  /** Counts keyed by name. The cache evicts shapes that ran once before frequent ones. */
+  readonly #shapes = new Cache<string, Counted>(MAX_SHAPES);
   #met = 0;
 
   get shapes(): readonly StatementShape[] {
     return this.#shapes.values();
   }
 
-  /** How often a shape made room for another. */
+  /** Number of evicted shapes. */
   get left(): number {
     return this.#met - this.#shapes.size;
   }
@@ -49,8 +49,8 @@ export class StatementCounts {
   };
 }
 
-/** A copy: a slice would hold on to the whole. */
+/** Copies the text, because a slice would keep the whole string in memory. */
 function kept(text: string): string {
-  if (text.length <= LONGEST_TEXT) return text;
-  return `${Buffer.from(text.slice(0, LONGEST_TEXT)).toString()}…`;
+  if (text.length <= MAX_TEXT_CHARS) return text;
+  return `${Buffer.from(text.slice(0, MAX_TEXT_CHARS)).toString()}…`;
 }

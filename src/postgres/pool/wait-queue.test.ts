@@ -1,4 +1,4 @@
-// Whose turn it is. What a queue holds is made of the few things it looks at.
+// Tests the order of turns with minimal waiting entries.
 import { beforeEach, describe, expect, test } from 'vitest';
 import { isBefore, WaitQueue, type Waiting } from './wait-queue.ts';
 
@@ -66,24 +66,24 @@ test('what has had its turn comes before everybody', () => {
 });
 
 test('between two queues: the turn decides; of one caller, what came first', () => {
-  const others = new WaitQueue();
-  for (let n = 0; n < 3; n++) wait('many', others);
-  others.shift();
+  const second = new WaitQueue();
+  for (let n = 0; n < 3; n++) wait('many', second);
+  second.shift();
   const read = wait('one');
-  expect(isBefore(others.first, read)).toBe(true);
-  others.shift();
-  expect(isBefore(others.first, read)).toBe(false);
+  expect(isBefore(second.first(), read)).toBe(true);
+  second.shift();
+  expect(isBefore(second.first(), read)).toBe(false);
   const own = wait('many');
-  expect(isBefore(own, others.first as Waiting)).toBe(false);
+  expect(isBefore(own, second.first() as Waiting)).toBe(false);
 });
 
 describe('places', () => {
-  test('who leaves gives up its place at once', () => {
+  test('a caller that leaves frees its place at once', () => {
     const all = Array.from({ length: 3 }, () => wait('a'));
     wait('b');
     for (const waiting of all) queue.remove(waiting);
     expect([queue.length, queue.heldBy('user a'), queue.heldBy('user b')]).toEqual([1, 0, 1]);
-    expect(queue.first?.sharer?.user?.sub).toBe('b');
+    expect(queue.first()?.sharer?.user?.sub).toBe('b');
   });
 
   test('before a newcomer there is one of each caller', () => {
@@ -91,7 +91,7 @@ describe('places', () => {
     expect([queue.before('user new'), queue.before('user a')]).toEqual([2, 4]);
   });
 
-  test('a wait times out when its time is over, wherever it stands', () => {
+  test('a wait times out when its time is over, at any position', () => {
     refused.length = 0;
     wait('a');
     const b = wait('b');
@@ -101,4 +101,14 @@ describe('places', () => {
     expect(refused).toEqual(['a', 'b']);
     expect(served()).toEqual(['a']);
   });
+});
+
+test('a caller that waits for its share is passed over and keeps its turn', () => {
+  for (const user of ['a', 'a', 'b', 'c']) wait(user);
+  const withoutA = (key: string): boolean => key !== 'user a';
+  expect(queue.shift(withoutA)?.sharer?.user?.sub).toBe('b');
+  expect(queue.shift(withoutA)?.sharer?.user?.sub).toBe('c');
+  expect(queue.first(withoutA)).toBeUndefined();
+  wait('b');
+  expect(served()).toEqual(['a', 'b', 'a']);
 });

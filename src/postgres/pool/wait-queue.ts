@@ -1,32 +1,35 @@
-// Those who wait for a connection. Callers take turns: each turn is one batch, and within a caller the order is that of
-// arrival, so that one caller with hundreds of requests holds another up by one batch (docs/decisions/0090). Identical
-// reads wait as one (single-flight), at the turn of the one who came first.
-import { turnKey, type Sharer } from './sharer.ts';
+// A queue of batches that wait for a connection. Callers take turns of one batch each, and the order within a caller
+// is that of arrival. A caller with hundreds of requests therefore delays another by only one batch
+// (docs/decisions/0090). Identical reads wait as one batch (single-flight), at the turn of the first caller.
+import type { CallerIdentity } from '../../lib/limits/caller-key.ts';
+import { holderKey, type Admits } from './connection-share.ts';
 import type { Cancellable, Job } from './job.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import { SingleFlight } from './single-flight.ts';
 
 export type Waiting = {
-  /** Absent for a connection that one caller wants for itself. */
+  /** Absent for a request for an exclusive connection. */
   readonly job: Job | undefined;
-  readonly sharer: Sharer | undefined;
+  readonly sharer: CallerIdentity | undefined;
   readonly cancellable: Cancellable | undefined;
+  /** Set by `holderKey`. */
+  key?: string;
   /** The caller that wanted a connection for itself has left. */
   isAbandoned?: boolean;
   /** `performance.now()` at which the wait times out. */
   readonly until: number;
-  /** Where it waits; set by the queue. */
+  /** The caller's line; set by the queue. */
   line?: Line | undefined;
-  /** Starts what waited, in the same turn in which the connection became free. */
+  /** Starts the batch in the same turn of the event loop in which the connection became free. */
   grant(connection: PooledConnection): void;
   refuse(error: Error): void;
 };
 
-/** What one caller waits for. */
+/** Waiting entries of one caller. */
 type Line = {
   readonly key: string;
   readonly waiting: Waiting[];
-  /** Orders the callers of several queues: when its turn was last over, or when it came. */
+  /** Order among the callers of several queues: the end of the last turn, or the arrival. */
   turn: number;
 };
 
@@ -34,7 +37,7 @@ type Line = {
 let turns = 0;
 
 export class WaitQueue {
-  /** The caller whose turn is next comes first. An empty line is passed over, or filled again at its place. */
+  /** The caller whose turn is next comes first. An empty line is skipped, or reused when its caller returns. */
   readonly #ring: Line[] = [];
   readonly #lines = new Map<string, Line>();
   readonly #singleFlight = new SingleFlight();
@@ -44,16 +47,17 @@ export class WaitQueue {
     return this.#length;
   }
 
-  /** The first of the caller whose turn it is, among those that are still wanted. */
-  get first(): Waiting | undefined {
+  /** Returns the first batch of the caller whose turn it is, among the callers that `admits` allows. */
+  first(admits?: Admits): Waiting | undefined {
     if (this.#length === 0) return undefined;
-    for (;;) {
-      const [line] = this.#ring;
+    for (let at = 0; ;) {
+      const line = this.#ring[at];
       if (line === undefined) return undefined;
       const [first] = line.waiting;
-      if (first === undefined) this.#passOver(line);
-      else if (isWanted(first)) return first;
-      else this.remove(first);
+      if (first === undefined) this.#passOver(at);
+      else if (!isWanted(first)) this.remove(first);
+      else if (admits?.(line.key) === false) at += 1;
+      else return first;
     }
   }
 
@@ -62,7 +66,7 @@ export class WaitQueue {
     this.#enter(waiting).push(waiting);
   }
 
-  /** Before all others, for what has waited its turn already. */
+  /** Queues a batch that has had its turn before all others. */
   pushFront(waiting: Waiting): void {
     this.#enter(waiting).unshift(waiting);
     const { line } = waiting;
@@ -72,14 +76,14 @@ export class WaitQueue {
     this.#ring.unshift(line);
   }
 
-  /** The first, with which the turn of its caller is over. */
-  shift(): Waiting | undefined {
-    const { first } = this;
+  /** Removes the first batch. The turn of its caller is over; callers that wait for their share keep theirs. */
+  shift(admits?: Admits): Waiting | undefined {
+    const first = this.first(admits);
     const line = first?.line;
     if (!first || !line) return undefined;
     this.remove(first);
     if (this.#ring.length > 1) {
-      this.#ring.shift();
+      this.#ring.splice(this.#ring.indexOf(line), 1);
       if (line.waiting.length > 0) this.#ring.push(line);
       else this.#lines.delete(line.key);
     }
@@ -87,7 +91,7 @@ export class WaitQueue {
     return first;
   }
 
-  /** Leaves the queue: its caller is gone, or it is served. */
+  /** Removes a batch whose caller has left, or that is served. */
   remove(waiting: Waiting): void {
     const { line, job } = waiting;
     const at = line?.waiting.indexOf(waiting) ?? -1;
@@ -98,12 +102,12 @@ export class WaitQueue {
     if (job) this.#singleFlight.remove(job);
   }
 
-  /** How many places the caller holds. */
+  /** Returns the number of waiting batches of the caller. */
   heldBy(key: string): number {
     return this.#lines.get(key)?.waiting.length ?? 0;
   }
 
-  /** How many batches start before the next one of this caller, with one for each caller and turn. */
+  /** Returns the number of batches that start before the next one of this caller, with one per caller and turn. */
   before(key: string): number {
     const own = this.heldBy(key);
     return this.#ring.reduce((sum, { waiting }) => sum + Math.min(waiting.length, own + 1), 0);
@@ -111,14 +115,14 @@ export class WaitQueue {
 
   /** The earliest time at which a wait times out. */
   get timesOutAt(): number {
-    // Within a caller, who came first times out first.
+    // Within a caller, the first batch times out first.
     return this.#ring.reduce(
       (soonest, { waiting }) => Math.min(soonest, waiting[0]?.until ?? Number.POSITIVE_INFINITY),
       Number.POSITIVE_INFINITY,
     );
   }
 
-  /** Refuses all whose wait has timed out. */
+  /** Rejects all batches whose wait has timed out. */
   refuseUntil(now: number, refusal: () => Error): void {
     for (const { waiting } of this.#ring.slice()) {
       while (waiting[0] && waiting[0].until <= now) {
@@ -134,7 +138,7 @@ export class WaitQueue {
   }
 
   #enter(waiting: Waiting): Waiting[] {
-    const key = turnKey(waiting.sharer, waiting.cancellable);
+    const key = holderKey(waiting);
     let line = this.#lines.get(key);
     if (!line) {
       line = { key, waiting: [], turn: turns++ };
@@ -146,17 +150,16 @@ export class WaitQueue {
     return line.waiting;
   }
 
-  #passOver(line: Line): void {
-    this.#ring.shift();
-    this.#lines.delete(line.key);
+  #passOver(at: number): void {
+    for (const { key } of this.#ring.splice(at, 1)) this.#lines.delete(key);
   }
 }
 
-/** Whose turn comes first; of one caller, what came first. */
-export function isBefore(one: Waiting | undefined, other: Waiting): boolean {
-  if (!one?.line || !other.line) return one !== undefined;
-  if (one.line.key === other.line.key) return one.until < other.until;
-  return one.line.turn < other.line.turn;
+/** Compares turns. Entries of one caller keep their order. */
+export function isBefore(left: Waiting | undefined, right: Waiting): boolean {
+  if (!left?.line || !right.line) return left !== undefined;
+  if (left.line.key === right.line.key) return left.until < right.until;
+  return left.line.turn < right.line.turn;
 }
 
 function isWanted({ job, isAbandoned }: Waiting): boolean {

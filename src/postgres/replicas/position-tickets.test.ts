@@ -31,7 +31,7 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 
 test('reads that come before the question has left share it', async () => {
   const { tickets, questions } = primary();
-  const [one, other] = [tickets.take(), tickets.take()];
+  const [one, other] = [tickets.request(), tickets.request()];
   expect(questions).toHaveLength(1);
   questions[0]?.send();
   questions[0]?.answer('0/1');
@@ -40,9 +40,9 @@ test('reads that come before the question has left share it', async () => {
 
 test('a question that has left is not the one of a read that comes after it; those share the next', async () => {
   const { tickets, questions } = primary();
-  const first = tickets.take();
+  const first = tickets.request();
   questions[0]?.send();
-  const [second, third] = [tickets.take(), tickets.take()];
+  const [second, third] = [tickets.request(), tickets.request()];
   await turn();
   // One at a time.
   expect(questions).toHaveLength(1);
@@ -50,17 +50,17 @@ test('a question that has left is not the one of a read that comes after it; tho
   expect(await first).toBe('0/1');
   await turn();
   expect(questions).toHaveLength(2);
-  const fourth = tickets.take();
+  const fourth = tickets.request();
   questions[1]?.send();
   questions[1]?.answer('0/2');
   expect(await Promise.all([second, third, fourth])).toEqual(['0/2', '0/2', '0/2']);
 });
 
-test('a question that fails is the failure of its own reads alone', async () => {
+test('a failed query fails only the reads that wait for it', async () => {
   const { tickets, questions } = primary();
-  const first = tickets.take();
+  const first = tickets.request();
   questions[0]?.send();
-  const second = tickets.take();
+  const second = tickets.request();
   questions[0]?.fail();
   await expect(first).rejects.toThrow('away');
   await turn();

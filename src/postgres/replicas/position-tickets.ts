@@ -1,25 +1,25 @@
-// What a read must see at least: the position up to which the primary had flushed its log at a moment after the read
-// arrived. Everything that anybody was told before that is below it, because a commit is acknowledged only after it has
-// been flushed. So a read needs no word from its client about what it, or anybody else, has written.
+// Minimum position that a read must see: the flushed WAL position of the primary at a moment after the read arrived.
+// Every acknowledged commit is below it, because a commit is acknowledged only after the flush. The client therefore
+// does not need to send what it, or another client, has written.
 import type { Question } from './position.ts';
 
-/** An LSN, for one or more reads. */
+/** An LSN for one or more reads. */
 export type Ticket = string;
 
 export class PositionTickets {
   readonly #ask: () => Question;
-  /** The question under way. */
+  /** The running query. */
   #current: { readonly question: Question; readonly ticket: Promise<Ticket> } | undefined;
-  /** For all reads that arrive while one is under way: the question after it. */
+  /** The next query, shared by all reads that arrive while one is running. */
   #next: Promise<Ticket> | undefined;
 
-  /** `ask`: of the primary; the first column of its answer is the position. */
+  /** `ask`: queries the primary. The first column of the result is the position. */
   constructor(ask: () => Question) {
     this.#ask = ask;
   }
 
-  /** The answer to a question that is sent from now on. Fails when the primary does not answer. */
-  take(): Promise<Ticket> {
+  /** Returns the result of a query that is sent after this call. Fails if the primary does not respond. */
+  request(): Promise<Ticket> {
     if (this.#next !== undefined) return this.#next;
     const current = this.#current;
     if (current === undefined) return this.#start();

@@ -1,9 +1,9 @@
-// Positions in the write-ahead log (`pg_lsn`), and a connection that is kept to ask one server for them.
+// Positions in the write-ahead log (`pg_lsn`), and a persistent connection that queries one server for them.
 import { openWire, type ConnectionSettings, type OpenWire } from '../connection.ts';
 import { NeverSent } from '../pg-error.ts';
 import type { Batch, WireResult } from '../wire/wire.ts';
 
-/** As a number that can be compared. */
+/** A WAL position as a comparable number. */
 export type Position = bigint;
 
 /** `16/B374D848`: two halves of 64 bits. */
@@ -12,21 +12,21 @@ export function parsePosition(text: string): Position {
   return (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
 }
 
-/** What has been asked of a server. */
+/** A query sent to a server. */
 export type Question = {
-  /** Its bytes have left this process: the answer may be older than whatever comes now. */
+  /** True after its bytes have left this process. The response may then be older than later reads. */
   readonly isSent: boolean;
-  /** The columns of the one row. */
+  /** Columns of the single row. */
   readonly answer: Promise<ReadonlyArray<string | null>>;
 };
 
-/** A server that says nothing for so long is not there. */
+/** A server that does not respond within this time is unreachable. */
 const ANSWER_MS = 2_000;
 const CONNECT_MS = 2_000;
-/** After a failure the server is left alone for so long: meanwhile the last failure is the answer. */
+/** Pause after a failure. Calls during the pause return the last failure. */
 const PAUSE_MS = 250;
 
-/** Asks one query again and again. One question at a time. */
+/** Repeats one query on one connection, never two at a time. */
 export class AskedServer {
   readonly #settings: ConnectionSettings;
   readonly #query: string;
@@ -68,7 +68,7 @@ export class AskedServer {
         try {
           return await this.#send(kept, onSend);
         } catch {
-          // It may have ended while nobody used it; a new one knows.
+          // The kept connection may have ended while idle. A new one gives a definite result.
           kept.wire.destroy();
         }
       }
@@ -95,7 +95,7 @@ export class AskedServer {
   ): Promise<ReadonlyArray<string | null>> {
     return new Promise((resolve, reject) => {
       const silent = setTimeout(
-        () => wire.destroy(new Error('the server did not say its position')),
+        () => wire.destroy(new Error('the server did not report its position')),
         ANSWER_MS,
       );
       const settle = (error: Error | undefined, results: WireResult[]): void => {

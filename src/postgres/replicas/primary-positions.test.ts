@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { OwnWrites } from './own-writes.ts';
+import { RecentWriters } from './recent-writers.ts';
 import { parsePosition } from './position.ts';
 import { PrimaryPositions } from './primary-positions.ts';
 
@@ -18,7 +18,7 @@ test('the newest position of the primary that a replica has', () => {
   expect(positions.newestIn(parsePosition('0/30'))).toMatchObject({ at: 500 });
 });
 
-test('while the primary stands still a replica that has all of it does not grow old', () => {
+test('a replica that has replayed an idle primary completely does not become stale', () => {
   const positions = new PrimaryPositions(1_000);
   for (let at = 0; at <= 10_000; at += 250) positions.add('0/10', at);
   expect(positions.newestIn(parsePosition('0/10'))).toMatchObject({ at: 10_000 });
@@ -39,7 +39,7 @@ test('a primary that has lost the end of its log is followed from where it is', 
 
 test('who has written counts as such for the span, by the last write', () => {
   let now = 0;
-  const writes = new OwnWrites(100, { now: () => now });
+  const writes = new RecentWriters(100, { now: () => now });
   writes.note('a');
   now = 60;
   writes.note('a');
@@ -50,9 +50,9 @@ test('who has written counts as such for the span, by the last write', () => {
   expect([writes.has('a'), writes.has('b')]).toEqual([false, true]);
 });
 
-test('of too many writers nobody is forgotten', () => {
+test('above the limit of writers every caller counts as a writer', () => {
   let now = 0;
-  const writes = new OwnWrites(100, { most: 2, now: () => now });
+  const writes = new RecentWriters(100, { most: 2, now: () => now });
   for (const writer of ['a', 'b', 'c']) writes.note(writer);
   expect(writes.has('a')).toBe(true);
   now = 100;

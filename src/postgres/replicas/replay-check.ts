@@ -1,11 +1,11 @@
-// The condition under which a batch may run on a replica. It stands in the settings statement, so it is decided before
-// the snapshot of what follows is taken, and by the very server that answers, whatever stands between.
+// The condition under which a batch can run on a replica. It is part of the settings statement, so the server that
+// runs the batch evaluates it before the following statements take their snapshot.
 import { isDatabaseError } from '../pg-error.ts';
 
-/** The server is not fit for the batch that it was sent; nothing was read. */
+/** The server cannot run the batch; nothing was read. */
 export class Unreplayed extends Error {
   override name = 'Unreplayed';
-  /** `behind`: it has not replayed so far yet. `no standby`: it replays nothing. */
+  /** `behind`: the server has not replayed the position yet. `no standby`: the server does not replay. */
   readonly reason: 'behind' | 'no standby';
 
   constructor(reason: Unreplayed['reason'], cause: Error) {
@@ -14,12 +14,12 @@ export class Unreplayed extends Error {
   }
 }
 
-/** What every standby has replayed. */
+/** A position that every standby has replayed. */
 export const ANY_POSITION = '0/0';
 
 /**
- * Two columns that fail on a server that is no standby, or has not replayed up to the position in `parameter`. Made of
- * volatile functions, or the planner would compute the failures itself.
+ * Two columns that fail on a primary, or on a standby that has not replayed the position in `parameter`. They use
+ * volatile functions, because the planner would evaluate others in advance.
  */
 export function replayCheck(parameter: string): string {
   return [
@@ -28,7 +28,7 @@ export function replayCheck(parameter: string): string {
   ].join(', ');
 }
 
-/** What an error of the settings statement means there. */
+/** Translates an error of the settings statement. */
 export function replayError(error: Error): Error {
   if (isDatabaseError(error, 'invalid_argument_for_power_function'))
     return new Unreplayed('no standby', error);

@@ -1,22 +1,22 @@
-// Where a read is answered: on a replica if one is as far as the read needs, else on the primary
+// Sends a read to a replica that has replayed far enough, else to the primary
 // (docs/decisions/0083).
 //
 //   fresh     up to where the primary was after the read had arrived. A replica that is behind is asked again after
 //             1, 2, 4 … ms until `wait` is over.
-//   bounded   up to where the primary was `max_staleness` ago at most; who has just written reads from the primary.
+//   bounded   up to where the primary was `max_staleness` ago at most; recent writers read from the primary.
 //
-// The condition is sent with the batch, so the server that answers has decided it. What a replica refuses, for whatever
-// reason, the primary decides; only when the primary cannot be reached may a read be answered without any condition.
+// The condition is sent with the batch, so the responding server evaluates it. If a replica fails for any
+// reason, the primary runs the read. Only while the primary is unreachable can a read run without the condition.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Abort, Problem } from '../../problem/problem.ts';
 import type { Log } from '../../log/log.ts';
 import type { ConnectionSettings } from '../connection.ts';
 import { DatabaseUnavailable, isDatabaseError } from '../pg-error.ts';
 import type { Cancellable, CallerPool, CallerSettings, RunOptions } from '../pool/caller-pool.ts';
-import { turnKey } from '../pool/sharer.ts';
+import { callerKey } from '../../lib/limits/caller-key.ts';
 import { RowTooLarge, type WireResult } from '../wire/wire.ts';
 import type { WireStatement } from '../wire/statement.ts';
-import { OwnWrites } from './own-writes.ts';
+import { RecentWriters } from './recent-writers.ts';
 import { AskedServer } from './position.ts';
 import { PositionTickets } from './position-tickets.ts';
 import { PrimaryPositions, type Sample } from './primary-positions.ts';
@@ -25,37 +25,37 @@ import { ANY_POSITION, Unreplayed } from './replay-check.ts';
 
 export type ReplicaRules = {
   readonly reads: 'fresh' | 'bounded';
-  /** For `bounded`. */
+  /** Maximum staleness of `bounded` reads. */
   readonly maxStalenessMs: number;
-  /** For `fresh`: how long a read waits for a replica. */
+  /** How long a `fresh` read waits for a replica. */
   readonly waitMs: number;
-  /** What becomes of reads while the primary is away. */
+  /** Behaviour of reads while the primary is away. */
   readonly withoutPrimary: 'serve' | 'fail';
 };
 
 export type ReplicaReadsOptions = ReplicaRules & {
   readonly primary: CallerPool;
-  /** In the order of the address. */
+  /** Replicas in the order of the address. */
   readonly replicas: readonly Replica[];
-  /** Any of them, or the first one that can be used. */
+  /** Whether reads choose a random usable replica instead of the first one. */
   readonly isShuffled: boolean;
-  /** To the primary itself, for its position. */
+  /** Connection to the primary, for its position. */
   readonly position: ConnectionSettings;
   readonly log: Log;
 };
 
-/** A READ ONLY batch whose rows are collected, or can be taken back by `onRestart`. */
+/** A READ ONLY batch whose rows are collected, or can be discarded by `onRestart`. */
 export type Read = {
   readonly caller: CallerSettings;
   readonly statements: readonly WireStatement[];
   readonly options: RunOptions;
-  /** How old the answer may be: milliseconds, or `unknown`. Not called for an answer that is not stale at all. */
+  /** Receives the maximum staleness of the result: milliseconds, or `unknown`. Not called for a current result. */
   readonly onStaleness: (staleness: string) => void;
 };
 
 const PRIMARY_POSITION = 'select pg_current_wal_flush_lsn()';
-const LOOK_EVERY_MS = 1_000;
-/** For `bounded`. */
+const CHECK_INTERVAL_MS = 1_000;
+/** Sample interval for `bounded`. */
 const SAMPLE_EVERY_MS = 250;
 const SAMPLES_A_BOUND = 4;
 const FIRST_PAUSE_MS = 1;
@@ -65,7 +65,7 @@ export class ReplicaReads {
   readonly #primaryServer: AskedServer;
   readonly #tickets: PositionTickets;
   readonly #positions: PrimaryPositions;
-  readonly #ownWrites: OwnWrites;
+  readonly #recentWriters: RecentWriters;
   readonly #timer: NodeJS.Timeout;
 
   constructor(options: ReplicaReadsOptions) {
@@ -74,10 +74,10 @@ export class ReplicaReads {
     this.#primaryServer = new AskedServer(options.position, PRIMARY_POSITION);
     this.#tickets = new PositionTickets(() => this.#primaryServer.ask());
     this.#positions = new PrimaryPositions(maxStalenessMs);
-    this.#ownWrites = new OwnWrites(2 * maxStalenessMs);
+    this.#recentWriters = new RecentWriters(2 * maxStalenessMs);
     const everyMs =
-      reads === 'fresh' ? LOOK_EVERY_MS : Math.min(SAMPLE_EVERY_MS, maxStalenessMs / SAMPLES_A_BOUND);
-    this.#timer = setInterval(() => void this.look(), everyMs);
+      reads === 'fresh' ? CHECK_INTERVAL_MS : Math.min(SAMPLE_EVERY_MS, maxStalenessMs / SAMPLES_A_BOUND);
+    this.#timer = setInterval(() => void this.checkPositions(), everyMs);
     this.#timer.unref();
   }
 
@@ -93,20 +93,20 @@ export class ReplicaReads {
     return `the primary answers reads for ${reasons.join(', ')}`;
   }
 
-  /** For `CallerPoolOptions.onWrite` of the primary. */
+  /** Handles `CallerPoolOptions.onWrite` of the primary. */
   noteWrite(caller: CallerSettings, cancellable: Cancellable | undefined): void {
-    if (this.#options.reads === 'bounded') this.#ownWrites.note(turnKey(caller, cancellable));
+    if (this.#options.reads === 'bounded') this.#recentWriters.note(callerKey(caller, cancellable?.address));
   }
 
   run(read: Read): Promise<WireResult[]> {
     if (this.#options.reads === 'bounded') return this.#bounded(read);
-    // Whoever holds the secret key compares with what other programs have done.
+    // Clients with the secret key compare the result with writes of other programs, so they read the primary.
     return read.caller.role === 'service_role' ? this.#onPrimary(read) : this.#fresh(read);
   }
 
-  /** Looks where everybody is; never fails. */
-  async look(): Promise<void> {
-    const looks = this.replicas.map((replica) => replica.look());
+  /** Checks the positions of all servers; never fails. */
+  async checkPositions(): Promise<void> {
+    const looks = this.replicas.map((replica) => replica.check());
     if (this.#options.reads === 'bounded') looks.push(this.#samplePrimary());
     await Promise.all(looks);
   }
@@ -119,7 +119,7 @@ export class ReplicaReads {
 
   async #fresh(read: Read): Promise<WireResult[]> {
     if (this.#choose() === undefined) return await this.#onPrimary(read);
-    const ticket = await this.#tickets.take().catch(() => undefined);
+    const ticket = await this.#tickets.request().catch(() => undefined);
     if (ticket === undefined) return await this.#onPrimary(read);
     const until = performance.now() + this.#options.waitMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
@@ -137,10 +137,10 @@ export class ReplicaReads {
   }
 
   async #bounded(read: Read): Promise<WireResult[]> {
-    if (this.#ownWrites.has(turnKey(read.caller, read.options.cancellable)))
+    if (this.#recentWriters.has(callerKey(read.caller, read.options.cancellable?.address)))
       return await this.#onPrimary(read);
-    const replica = this.#choose((one) => this.#isInBound(this.#stateOf(one)));
-    const known = replica && this.#stateOf(replica);
+    const replica = this.#choose((candidate) => this.#isInBound(this.#newestSample(candidate)));
+    const known = replica && this.#newestSample(replica);
     if (replica === undefined || known === undefined) return await this.#onPrimary(read);
     const found = await tryOn(replica, read, known.text);
     if (found === 'behind' || found === 'no') return await this.#onPrimary(read);
@@ -148,8 +148,8 @@ export class ReplicaReads {
     return found;
   }
 
-  /** The last position of the primary that this replica is known to have replayed. */
-  #stateOf({ position }: Replica): Sample | undefined {
+  /** Returns the newest position of the primary that this replica has replayed. */
+  #newestSample({ position }: Replica): Sample | undefined {
     return position === undefined ? undefined : this.#positions.newestIn(position);
   }
 
@@ -186,13 +186,16 @@ export class ReplicaReads {
 
   async #samplePrimary(): Promise<void> {
     const at = performance.now();
-    // While the primary is away, what is known of it grows old.
-    const ticket = await this.#tickets.take().catch(() => undefined);
+    // While the primary is away, the samples become older.
+    const ticket = await this.#tickets.request().catch(() => undefined);
     if (ticket !== undefined) this.#positions.add(ticket, at);
   }
 }
 
-/** The results, or why another server is to answer. Throws what no other server would answer better. */
+/**
+ * Runs the read on the replica. Returns the results, or the reason why another server should run it. Throws errors
+ * that another server would return too.
+ */
 async function tryOn(
   replica: Replica,
   read: Read,
@@ -212,8 +215,9 @@ async function tryOn(
 }
 
 /**
- * Not what the replica says of a statement: it may have been stopped for what it replays, and reads less than a primary
- * (unlogged tables). But one that ran into its deadline would do so there too.
+ * Whether another server would return the same error. Errors of the statement are not final: a replica can cancel it
+ * because of replay, and cannot read unlogged tables. A statement that exceeded its deadline would do so on the
+ * primary too.
  */
 function isFinal(error: unknown): boolean {
   // An overfull pool; a fault is about the server.
@@ -222,6 +226,6 @@ function isFinal(error: unknown): boolean {
   return isDatabaseError(error, 'query_canceled') && !/conflict with recovery/.test(error.message);
 }
 
-function compare(one = 0n, other = 0n): number {
-  return one < other ? -1 : one > other ? 1 : 0;
+function compare(left = 0n, right = 0n): number {
+  return left < right ? -1 : left > right ? 1 : 0;
 }

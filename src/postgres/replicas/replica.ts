@@ -1,4 +1,4 @@
-// One replica: its connections, and whether reads may be sent there.
+// A replica: its connections, and whether it can serve reads.
 import type { Log } from '../../log/log.ts';
 import type { ConnectionSettings } from '../connection.ts';
 import type { CallerPool } from '../pool/caller-pool.ts';
@@ -9,19 +9,19 @@ export type ReplicaSettings = {
   /** `host:port`, for messages. */
   readonly target: string;
   readonly pool: CallerPool;
-  /** For the connection that looks how far it has got. */
+  /** Connection for the position checks. */
   readonly connection: ConnectionSettings;
   readonly log: Log;
 };
 
-/** Why it is not read from. */
+/** `in use`, or the reason why the replica gets no reads. */
 export type ReplicaState = 'in use' | 'unknown' | 'no standby' | 'unreachable' | 'resting';
 
 const WHERE = 'select pg_is_in_recovery(), pg_last_wal_replay_lsn()';
-/** Reads that found it behind are counted over this span. */
+/** Time span in which reads count as served or late. */
 const SPAN_MS = 5_000;
-const REST_MS = 5_000;
-/** How long a connection like those of reads may take to answer, before the first read. */
+const REPLICA_COOLDOWN_MS = 5_000;
+/** Timeout of the test connection before the first read. */
 const ANSWER_MS = 2_000;
 
 export class Replica {
@@ -47,18 +47,18 @@ export class Replica {
     return this.#state;
   }
 
-  /** It is there and a standby; it may be resting. */
+  /** Whether the server is a reachable standby; it may be resting. */
   get isStandby(): boolean {
     return this.#state === 'in use';
   }
 
-  /** Up to where it had replayed when it was last looked at. */
+  /** The position replayed at the last check. */
   get position(): Position | undefined {
     return this.#position;
   }
 
-  /** Finds out what it is and where; never fails. */
-  async look(): Promise<void> {
+  /** Checks the role and the position of the server; never fails. */
+  async check(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
@@ -77,22 +77,22 @@ export class Replica {
     }
   }
 
-  /** A read was answered there. */
+  /** Counts a read that the replica served. */
   served(): void {
     this.#count(0);
   }
 
-  /** A read went to the primary, because this one was behind for as long as a read waits. */
+  /** Counts a read that went to the primary, because the replica stayed behind for the maximum wait. */
   late(): void {
     this.#count(1);
   }
 
-  /** A batch found out that it is not what it was. */
+  /** Handles a batch that found a server other than a standby. */
   isNone({ reason }: Unreplayed): void {
     if (reason === 'no standby') this.#become('no standby');
   }
 
-  /** A batch got no connection, or lost it. Not used until it has been looked at again. */
+  /** Handles a batch that got no connection or lost it. The replica is not used until the next check. */
   lost(error: Error): void {
     this.#become('unreachable', error);
   }
@@ -106,17 +106,17 @@ export class Replica {
     const now = performance.now();
     const span = this.#span;
     if (now - span.since >= SPAN_MS) {
-      // What was counted while nobody read says nothing.
+      // A span without recent reads is not significant.
       const isRecent = now - span.since < 2 * SPAN_MS;
-      if (isRecent && span.late > span.reads / 2) this.#rest(now);
+      if (isRecent && span.late > span.reads / 2) this.#suspend(now);
       this.#span = { since: now, reads: 0, late: 0 };
     }
     this.#span.reads += 1;
     this.#span.late += late;
   }
 
-  #rest(now: number): void {
-    this.#restsUntil = now + REST_MS;
+  #suspend(now: number): void {
+    this.#restsUntil = now + REPLICA_COOLDOWN_MS;
     this.#log.info(
       { replica: this.target },
       'the replica was behind for most reads: the primary answers for 5 s',
@@ -131,7 +131,7 @@ export class Replica {
       this.#log.info(fields, 'reads go to this replica');
       this.pool.warm().catch(() => {});
     } else if (state === 'no standby') {
-      this.#log.warn(fields, 'this server is no standby (any more): nothing is read there');
+      this.#log.warn(fields, 'this server is not a standby (any more): it gets no reads');
     } else {
       this.#log.warn(
         { ...fields, err: error },

@@ -1,5 +1,6 @@
-// Messages of logical decoding by `pgoutput`, protocol 1 (PostgreSQL documentation, "Logical Replication Message Formats").
-// A transaction arrives once it is committed, beginning with what is known of its end. Values are text.
+// Parses the messages of `pgoutput`, protocol 1 (PostgreSQL documentation, "Logical Replication Message Formats"). A
+// transaction arrives after its commit. Its first message contains the position and time of the commit. Values are
+// text.
 
 export type Relation = {
   readonly oid: number;
@@ -12,15 +13,15 @@ export type Relation = {
 
 export type RelationColumn = { readonly name: string; readonly isKey: boolean; readonly type: number };
 
-/** By column. Undefined: a large value that was not changed and therefore is not sent. */
+/** Values by column. Undefined for a large value that did not change, which the server omits. */
 export type Tuple = ReadonlyArray<string | null | undefined>;
 
 export type Begin = {
   readonly kind: 'begin';
   readonly lsn: bigint;
-  /** Milliseconds since 1970. */
+  /** Commit time in milliseconds since 1970. */
   readonly committedAt: number;
-  /** 32 bits. */
+  /** Lower 32 bits of the transaction id. */
   readonly xid: number;
 };
 
@@ -28,9 +29,9 @@ export type RowChange = {
   readonly kind: 'insert' | 'update' | 'delete';
   readonly relation: number;
   readonly new: Tuple | undefined;
-  /** Of an update only when the key changed or the whole row is sent; of columns that are not sent null. */
+  /** Set for an update only if the key changed or the whole row is sent. Columns that are not sent are null. */
   readonly old: Tuple | undefined;
-  /** `old` has all columns. */
+  /** True if `old` has all columns. */
   readonly isWholeOld: boolean;
   readonly bytes: number;
 };
@@ -40,9 +41,9 @@ export type Message =
   | RowChange
   | { readonly kind: 'commit'; readonly lsn: bigint }
   | { readonly kind: 'relation'; readonly relation: Relation }
-  /** Of whoever called `pg_logical_emit_message`. Unless it is a part of its transaction, it comes at any time. */
-  | { readonly kind: 'message'; readonly prefix: string; readonly isOfTransaction: boolean }
-  /** What nobody here needs: TRUNCATE, types, origins. */
+  /** Message of `pg_logical_emit_message`. Unless it is transactional, it arrives at any time. */
+  | { readonly kind: 'message'; readonly prefix: string; readonly isTransactional: boolean }
+  /** Messages that svc ignores: TRUNCATE, types, origins. */
   | { readonly kind: 'other' };
 
 const EPOCH_2000_MS = 946_684_800_000;
@@ -81,9 +82,9 @@ export function readMessage(bytes: Buffer, start: number, end: number): Message 
       return change('delete', relation, undefined, reader.tuple(), isWholeOld, end - start);
     }
     case 'M': {
-      const isOfTransaction = (reader.uint8() & 1) === 1;
+      const isTransactional = (reader.uint8() & 1) === 1;
       reader.skip(8);
-      return { kind: 'message', prefix: reader.text(), isOfTransaction };
+      return { kind: 'message', prefix: reader.text(), isTransactional };
     }
     default:
       return OTHER;
@@ -113,7 +114,7 @@ function readRelation(reader: Reader): Relation {
     reader.skip(4);
     return { name, isKey, type };
   });
-  // An empty name stands for pg_catalog.
+  // An empty name means pg_catalog.
   return { oid, schema: schema === '' ? 'pg_catalog' : schema, table, identity, columns };
 }
 
@@ -159,7 +160,7 @@ class Reader {
     return String.fromCharCode(this.uint8());
   }
 
-  /** Up to the zero. */
+  /** Reads up to the terminating zero. */
   text(): string {
     const zero = this.#bytes.indexOf(0, this.#at);
     if (zero < 0) throw new RangeError('a message of the write-ahead log is cut off');

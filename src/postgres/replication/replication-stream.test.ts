@@ -6,19 +6,19 @@ import { ReplicationStream } from './replication-stream.ts';
 
 let server: Duplex;
 let stream: ReplicationStream;
-const heard: bigint[] = [];
-let enoughAt: bigint | undefined;
+const received: bigint[] = [];
+let pauseAt: bigint | undefined;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'] });
-  heard.length = 0;
-  enoughAt = undefined;
+  received.length = 0;
+  pauseAt = undefined;
   server = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
   stream = new ReplicationStream(plainStream(server), 'slot', 'publication', {
     onMessage: (message: Message) => {
       if (message.kind !== 'commit') return;
-      heard.push(message.lsn);
-      if (message.lsn === enoughAt) stream.pause();
+      received.push(message.lsn);
+      if (message.lsn === pauseAt) stream.pause();
     },
     onLost: () => {},
   });
@@ -29,16 +29,16 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Each in a chunk of its own, as a server sends small transactions that come one after the other. */
+/** Sends each commit in its own chunk, as a server sends small consecutive transactions. */
 async function commit(from: number, to: number): Promise<void> {
   for (let lsn = from; lsn <= to; lsn++) {
-    server.push(commitAt(BigInt(lsn)));
+    server.push(commitMessage(BigInt(lsn)));
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** CopyData with XLogData with Commit. */
-function commitAt(lsn: bigint): Buffer {
+/** Returns CopyData with XLogData with Commit. */
+function commitMessage(lsn: bigint): Buffer {
   const bytes = Buffer.alloc(5 + 25 + 26);
   bytes.write('d');
   bytes.writeUInt32BE(bytes.length - 1, 1);
@@ -51,31 +51,31 @@ function commitAt(lsn: bigint): Buffer {
 
 const upTo = (last: number): bigint[] => Array.from({ length: last }, (_, at) => BigInt(at + 1));
 
-test('however many small transactions come while they are gathered, all are read together', async () => {
+test('small transactions that arrive during the pause are read together', async () => {
   await commit(1, 100);
-  // It came as soon as somebody listened, so that the rest waits a moment.
-  expect(heard).toEqual(upTo(1));
+  // The first arrived right after the start, so the rest waits for the pause.
+  expect(received).toEqual(upTo(1));
   await vi.advanceTimersByTimeAsync(5);
-  expect(heard).toEqual(upTo(100));
+  expect(received).toEqual(upTo(100));
 });
 
-test('what is paused while it gathers is read when it may go on, and not before', async () => {
+test('a stream that is paused during its short pause is read after resume, and not before', async () => {
   await commit(1, 10);
   stream.pause();
   await vi.advanceTimersByTimeAsync(50);
   await commit(11, 20);
-  expect(heard).toEqual(upTo(1));
+  expect(received).toEqual(upTo(1));
   stream.resume();
-  expect(heard).toEqual(upTo(20));
+  expect(received).toEqual(upTo(20));
 });
 
-test('who has enough of what was gathered is sent nothing more until it goes on', async () => {
-  enoughAt = 5n;
+test('a reader that pauses in the middle of a chunk receives nothing more until resume', async () => {
+  pauseAt = 5n;
   await commit(1, 10);
   await vi.advanceTimersByTimeAsync(5);
   await commit(11, 20);
-  // What was read together with it has come already.
-  expect(heard).toEqual(upTo(10));
+  // The rest of the chunk was emitted already.
+  expect(received).toEqual(upTo(10));
   stream.resume();
-  expect(heard).toEqual(upTo(20));
+  expect(received).toEqual(upTo(20));
 });

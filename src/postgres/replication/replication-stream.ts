@@ -1,5 +1,5 @@
-// A replication connection: a temporary slot and the stream that it feeds (PostgreSQL documentation, "Streaming Replication
-// Protocol"). The slot ends with its connection, so that nothing keeps the server's log when this process is gone.
+// A replication connection: a temporary slot and its stream (PostgreSQL documentation, "Streaming Replication
+// Protocol"). The slot ends with its connection, so the server retains no WAL after this process has ended.
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { cutOff, GOODBYE_MS, openReplicationSession, type ConnectionSettings } from '../connection.ts';
@@ -10,7 +10,7 @@ import { readMessage, type Message } from './pgoutput.ts';
 
 export type ReplicationHandlers = {
   readonly onMessage: (message: Message) => void;
-  /** Once: whatever ended it, except `close`. */
+  /** Called once when the stream ends, except after `close`. */
   readonly onLost: (error: Error) => void;
 };
 
@@ -20,17 +20,17 @@ export type ReplicationOptions = {
   readonly signal?: AbortSignal | undefined;
 };
 
-const STATUS_EVERY_MS = 3_000;
+const STATUS_INTERVAL_MS = 3_000;
 /**
- * Each small transaction wakes the process. Where the next comes within `soonMs`, those of the following `pauseMs` are
- * read at once; a chunk of `fullBytes` is many already.
+ * Each small transaction wakes the process. If the next chunk arrives within `soonMs`, the stream pauses for `pauseMs`
+ * and then reads all chunks at once. A chunk of `fullBytes` contains many transactions already.
  */
-const GATHER = { soonMs: 2, pauseMs: 5, fullBytes: 16 * 1024 };
-/** The server asks for a sign of life after half of its `wal_sender_timeout` of 10 s. */
-const SILENT_AFTER_MS = 20_000;
+const READ_BATCHING = { soonMs: 2, pauseMs: 5, fullBytes: 16 * 1024 };
+/** The server sends a keepalive after half of its `wal_sender_timeout` of 10 s. */
+const MAX_SILENCE_MS = 20_000;
 const EPOCH_2000_MS = 946_684_800_000;
 
-/** Resolves when the stream has begun: every transaction that commits from now on comes. */
+/** Resolves when the stream has started. It contains every transaction that commits later. */
 export async function openReplication(
   { settings, publication, signal }: ReplicationOptions,
   handlers: ReplicationHandlers,
@@ -38,14 +38,14 @@ export async function openReplication(
   const { client, take } = await openReplicationSession(settings, { signal });
   try {
     const slot = `svc_rt_${randomBytes(8).toString('hex')}`;
-    // Waits for every transaction that is writing now. The command words must be in capitals.
+    // Creating the slot waits for all running transactions. The server accepts the keywords only in upper case.
     const cancel = (): void => cutOff(client);
     signal?.addEventListener('abort', cancel);
     await client
       .query(`CREATE_REPLICATION_SLOT ${slot} TEMPORARY LOGICAL pgoutput NOEXPORT_SNAPSHOT`)
       .finally(() => signal?.removeEventListener('abort', cancel));
     signal?.throwIfAborted();
-    // From here on the bytes are ours: `pg` does not know copying in both directions.
+    // `pg` does not support CopyBoth, so this class reads the bytes from here on.
     return new ReplicationStream(take(), slot, publication, handlers);
   } catch (error) {
     cutOff(client);
@@ -57,11 +57,11 @@ export class ReplicationStream {
   readonly #stream: Duplex;
   readonly #handlers: ReplicationHandlers;
   readonly #status: NodeJS.Timeout;
-  #heardAt = performance.now();
-  /** What has come needs not be kept: nobody could ask this slot for it again. */
+  #lastReceivedAt = performance.now();
+  /** End of the received WAL. The server can discard it, because the temporary slot cannot be read again. */
   #received = 0n;
   #isPaused = false;
-  #isGathering = false;
+  #isBatching = false;
   #isOver = false;
 
   constructor(bytes: ByteStream, slot: string, publication: string, handlers: ReplicationHandlers) {
@@ -74,27 +74,29 @@ export class ReplicationStream {
     );
     bytes.read((chunk, length, isReused) => {
       const now = performance.now();
-      if (now - this.#heardAt < GATHER.soonMs && length < GATHER.fullBytes) this.#gather();
-      this.#heardAt = now;
+      if (now - this.#lastReceivedAt < READ_BATCHING.soonMs && length < READ_BATCHING.fullBytes)
+        this.#batchReads();
+      this.#lastReceivedAt = now;
       try {
         reader.push(chunk, length, isReused);
       } catch (error) {
-        this.#lost(error instanceof Error ? error : new Error(String(error)));
+        this.#fail(error instanceof Error ? error : new Error(String(error)));
       }
     });
-    stream.on('error', (error: Error) => this.#lost(error));
-    stream.on('close', () => this.#lost(new Error('the replication connection was closed')));
+    stream.on('error', (error: Error) => this.#fail(error));
+    stream.on('close', () => this.#fail(new Error('the replication connection was closed')));
     this.#send(
       0x51,
       Buffer.from(
-        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 (proto_version '1', publication_names '${publication}', messages 'true')\0`,
+        `START_REPLICATION SLOT ${slot} LOGICAL 0/0 ` +
+          `(proto_version '1', publication_names '${publication}', messages 'true')\0`,
       ),
     );
-    this.#status = setInterval(() => this.#tick(), STATUS_EVERY_MS).unref();
+    this.#status = setInterval(() => this.#tick(), STATUS_INTERVAL_MS).unref();
     stream.resume();
   }
 
-  /** The server holds back what follows; it is told that somebody is still there. */
+  /** Stops reading, so that PostgreSQL applies back-pressure. Status messages keep the connection open. */
   pause(): void {
     if (this.#isPaused) return;
     this.#isPaused = true;
@@ -104,34 +106,34 @@ export class ReplicationStream {
   resume(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
-    this.#heardAt = performance.now();
-    if (!this.#isGathering) this.#readOn();
+    this.#lastReceivedAt = performance.now();
+    if (!this.#isBatching) this.#resumeReading();
   }
 
-  /** Reads on after a moment, unless paused meanwhile. */
-  #gather(): void {
-    if (this.#isGathering) return;
-    this.#isGathering = true;
+  /** Pauses reading briefly, to read several transactions at once. */
+  #batchReads(): void {
+    if (this.#isBatching) return;
+    this.#isBatching = true;
     this.#stream.pause();
     setTimeout(() => {
-      this.#isGathering = false;
-      if (!this.#isPaused) this.#readOn();
-    }, GATHER.pauseMs);
+      this.#isBatching = false;
+      if (!this.#isPaused) this.#resumeReading();
+    }, READ_BATCHING.pauseMs);
   }
 
-  #readOn(): void {
-    // All that has come meanwhile, as one chunk: where Node keeps it, as with TLS, a stream that flows again hands out one
-    // of many small ones, after which it would be paused for the next.
+  #resumeReading(): void {
+    // Reads everything that has arrived as one chunk. A resumed stream that buffers, as with TLS, would emit the first
+    // of many small chunks, and the next pause would follow.
     this.#stream.read();
-    // Whoever read it may have had enough.
-    if (!this.#isPaused && !this.#isGathering) this.#stream.resume();
+    // The reader may have paused the stream.
+    if (!this.#isPaused && !this.#isBatching) this.#stream.resume();
   }
 
   get isPaused(): boolean {
     return this.#isPaused;
   }
 
-  /** Says goodbye, and waits until the server has ended the slot; not for long. */
+  /** Ends the stream and waits until the server has dropped the slot, for at most `GOODBYE_MS`. */
   async close(): Promise<void> {
     this.#isOver = true;
     clearInterval(this.#status);
@@ -147,21 +149,21 @@ export class ReplicationStream {
     clearTimeout(silent);
   }
 
-  #cut(): void {
+  #destroy(): void {
     this.#isOver = true;
     clearInterval(this.#status);
     this.#stream.destroy();
   }
 
-  #lost(error: Error): void {
+  #fail(error: Error): void {
     if (this.#isOver) return;
-    this.#cut();
+    this.#destroy();
     this.#handlers.onLost(error);
   }
 
   #tick(): void {
-    if (!this.#isPaused && performance.now() - this.#heardAt > SILENT_AFTER_MS) {
-      this.#lost(new Error('the server has been silent for 20 s'));
+    if (!this.#isPaused && performance.now() - this.#lastReceivedAt > MAX_SILENCE_MS) {
+      this.#fail(new Error('the server has been silent for 20 s'));
       return;
     }
     this.#sendStatus();
@@ -172,9 +174,9 @@ export class ReplicationStream {
     // CopyData
     if (type === 0x64) this.#readCopy(bytes, start, end);
     // ErrorResponse
-    else if (type === 0x45) this.#lost(PgServerError.read(bytes, start, end));
-    // CopyDone: the server ends it, to shut down for example.
-    else if (type === 0x63) this.#lost(new Error('the server ended the stream'));
+    else if (type === 0x45) this.#fail(PgServerError.read(bytes, start, end));
+    // CopyDone: the server ends the stream, for example to shut down.
+    else if (type === 0x63) this.#fail(new Error('the server ended the stream'));
   }
 
   #readCopy(bytes: Buffer, start: number, end: number): void {

@@ -1,4 +1,4 @@
-/** What the server says on a stream that `pg` no longer reads. */
+/** Error of the server on a stream that `pg` does not read. */
 export class PgServerError extends Error {
   readonly code: string;
 
@@ -8,7 +8,7 @@ export class PgServerError extends Error {
     this.code = code;
   }
 
-  /** The body of an ErrorResponse: fields that begin with a letter and end with a zero. */
+  /** Parses the body of an ErrorResponse: fields that start with a letter and end with a zero. */
   static read(bytes: Buffer, start: number, end: number): PgServerError {
     const fields = bytes.toString('utf8', start, end).split('\0');
     const field = (letter: string): string | undefined =>

@@ -1,22 +1,22 @@
-// The socket under a connection, and how it is read once `pg` has opened it.
+// The socket of a connection, and its reader after `pg` has opened it.
 import { Buffer } from 'node:buffer';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-/** The first `length` bytes have been read; with `isReused` the next read overwrites them. */
+/** The first `length` bytes are valid. With `isReused` the next read overwrites them. */
 export type OnBytes = (bytes: Buffer, length: number, isReused: boolean) => void;
 
 export type ByteStream = {
   readonly socket: Duplex;
-  /** Hands everything that is read from now on to `take`. */
+  /** Passes all further bytes to `take`. */
   read(take: OnBytes): void;
 };
 
 const READ_BYTES = 64 * 1024;
 
 /**
- * A socket that reuses one read buffer: allocating one for each read costs more than a small answer. Until `read` is
- * called it emits ordinary 'data' events, with bytes that stay valid.
+ * Creates a socket that reuses one read buffer: an allocation per read costs more than a small response. Until `read`
+ * is called it emits ordinary 'data' events, with bytes that stay valid.
  */
 export function reusingSocket(): ByteStream & { readonly socket: Socket } {
   let take: OnBytes | undefined;
@@ -38,7 +38,7 @@ export function reusingSocket(): ByteStream & { readonly socket: Socket } {
   };
 }
 
-/** Any other stream: TLS, which has buffers of its own. */
+/** Wraps any other stream, such as TLS, which allocates its buffers itself. */
 export function plainStream(socket: Duplex): ByteStream {
   return {
     socket,

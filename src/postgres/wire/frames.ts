@@ -1,12 +1,15 @@
-// Messages of the PostgreSQL protocol (version 3.0) as bytes: cuts the incoming stream into messages and writes outgoing
-// ones. What a message means is decided elsewhere.
+// Splits the incoming stream of the PostgreSQL protocol (version 3.0) into messages, and writes outgoing messages.
+// Other modules interpret them.
 import { Buffer } from 'node:buffer';
-import { freeChunk } from '../../lib/free-chunk.ts';
+import { freeChunk } from '../../lib/memory/free-chunk.ts';
 
-/** A value in text format; a Buffer is taken as the UTF-8 bytes of the text. */
+/** A value in text format. A Buffer contains the UTF-8 bytes of the text. */
 export type WireValue = string | Buffer | null;
 
-/** A message's body lies between `start` and `end` of a shared buffer, because most messages are not kept. */
+/**
+ * Called for each message. Its body is between `start` and `end` of a shared buffer, because most messages are not
+ * kept.
+ */
 export type OnFrame = (type: number, bytes: Buffer, start: number, end: number) => void;
 
 /** Type and length. */
@@ -17,25 +20,25 @@ export class FrameReader {
   readonly #onFrame: OnFrame;
   readonly #isWanted: (type: number, size: number) => boolean;
   readonly #header = Buffer.alloc(HEADER_BYTES);
-  /** A message whose header has arrived but not its end. */
+  /** An incomplete message whose header has arrived. */
   #frame: Buffer | undefined;
-  /** Bytes of it so far. */
+  /** Number of its bytes so far. */
   #filled = 0;
-  /** Bytes still to come of a message that is skipped. */
+  /** Number of outstanding bytes of a skipped message. */
   #unwanted = 0;
   /** Whether the bytes handed out last are only valid during the call. */
   isBorrowed = false;
 
   /**
-   * `isWanted` is asked before memory is allocated for a message that spans reads, and again with each read: false skips
-   * the rest of the message.
+   * `isWanted` is called before memory is allocated for a message that spans reads, and again with each read. If it
+   * returns false, the rest of the message is skipped.
    */
   constructor(onFrame: OnFrame, isWanted: (type: number, size: number) => boolean) {
     this.#onFrame = onFrame;
     this.#isWanted = isWanted;
   }
 
-  /** Takes the first `length` bytes; with `isReused` the next read overwrites them. */
+  /** Processes the first `length` bytes. With `isReused` the next read overwrites them. */
   push(bytes: Buffer, length: number, isReused: boolean): void {
     let at = Math.min(this.#unwanted, length);
     this.#unwanted -= at;
@@ -50,7 +53,7 @@ export class FrameReader {
     if (at < length) this.#continue(bytes, at, length);
   }
 
-  /** Adds to the unfinished message and hands it out once complete. Answers where the rest starts. */
+  /** Adds to the incomplete message and emits it once complete. Returns the start of the remaining bytes. */
   #continue(bytes: Buffer, from: number, length: number): number {
     let at = from;
     if (!this.#frame) {
@@ -78,7 +81,7 @@ export class FrameReader {
     return at;
   }
 
-  /** Answers how many of the bytes that have arrived belong to it. */
+  /** Returns how many of the received bytes belong to the skipped message. */
   #drop(frame: Buffer, arrived: number): number {
     const left = frame.length - this.#filled;
     const passed = Math.min(left, arrived);
@@ -96,13 +99,21 @@ export class FrameReader {
   }
 }
 
-/** A batch of statements is mostly a few hundred bytes; one slab serves many of them. */
+/** Slab size. A batch usually has a few hundred bytes, so one slab serves many of them. */
 const SLAB_BYTES = 64 * 1024;
 
-/** Writes frontend messages one after the other into a slab. */
+/** Shorter texts are copied character by character, which is faster than a call into Node. */
+const SHORT_TEXT = 40;
+
+// Messages without variable parts.
+const DESCRIBE_PORTAL = Uint8Array.of(0x44, 0, 0, 0, 6, 0x50, 0);
+const EXECUTE = Uint8Array.of(0x45, 0, 0, 0, 9, 0, 0, 0, 0, 0);
+const SYNC = Uint8Array.of(0x53, 0, 0, 0, 4);
+
+/** Writes successive frontend messages into a slab. */
 export class FrameWriter {
   #buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
-  /** Where the batch under construction starts. */
+  /** Start of the batch under construction. */
   #start = 0;
   #length = 0;
 
@@ -110,7 +121,7 @@ export class FrameWriter {
     const start = this.#open(0x50);
     this.#string(name);
     this.#string(text);
-    // No parameter types: the server infers each from its context, as it does for PostgREST's filters.
+    // Zero parameter types: the server infers each from its context, as it does for PostgREST's filters.
     this.#int16(0);
     this.#close(start);
   }
@@ -127,17 +138,11 @@ export class FrameWriter {
   }
 
   describePortal(): void {
-    const start = this.#open(0x44);
-    this.#byte(0x50);
-    this.#string('');
-    this.#close(start);
+    this.#append(DESCRIBE_PORTAL);
   }
 
   execute(): void {
-    const start = this.#open(0x45);
-    this.#string('');
-    this.#int32(0);
-    this.#close(start);
+    this.#append(EXECUTE);
   }
 
   closeStatement(name: string): void {
@@ -148,32 +153,31 @@ export class FrameWriter {
   }
 
   sync(): void {
-    this.#byte(0x53);
-    this.#int32(4);
+    this.#append(SYNC);
   }
 
-  /** Where the next message starts; valid until `take`. */
+  /** Returns the start of the next message; valid until `flush`. */
   mark(): number {
     return this.#length - this.#start;
   }
 
-  /** Discards what was written since the mark. */
+  /** Discards all bytes since the mark. */
   rewind(mark: number): void {
     this.#length = this.#start + mark;
   }
 
-  #raw(bytes: Buffer): void {
+  #append(bytes: Uint8Array): void {
     this.#reserve(bytes.length);
-    bytes.copy(this.#buffer, this.#length);
+    this.#buffer.set(bytes, this.#length);
     this.#length += bytes.length;
   }
 
   /** Answers the bytes written so far and starts over. */
-  take(): Buffer {
-    // The socket may keep the slice until it is flushed, so these bytes are never written again.
+  flush(): Buffer {
+    // The socket may keep the slice until it has sent it, so these bytes are never overwritten.
     const taken = this.#buffer.subarray(this.#start, this.#length);
     this.#start = this.#length;
-    // One large body must not hold its memory for the rest of the connection's life.
+    // Releases the memory of a large body, which would otherwise last as long as the connection.
     if (this.#buffer.length > SLAB_BYTES) {
       this.#buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
       this.#start = 0;
@@ -192,7 +196,7 @@ export class FrameWriter {
 
   #close(at: number): void {
     const start = this.#start + at;
-    this.#buffer.writeInt32BE(this.#length - start, start);
+    this.#storeInt32(this.#length - start, start);
   }
 
   #value(value: WireValue): void {
@@ -202,14 +206,14 @@ export class FrameWriter {
     }
     if (typeof value !== 'string') {
       this.#int32(value.length);
-      this.#raw(value);
+      this.#append(value);
       return;
     }
     const at = this.#length - this.#start;
     this.#int32(0);
     this.#text(value);
     const start = this.#start + at;
-    this.#buffer.writeInt32BE(this.#length - start - 4, start);
+    this.#storeInt32(this.#length - start - 4, start);
   }
 
   #string(text: string): void {
@@ -220,7 +224,21 @@ export class FrameWriter {
   #text(text: string): void {
     // UTF-8 needs at most three bytes for each UTF-16 unit.
     this.#reserve(text.length * 3);
+    if (text.length < SHORT_TEXT && this.#ascii(text)) return;
     this.#length += this.#buffer.write(text, this.#length, 'utf8');
+  }
+
+  /** Returns false, and writes nothing, if the text has other characters. */
+  #ascii(text: string): boolean {
+    const buffer = this.#buffer;
+    let at = this.#length;
+    for (let index = 0; index < text.length; index += 1) {
+      const code = text.charCodeAt(index);
+      if (code > 0x7f) return false;
+      buffer[at++] = code;
+    }
+    this.#length = at;
+    return true;
   }
 
   #byte(value: number): void {
@@ -228,14 +246,25 @@ export class FrameWriter {
     this.#buffer[this.#length++] = value;
   }
 
+  /** Throws for more than 65,535, which the protocol cannot express. */
   #int16(value: number): void {
-    this.#reserve(2);
-    this.#length = this.#buffer.writeUInt16BE(value, this.#length);
+    if (value > 0xffff) throw new RangeError(`${value} does not fit into two bytes`);
+    this.#byte(value >>> 8);
+    this.#byte(value);
   }
 
   #int32(value: number): void {
     this.#reserve(4);
-    this.#length = this.#buffer.writeInt32BE(value, this.#length);
+    this.#storeInt32(value, this.#length);
+    this.#length += 4;
+  }
+
+  #storeInt32(value: number, at: number): void {
+    const buffer = this.#buffer;
+    buffer[at] = value >>> 24;
+    buffer[at + 1] = value >>> 16;
+    buffer[at + 2] = value >>> 8;
+    buffer[at + 3] = value;
   }
 
   #reserve(bytes: number): void {

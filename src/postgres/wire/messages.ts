@@ -1,4 +1,4 @@
-// Decodes the messages whose contents matter: a row, the names of its columns, an error.
+// Decodes the messages with relevant contents: rows, column names and errors.
 import type { Buffer } from 'node:buffer';
 import pg from 'pg';
 
@@ -34,7 +34,7 @@ export function readColumns(body: Buffer): string[] {
 
 const ERROR_FIELDS = {
   S: 'severity',
-  // In English whatever language the server speaks; a pooler may leave it out.
+  // Always in English; a pooler may omit it.
   V: 'severity',
   C: 'code',
   D: 'detail',

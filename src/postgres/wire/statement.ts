@@ -1,10 +1,10 @@
-// What one batch of the wire consists of.
+// The parts of one batch.
 import type { WireValue } from './frames.ts';
 
 /** The body of a DataRow message, from `start` to before `end`; the bytes are only valid during the call. */
 export type OnRow = (bytes: Buffer, start: number, end: number) => void;
 
-/** One Parse/Bind/Execute. With a name it is prepared once per connection and reused. */
+/** A single Parse/Bind/Execute. A named statement is prepared once per connection and reused. */
 export type WireStatement = {
   readonly text: string;
   /** Text-format parameters. */
@@ -12,15 +12,18 @@ export type WireStatement = {
   readonly name?: string | undefined;
   /** Ask for column names too; not needed where the caller knows the shape of the row. */
   readonly describe?: boolean | undefined;
-  /** Takes each DataRow as it arrives instead of collecting them. */
+  /** Receives each DataRow on arrival instead of collecting them. */
   readonly onRow?: OnRow | undefined;
-  /** Makes the settings of its batch: one place for all of them. */
+  /** Marks the statement that sets the settings of its batch. */
   readonly isSettings?: boolean | undefined;
-  /** What an error of the server means when this statement fails with it. */
+  /** Translates the server's error when this statement fails. */
   readonly asError?: ((error: Error) => Error) | undefined;
-  /** A row with more bytes is skipped, and the batch fails with `RowTooLarge`. */
+  /** Maximum bytes of a row. A larger row is skipped, and the batch fails with `RowTooLarge`. */
   readonly maxRowBytes?: number | undefined;
-  /** Asked before memory is taken for a large row. When false the row is skipped, and the batch fails with `RowRefused`. */
+  /**
+   * Called before memory is allocated for a large row. If it returns false, the row is skipped and the batch fails
+   * with `RowRefused`.
+   */
   readonly admitRow?: ((bytes: number) => boolean) | undefined;
   /** An explicit COMMIT, which takes effect before its own CommandComplete. */
   readonly commits?: boolean | undefined;

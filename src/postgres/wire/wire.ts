@@ -1,6 +1,6 @@
-// The request path's own side of the PostgreSQL protocol (3.0, "Extended Query"). `pg` opens and authenticates the
-// connection; then this class takes over the socket, for three things `pg` does not offer: several statements under one
-// Sync in one write, several such batches in flight, and results handed on as undecoded bytes.
+// The PostgreSQL protocol of the request path (3.0, "Extended Query"). `pg` opens and authenticates the connection.
+// Then this class takes over the socket for three features that `pg` lacks: several statements under one Sync in one
+// write, several such batches in flight, and results as undecoded bytes.
 import { Buffer } from 'node:buffer';
 import type { ByteStream } from './byte-stream.ts';
 import type { LinkState } from '../link/measure-link.ts';
@@ -13,7 +13,7 @@ import type { WireStatement } from './statement.ts';
 export type SendOptions = {
   /** No statement is prepared. */
   readonly isNameless: boolean;
-  /** It writes nothing, so nothing about its commit can be in doubt. */
+  /** True if the batch writes nothing, so that its commit cannot be in doubt. */
   readonly isRead: boolean;
 };
 
@@ -33,7 +33,7 @@ export class RowRefused extends Error {
   override name = 'RowRefused';
 }
 
-/** Rows up to this size are taken without asking. */
+/** Rows up to this size are read without calling `admitRow`. */
 const SMALL_ROW_BYTES = 64 * 1024;
 
 /** Called once, with either the results or the error. */
@@ -41,13 +41,13 @@ export type OnSettled = (error: Error | undefined, results: WireResult[]) => voi
 
 export type WireResult = {
   readonly rows: ReadonlyArray<ReadonlyArray<Buffer | null>>;
-  /** Column names; empty unless `describe` was asked for. */
+  /** Column names; empty unless `describe` is set. */
   readonly columns: readonly string[];
   /** The command tag, for example `UPDATE 3`. */
   readonly tag: string;
 };
 
-/** It was committed, but the server says that something about that is in doubt. */
+/** The transaction has committed, but the server has reported a doubt. */
 class CommitUnconfirmed extends ConnectionLost {
   override name = 'CommitUnconfirmed';
 
@@ -56,29 +56,29 @@ class CommitUnconfirmed extends ConnectionLost {
   }
 }
 
-/** Statements under one Sync, from when they are sent until the server is ready for the next batch. */
+/** Statements under one Sync, from sending until the server is ready for the next batch. */
 export class Batch {
   readonly statements: readonly WireStatement[];
   readonly settle: OnSettled;
   readonly isRead: boolean;
-  /** Its bytes have left this process. */
+  /** True after its bytes have left this process. */
   isSent = false;
   readonly results: WireResult[] = [];
-  /** Names it prepares. */
+  /** Names that the batch prepares. */
   readonly parsing: string[] = [];
   rows: Array<ReadonlyArray<Buffer | null>> = [];
   columns: string[] = [];
   error: Error | undefined;
-  /** Statements whose Bind succeeded: the one after them has not begun to run. */
+  /** Number of statements whose Bind succeeded. The statement after them has not begun to run. */
   bound = 0;
   /**
-   * It failed because the server does not know a name that was prepared here, or knows one that was not: somebody else
-   * uses the same session. None of it took effect, because it is one transaction.
+   * The server does not know a name that was prepared here, or knows one that was not, because another client uses
+   * the same session. The batch had no effect, because it is one transaction.
    */
   lostName = false;
-  /** It failed because what a prepared statement reads has changed its columns. */
+  /** The batch failed because the result columns of a prepared statement have changed. */
   hasStalePlan = false;
-  /** A backend that is stopped at once says so, and nothing after it. */
+  /** The error of a backend that is stopped at once. No further message follows. */
   lastWord: Error | undefined;
   /** `performance.now()` when its turn at the server began; 0 while other batches are before it. */
   startedAt = 0;
@@ -89,8 +89,8 @@ export class Batch {
     this.settle = settle;
   }
 
-  /** The server had nothing left to do but to commit: what it did is open until it is ready for the next batch. */
-  get mayBeCommitted(): boolean {
+  /** Whether only the commit was left: the outcome is open until the server is ready for the next batch. */
+  get canBeCommitted(): boolean {
     const { results, statements } = this;
     return results.length === statements.length || statements[results.length]?.commits === true;
   }
@@ -98,7 +98,7 @@ export class Batch {
 
 type Reported = ReturnType<typeof readError>;
 
-/** Prepared statements kept per connection; the least recently used one is closed beyond that. */
+/** Maximum number of prepared statements per connection. Beyond it, the least recently used one is closed. */
 const MAX_PREPARED = 500;
 const SPARE_PREPARED = 20;
 
@@ -113,20 +113,20 @@ export class Wire {
   readonly #writer = new FrameWriter();
   /** Prepared names and when each was last used, counted in uses. */
   readonly #prepared = new Map<string, { lastUse: number }>();
-  /** Names that batches in flight are preparing: whether they succeed is not known yet. */
+  /** Names that batches in flight are preparing, with unknown success. */
   readonly #parsing = new Set<string>();
   #uses = 0;
-  /** The server is running the first one. */
+  /** Batches in flight; the server is running the first. */
   readonly #batches: Batch[] = [];
   #isWriteDue = false;
   #failure: Error | undefined;
   /** Prepared statements do not belong to this connection alone: none is relied on. */
   #isNameless: boolean;
-  /** Where sessions lack parameters. */
+  /** Adds the missing parameters of the session. */
   readonly #completion: SettingsCompletion | undefined;
   /** Bytes received, to notice a server that has fallen silent. */
   #received = 0;
-  /** Of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
+  /** Status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
   #transactionStatus = 'I';
   readonly #onNotice: (message: string) => void;
   /** Called once, when the connection has ended. */
@@ -168,7 +168,7 @@ export class Wire {
     return this.#received;
   }
 
-  /** False while another batch is preparing one of the names: only its end tells whether the name exists. */
+  /** Returns false while another batch prepares one of the names: its end decides whether the name exists. */
   knowsNames(statements: readonly WireStatement[]): boolean {
     if (this.#parsing.size === 0) return true;
     return statements.every(({ name }) => name === undefined || !this.#parsing.has(name));
@@ -182,8 +182,8 @@ export class Wire {
   }
 
   /**
-   * Sends all statements under one Sync; outside BEGIN they are one implicit transaction. Behind batches in flight it
-   * waits its turn: an error ends the batch it happens in and no other.
+   * Sends all statements under one Sync; outside BEGIN they are one implicit transaction. It waits for earlier
+   * batches in flight. An error ends only its batch.
    */
   send(
     statements: readonly WireStatement[],
@@ -209,8 +209,8 @@ export class Wire {
       return undefined;
     }
     if (this.#batches.push(batch) === 1) batch.startedAt = performance.now();
-    // Everything sent in this turn of the event loop leaves in one write; and a server woken in the middle of the turn
-    // would take the processor from us.
+    // Batches of one turn of the event loop share one write. A server that woke earlier would compete for the
+    // processor.
     if (!this.#isWriteDue) {
       this.#isWriteDue = true;
       setImmediate(this.#flush);
@@ -227,7 +227,7 @@ export class Wire {
     this.#isWriteDue = false;
     if (this.#failure) return;
     for (const batch of this.#batches) batch.isSent = true;
-    this.#socket.write(this.#writer.take());
+    this.#socket.write(this.#writer.flush());
   };
 
   #write({ statements, parsing }: Batch, unnamed: boolean): void {
@@ -324,8 +324,8 @@ export class Wire {
           return;
         }
         if (!batch.isSent) batch.error ??= new NeverSent(error);
-        // The outcome of the commit was still to come, and will not.
-        else if (isFatal(error) && batch.mayBeCommitted) batch.error ??= lossOf(batch, error);
+        // The connection ended before the outcome of the commit arrived.
+        else if (isFatal(error) && batch.canBeCommitted) batch.error ??= connectionLoss(batch, error);
         else batch.error ??= batch.statements[batch.results.length]?.asError?.(error) ?? error;
         if (batch.bound === batch.results.length) this.#learnAboutNames(batch, error);
         return;
@@ -352,7 +352,7 @@ export class Wire {
     }
   }
 
-  /** Of an error that came before the statement ran: one that it raises itself under the same code is its own affair. */
+  /** Handles a name error that came before the statement ran. A statement can raise the same code itself. */
   #learnAboutNames(batch: Batch, error: Reported): void {
     if (isDatabaseError(error, 'invalid_sql_statement_name', 'duplicate_prepared_statement')) {
       batch.lostName = true;
@@ -368,7 +368,7 @@ export class Wire {
   #end(): void {
     const batch = this.#batches.shift();
     if (!batch) return;
-    // Left over when the batch failed before reaching them.
+    // Names that the failed batch did not reach.
     for (const name of batch.parsing) this.#parsing.delete(name);
     const [next] = this.#batches;
     if (next) next.startedAt = performance.now();
@@ -379,8 +379,9 @@ export class Wire {
     if (this.#failure) return;
     this.#failure = error;
     const batches = this.#batches.splice(0);
-    // What the server said just before the close (57P01 on shutdown) says more than the close.
-    for (const batch of batches) batch.settle(batch.error ?? batch.lastWord ?? lossOf(batch, error), []);
+    // The server's last error before the close (57P01 on shutdown) is more precise than the close.
+    for (const batch of batches)
+      batch.settle(batch.error ?? batch.lastWord ?? connectionLoss(batch, error), []);
     this.onLost?.();
   }
 }
@@ -390,19 +391,20 @@ function isFatal({ severity }: Reported): boolean {
 }
 
 /**
- * Warnings that say how a batch ended. After the last CommandComplete: a wait for synchronous standbys was cut off, by a
- * shutdown or by a cancel, and in the second case success follows. What a deferred trigger warns of there has a context.
+ * Handles warnings about the end of a batch. After the last CommandComplete, the wait for synchronous standbys was
+ * interrupted by a shutdown or a cancel; after a cancel, success follows. Warnings of deferred triggers have a
+ * context.
  */
 function heed(batch: Batch, warning: Reported): void {
-  if (batch.mayBeCommitted) {
+  if (batch.canBeCommitted) {
     if (!batch.isRead && warning.where === undefined) batch.error ??= new CommitUnconfirmed(warning);
   } else if (warning.routine === 'quickdie') {
     batch.lastWord = warning;
   }
 }
 
-/** The error of a batch whose connection ended with nothing said about the batch. */
-function lossOf({ isSent }: Batch, error: Error): Error {
+/** Returns the error of a batch whose connection ended without a report about the batch. */
+function connectionLoss({ isSent }: Batch, error: Error): Error {
   if (!isSent) return new NeverSent(error);
   if (error instanceof ConnectionLost) return error;
   return new ConnectionLost(`the connection to PostgreSQL was closed: ${error.message}`, { cause: error });

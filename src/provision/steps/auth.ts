@@ -1,7 +1,7 @@
 import type { ProvisionStep } from './step.ts';
 
-// Column-compatible with the hosted original where applications look (auth.users, auth.identities, auth.sessions),
-// so that triggers and foreign keys written for it keep working.
+// The columns of auth.users, auth.identities and auth.sessions are compatible with Supabase, so that triggers and
+// foreign keys of applications keep working.
 export const authSchema: ProvisionStep = {
   id: 'auth-1',
   sql: `
@@ -97,7 +97,7 @@ create table auth.mfa_amr_claims (
   unique (session_id, authentication_method)
 );
 
--- Only for refresh tokens brought over from another product; what is issued here lives in two columns of its session.
+-- Only for refresh tokens imported from another product. Refresh tokens of svc are two columns of their session.
 create table auth.refresh_tokens (
   instance_id uuid,
   id bigserial primary key,
@@ -125,7 +125,7 @@ create table auth.mfa_factors (
   web_authn_credential jsonb,
   web_authn_aaguid uuid,
   last_webauthn_challenge_data jsonb,
-  -- The newest time step a code was accepted for: the same code is never accepted twice.
+  -- Newest time step of an accepted code. A code is never accepted twice.
   last_used_step bigint not null default 0
 );
 create index mfa_factors_user_id_idx on auth.mfa_factors (user_id, created_at);
@@ -150,7 +150,7 @@ create table auth.flow_state (
   authentication_method text not null,
   code_challenge text,
   code_challenge_method text check (code_challenge_method in ('s256', 'plain')),
-  -- SHA-256 of the state parameter and of the authorization code: neither is ever stored readable.
+  -- SHA-256 of the state parameter and of the authorization code, which are never stored in plain text.
   state_hash text unique,
   auth_code text unique,
   auth_code_issued_at timestamptz,
@@ -194,7 +194,7 @@ create table auth.audit_log_entries (
 );
 create index audit_log_entries_created_at_idx on auth.audit_log_entries (created_at desc, id);
 
--- The key everything secret in this schema is sealed with, itself sealed with a key from the environment.
+-- The key that encrypts all secrets in this schema, encrypted with a key from the environment.
 create table auth.keyring (
   id integer primary key,
   state text not null check (state in ('in_use', 'retired')),
@@ -208,7 +208,7 @@ create table auth.signing_keys (
   kid text primary key,
   alg text not null check (alg in ('ES256', 'RS256', 'HS256')),
   state text not null check (state in ('standby', 'in_use', 'previously_used', 'revoked')),
-  -- Null for a shared secret, which has no public half.
+  -- Null for a shared secret, which has no public key.
   public_jwk jsonb,
   private_jwk bytea,
   imported boolean not null default false,
@@ -219,7 +219,7 @@ create table auth.signing_keys (
 );
 create unique index signing_keys_in_use on auth.signing_keys (state) where state = 'in_use';
 
--- The waiting time between two mails is kept by address, whether or not anybody has an account with it.
+-- Time of the last mail to an address, also for addresses without an account.
 create table auth.email_throttle (
   email_hash text not null,
   kind text not null,
@@ -227,7 +227,7 @@ create table auth.email_throttle (
   primary key (email_hash, kind)
 );
 
--- Losing these in a crash costs nothing but a fresh allowance, so they need no write-ahead log.
+-- Unlogged: the loss of these rows in a crash only resets the rate limits.
 create unlogged table auth.rate_limits (
   bucket text not null,
   key text not null,
@@ -243,13 +243,13 @@ create table auth.mail_outbox (
   user_id uuid references auth.users (id) on delete cascade,
   recipient text not null,
   subject text not null,
-  -- Sealed, and wiped after delivery: a mail holds a live link.
+  -- Encrypted, and deleted after delivery, because a mail contains a valid link.
   content bytea,
   state text not null default 'pending'
     check (state in ('pending', 'sending', 'sent', 'failed', 'uncertain', 'caught')),
   attempts smallint not null default 0,
   next_attempt_at timestamptz not null default now(),
-  -- A process that dies while sending leaves this in the past.
+  -- In the past after a crash of the process that was sending.
   lease_until timestamptz,
   transport text,
   message_id text,
@@ -276,7 +276,7 @@ alter table auth.email_throttle enable row level security;
 alter table auth.rate_limits enable row level security;
 alter table auth.mail_outbox enable row level security;
 
--- A setting reads '' after an earlier transaction used SET LOCAL on the connection: hence nullif.
+-- nullif: a setting reads '' after an earlier transaction used SET LOCAL on the connection.
 create function auth.jwt() returns jsonb language sql stable
 as $$ select nullif(current_setting('request.jwt.claims', true), '')::jsonb $$;
 create function auth.uid() returns uuid language sql stable
@@ -292,14 +292,15 @@ as $$ select coalesce((nullif(current_setting('request.jwt.claims', true), '')::
 `,
 };
 
-// A mailed secret remembers what it vouches for, and an open linking flow dies with the session that began it.
+// Records what a mailed secret proves, and deletes an open linking flow with the session that started it.
 export const authOwnership: ProvisionStep = {
   id: 'auth-2',
   sql: `
--- True: the mailbox answered somebody who did not make this account, so what its maker brought goes.
+-- True if the owner of the mailbox did not create this account: confirming the address then removes the credentials of
+-- its creator.
 alter table auth.one_time_tokens add column expels boolean not null default false;
--- Invitations and one-time passwords of an earlier version stand where a sign-up's own confirmation stands. That one
--- is as old as the account and its password; whatever came later vouches for the mailbox alone.
+-- Earlier versions stored invitations and one-time passwords under the token type of the sign-up confirmation. The
+-- confirmation is as old as the account and its password. Later tokens prove only access to the mailbox.
 update auth.one_time_tokens t set expels = true from auth.users u
 where u.id = t.user_id and t.token_type = 'confirmation_token'
   and (t.created_at is distinct from u.created_at or t.created_at < u.password_set_at);
@@ -312,7 +313,77 @@ create index flow_state_linking_target_id_idx on auth.flow_state (linking_target
 export const importedKeyRoles: ProvisionStep = {
   id: 'auth-3',
   sql: `
--- What tokens under an imported key may say of their role; null means users only. Without meaning for our own keys.
+-- Roles that tokens under an imported key may have. Null allows users only. Unused for keys of svc.
 alter table auth.signing_keys add column roles text[];
+`,
+};
+
+export const restrictedSessions: ProvisionStep = {
+  id: 'auth-4',
+  sql: `
+-- True if the address of the account was proven without its verified second factor. Such a session may only verify the
+-- factor.
+alter table auth.sessions add column restricted boolean not null default false;
+-- The code of this flow opens a restricted session.
+alter table auth.flow_state add column opens_restricted boolean not null default false;
+-- Null if the code is valid as long as the link.
+alter table auth.one_time_tokens add column code_expires_at timestamptz;
+-- The owner of the mailbox reported that the account is not theirs; an administrator decides.
+alter table auth.users add column flagged_at timestamptz;
+`,
+};
+
+export const codesByNetwork: ProvisionStep = {
+  id: 'auth-5',
+  sql: `
+-- Up to two networks can each have a valid secret of a type, with separate counts of wrong codes. Networks are stored
+-- as hashes.
+alter table auth.one_time_tokens
+  add column slot smallint not null default 0,
+  add column requester text,
+  add column attempts_elsewhere smallint not null default 0,
+  drop constraint one_time_tokens_user_id_token_type_key,
+  add constraint one_time_tokens_slot_key unique (user_id, token_type, slot);
+
+-- Networks that redeemed a mail of a mailbox recently.
+create table auth.trusted_networks (
+  email_hash text not null,
+  network_hash text not null,
+  seen_at timestamptz not null,
+  primary key (email_hash, network_hash)
+);
+create index trusted_networks_seen_at_idx on auth.trusted_networks (seen_at);
+alter table auth.trusted_networks enable row level security;
+
+-- Access tokens of these sessions are rejected until they expire. Without a session, all tokens of the user are
+-- rejected.
+create table auth.ended_sessions (
+  id bigint generated always as identity primary key,
+  session_id uuid,
+  user_id uuid not null,
+  ended_at timestamptz not null default clock_timestamp(),
+  until timestamptz not null
+);
+create index ended_sessions_until_idx on auth.ended_sessions (until);
+create index ended_sessions_ended_at_idx on auth.ended_sessions (ended_at);
+create index ended_sessions_user_id_idx on auth.ended_sessions (user_id) where session_id is null;
+alter table auth.ended_sessions enable row level security;
+
+-- Lifetime of the access tokens of the session. A day for sessions that are older than this column.
+alter table auth.sessions add column token_seconds integer not null default 86400;
+
+-- Every deletion of a session ends its tokens, for example by a sign-out, a new password or the deletion of its user.
+create function auth.record_ended_sessions() returns trigger language plpgsql security definer
+set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into auth.ended_sessions (session_id, user_id, until)
+  select id, user_id, clock_timestamp() + make_interval(secs => token_seconds + 60) from ended;
+  if found then
+    perform pg_notify('svc_sessions', '');
+  end if;
+  return null;
+end $$;
+create trigger "~svc_ended_sessions" after delete on auth.sessions
+  referencing old table as ended for each statement execute function auth.record_ended_sessions();
 `,
 };

@@ -1,10 +1,10 @@
-// When this database was saved, and that it was restored. The API roles have no business here.
+// Records of backups and of a restore. The API roles have no access.
 import type { ProvisionStep } from './step.ts';
 
 export const backupLedger: ProvisionStep = {
   id: 'backup-1',
   sql: `
--- The last whole backup of each target, for metrics.
+-- Last complete backup of each target, for metrics.
 create table svc_meta.backup (
   target text primary key,
   id text not null,
@@ -13,12 +13,12 @@ create table svc_meta.backup (
   verified_at timestamptz
 );
 
--- A database that came out of a backup. Files that are newer than it look like nobody's.
+-- Set in a database that was restored from a backup. Files that are newer than the backup have no row.
 create table svc_meta.restore (
   one boolean primary key default true check (one),
   taken_at timestamptz not null,
   restored_at timestamptz not null default now(),
-  -- Until then no file is deleted for not being named by a row.
+  -- Files without a row are not deleted before this time.
   sweep_from timestamptz not null
 );
 

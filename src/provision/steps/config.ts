@@ -1,5 +1,5 @@
-// The file as instances share it under `--config database`, with its history, and what each instance makes of it. Texts
-// hold `${VAR}` as written, never values. The API roles have no business here.
+// The file that instances share with `--config database`, its history, and the state of each instance. Texts contain
+// `${VAR}` as written, never values. The API roles have no access.
 import type { ProvisionStep } from './step.ts';
 
 export const sharedConfig: ProvisionStep = {
@@ -7,7 +7,7 @@ export const sharedConfig: ProvisionStep = {
   sql: `
 create table svc_meta.config (
   id bigint generated always as identity primary key,
-  -- Orders deployments, like a build stamp: milliseconds since 1970, or one more than the largest so far.
+  -- Orders deployments like a build stamp: milliseconds since 1970, or the largest value so far plus one.
   sequence bigint not null,
   hash text not null,
   text text not null check (octet_length(text) <= 4194304),
@@ -19,13 +19,13 @@ create table svc_meta.config (
   created_at timestamptz not null default now(),
   applied_at timestamptz
 );
--- The one that is served.
+-- The file that is served.
 create unique index config_applied on svc_meta.config (state) where state = 'applied';
 
 create table svc_meta.instance_state (
   instance text primary key,
   serves bigint,
-  -- Why it does not serve the applied one.
+  -- Reason for not serving the applied file.
   reason text,
   seen_at timestamptz not null default now()
 );

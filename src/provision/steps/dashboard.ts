@@ -1,5 +1,5 @@
-// Who is signed in to the dashboard. Tokens are kept as keyed digests only, so that a copy of the database signs
-// nobody in. The API roles have no business here.
+// Sessions of the dashboard. Only keyed digests of tokens are stored, so that a copy of the database does not allow
+// signing in. The API roles have no access.
 import type { ProvisionStep } from './step.ts';
 
 export const dashboardSessions: ProvisionStep = {

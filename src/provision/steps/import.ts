@@ -1,4 +1,4 @@
-// What an import from another product has brought here. The API roles have no business here.
+// Records of an import from another product. The API roles have no access.
 import type { ProvisionStep } from './step.ts';
 
 export const imports: ProvisionStep = {
@@ -6,14 +6,14 @@ export const imports: ProvisionStep = {
   sql: `
 create table svc_meta.import (
   one boolean primary key default true check (one),
-  -- Which database is imported; no other may be mixed with it.
+  -- Source database. An import from another source is rejected.
   source text not null,
   state text not null check (state in ('copied', 'ready', 'cut over')),
   changed_at timestamptz not null default now()
 );
 
--- Each thing as it was last read at the source. What has changed here since is not written over while the source's has
--- not changed too, and what is gone there is deleted here.
+-- Digest of each object at the last read of the source. If only the target has changed since, it is not overwritten.
+-- Objects that the source has deleted are deleted here.
 create table svc_meta.import_row (
   kind text not null,
   id text not null,
@@ -28,7 +28,7 @@ revoke all on svc_meta.import, svc_meta.import_row from public, anon, authentica
 export const keyAliases: ProvisionStep = {
   id: 'import-2',
   sql: `
--- Publishable keys of a former product that are still accepted; SHA-256 of each.
+-- Publishable keys of a former product that are still accepted, as SHA-256.
 create table svc_meta.key_alias (
   digest bytea primary key,
   accept_until timestamptz not null,

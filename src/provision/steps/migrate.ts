@@ -1,5 +1,5 @@
-// The state of the migration engine: `object` is what the engine owns, `run` and `step` what it did, `stamp`
-// makes an unchanged start cheap. The API roles have no business here.
+// State of the migration engine: `object` contains owned objects, `run` and `step` the history, and `stamp` the applied
+// file, for a fast start without changes. The API roles have no access.
 import type { ProvisionStep } from './step.ts';
 
 export const migrationState: ProvisionStep = {
@@ -59,13 +59,15 @@ revoke all on svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp from 
 `,
 };
 
-/** The kinds of objects are those that the engine knows, which become more. */
+/** Removes the list of object kinds, because the engine defines them and adds more. */
 export const openObjectKinds: ProvisionStep = {
   id: 'migrate-3',
   sql: 'alter table svc_meta.object drop constraint object_kind_check',
 };
 
-/** A run keeps its model packed: as `jsonb` it was the dearest statement of a small change to a large schema. */
+/**
+ * Stores the model of a run compressed. As `jsonb` it was the slowest statement of a small change to a large schema.
+ */
 export const packedRunModel: ProvisionStep = {
   id: 'migrate-2',
   sql: `
@@ -75,7 +77,7 @@ alter table svc_meta.run alter column model_gzip set storage external;
 `,
 };
 
-/** Which data steps a database has seen; runs that prepare one are no file to go back to. */
+/** Data steps that a database has run. Runs that prepare a data step are not targets of a rollback. */
 export const dataStepLedger: ProvisionStep = {
   id: 'migrate-4',
   sql: `
@@ -90,7 +92,7 @@ alter table svc_meta.run drop constraint run_kind_check;
 `,
 };
 
-/** How far a data step in batches came. */
+/** Progress of data steps in batches. */
 export const dataStepProgress: ProvisionStep = {
   id: 'migrate-5',
   sql: `
@@ -99,7 +101,7 @@ alter table svc_meta.data_step add column progress text, drop constraint data_st
 `,
 };
 
-/** What the applied file says of earlier names: instances with an older file know only those. */
+/** Former names in the applied file. Instances with an older file know only these names. */
 export const formerNames: ProvisionStep = {
   id: 'migrate-6',
   sql: `
@@ -115,11 +117,10 @@ revoke all on svc_meta.rename from public, anon, authenticated, service_role;
 };
 
 /**
- * `make_partitions` makes the partitions of a table from `first` (null: now) until `ahead` after that of now; returns how many. Each covers
- * `span` units, and begins where the calendar has it: `month` with the first day, `week` with a Monday, in UTC. What
- * another partition covers, even in part, is left out.
- *
- * `retire_partition` makes a partition a table by itself that nobody reaches.
+ * `make_partitions` creates the partitions of a table from `first` (null means now) until `ahead` partitions after the
+ * current one, and returns their number. Each covers `span` units and starts at a calendar boundary in UTC: `month` on
+ * the first day, `week` on a Monday. Ranges that overlap another partition are skipped. `retire_partition` detaches a
+ * partition and revokes all access to it.
  */
 export const timedPartitions: ProvisionStep = {
   id: 'migrate-7',

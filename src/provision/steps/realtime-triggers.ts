@@ -1,8 +1,7 @@
-// What changes are read from where the write-ahead log cannot be read. The triggers themselves are made when a server of
-// that kind is met, and only on tables that tell of their changes.
-//
-// - `realtime.changes`: rows before and after, as text. Not logged: after a crash of PostgreSQL clients load anew anyway.
-// - `realtime.change_reader`: that somebody reads them. Without it nothing is kept, so that a stopped svc leaves no heap.
+// Tables for changes on servers whose write-ahead log is not readable. svc creates the triggers on published tables
+// when it runs on such a server. `realtime.changes` contains rows before and after a change, as text. It is unlogged,
+// because clients reload after a crash of PostgreSQL. `realtime.change_reader` marks an active reader. Without an
+// active reader no changes are recorded, so that the table does not grow while svc is stopped.
 import type { ProvisionStep } from './step.ts';
 
 export const realtimeTriggers: ProvisionStep = {

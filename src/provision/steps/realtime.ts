@@ -1,15 +1,15 @@
-// The `realtime` schema. `realtime.messages` holds broadcasts that statements send, and its policies, which the migration
-// engine makes from `realtime.rls`, say who may use private channels. It is partitioned by day, so that old messages are
-// dropped and not deleted:
+// The `realtime` schema. `realtime.messages` contains broadcasts that statements send. The migration engine creates its
+// policies from `realtime.rls`. They decide who may use private channels. The table is partitioned by day, so that old
+// messages are dropped and not deleted:
 //
-// - messages_<day>: today's and some days ahead, made by `realtime.ensure_partitions`;
-// - messages_default: what was sent on a day that nobody made a partition for;
-// - messages_probe: rows by which rights are found out, always rolled back. Not logged, so that none is ever decoded.
+// - messages_<day>: today and some days ahead, created by `realtime.ensure_partitions`;
+// - messages_default: messages of days without a partition;
+// - messages_probe: rows for permission checks, always rolled back. Unlogged, so that they are never decoded.
 //
 // `realtime.overflow` carries broadcasts between instances that are too large for a notification.
 import type { ProvisionStep } from './step.ts';
 
-/** `inserted_at` of rows by which rights are found out. */
+/** `inserted_at` of the rows for permission checks. */
 export const PROBE_TIME = '9999-12-31T00:00:00Z';
 
 export const realtimeSchema: ProvisionStep = {
@@ -69,7 +69,7 @@ language sql stable set search_path = '' as $$
   select nullif(current_setting('realtime.topic', true), '')
 $$;
 
--- The caller's policies decide, which may ask for realtime.topic().
+-- The policies of the caller apply, which may use realtime.topic().
 create function realtime.store_message(topic text, event text, private boolean, payload jsonb, binary_payload bytea)
 returns void language plpgsql set search_path = '' as $$
 declare
@@ -130,7 +130,8 @@ grant execute on function realtime.begin_probe(text, uuid, uuid) to authenticato
 
 create publication svc_realtime for table realtime.messages
   with (publish = 'insert, update, delete', publish_via_partition_root = true);
--- Without them PostgreSQL refuses updates of a table that tells of whole old rows. Earlier ones have no such setting.
+-- Without generated columns, PostgreSQL 18 rejects updates of a published table with full replica identity. Earlier
+-- versions do not have this setting.
 do $$ begin
   if current_setting('server_version_num')::integer >= 180000 then
     alter publication svc_realtime set (publish_generated_columns = stored);

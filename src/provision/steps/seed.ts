@@ -1,4 +1,4 @@
-// What the database has of the seeds in svc.yaml. The API roles have no business here.
+// Applied seeds of svc.yaml. The API roles have no access.
 import type { ProvisionStep } from './step.ts';
 
 export const seeds: ProvisionStep = {

@@ -1,9 +1,9 @@
-/** One numbered piece of the product's own schemas. A released step is never edited; a new one is added. */
+/** A numbered change of the internal schemas. Never edit the statements of a released step: add a new step. */
 export type ProvisionStep = {
-  /** Unique and stable, for example `auth-1`; recorded in `svc_meta.provision_step`. */
+  /** Unique and stable, for example `auth-1`. Recorded in `svc_meta.provision_step`. */
   readonly id: string;
-  /** Runs inside one transaction, as `svc_owner`. */
+  /** Statements that run in one transaction as `svc_owner`. */
   readonly sql: string;
-  /** The oldest version of svc that still works after this step, for example `1.3.0`; absent: all do that know nothing of it. */
+  /** Oldest version of svc that works after this step, for example `1.3.0`. Absent if the step is compatible. */
   readonly minVersion?: string;
 };

@@ -1,5 +1,5 @@
-// Every step, in the order in which an empty database takes them.
-import { authOwnership, authSchema, importedKeyRoles } from './auth.ts';
+// All steps, in the order in which they are applied to an empty database.
+import { authOwnership, authSchema, codesByNetwork, importedKeyRoles, restrictedSessions } from './auth.ts';
 import { backupLedger } from './backup.ts';
 import { sharedConfig } from './config.ts';
 import { dashboardSessions } from './dashboard.ts';
@@ -41,4 +41,6 @@ export const PROVISION_STEPS: readonly ProvisionStep[] = [
   formerNames,
   backupLedger,
   timedPartitions,
+  restrictedSessions,
+  codesByNetwork,
 ];

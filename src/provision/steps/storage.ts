@@ -1,20 +1,21 @@
-// The `storage` schema. Who may rely on what:
+// The `storage` schema. Its guarantees:
 //
-// `storage.buckets` is a projection of the file, written at boot and reload; nobody else writes it.
-// `storage.objects` is written by the product as svc_owner. Callers reach it through policies, which the
-// migration engine makes from svc.yaml, and only in transactions that roll back: what they would commit is refused.
-// `storage.blob_gc` is the one way bytes are deleted: a trigger queues each version that lost its object.
-// `storage.pending_blobs` names the versions being uploaded, so that bytes are accounted for before they exist.
+// `storage.buckets` is a projection of the file, written only at start and reload.
+// `storage.objects` is written by svc as svc_owner. Callers access it through policies, which the migration engine
+// creates from svc.yaml, and only in transactions that roll back: a commit is rejected.
+// `storage.blob_gc` is the only queue for deleting bytes: a trigger enqueues each version that lost its object.
+// `storage.pending_blobs` lists versions that are being uploaded, so that every stored blob has a row.
 //
-// Contract for a column with `ref: storage.<bucket>` (the migration engine makes the triggers):
+// Contract for a column with `ref: storage.<bucket>` (the migration engine creates the triggers):
 //   create trigger svc_ref_<column> after insert or delete or update of <column>, <key columns> on <table>
 //     for each row execute function storage.track_ref('<column>', '<bucket>', 'cascade' | 'keep', '<key column>', …);
 //   create trigger svc_ref_<column>_truncate before truncate on <table>
 //     for each statement execute function storage.truncate_refs('<column>');
 //   select storage.adopt_refs('<table>'::regclass, '<column>', '<bucket>', 'cascade' | 'keep', '{<key columns>}');
-//     for rows that were there before the triggers, and again whenever on_delete or the bucket changes;
-//   select storage.forget_refs('<table oid>'::oid, '<column>') when `ref`, the column or the table goes away.
-// The column is text (the object's path in the bucket), uuid (its id), or an array of either. The table needs a key.
+//     for rows that existed before the triggers, and again when on_delete or the bucket changes;
+//   select storage.forget_refs('<table oid>'::oid, '<column>') when `ref`, the column or the table is removed.
+// The column is text (the path of the object in the bucket), uuid (its id), or an array of either. The table needs a
+// primary key.
 
 import type { ProvisionStep } from './step.ts';
 
@@ -84,7 +85,7 @@ create table storage.blob_gc (
 );
 create index blob_gc_order on storage.blob_gc (retry_at);
 
--- One row until the URL expires, also after the upload is complete: a client that missed the last answer asks again.
+-- A row is kept until the URL expires, also after the upload, because a client that missed the last response retries.
 create table storage.resumable_uploads (
   version text primary key,
   bucket_id text not null,
@@ -100,15 +101,15 @@ create table storage.resumable_uploads (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
   completed_at timestamptz,
-  -- The one request that may write now, on whatever instance; a lease, because its instance may die.
+  -- The request that may write, on any instance. A lease, because its instance may crash.
   writer text,
   writer_until timestamptz,
-  -- Who waits for the writer to stop.
+  -- The request that waits for the writer to stop.
   wanted_by text
 );
 create index resumable_uploads_expiry on storage.resumable_uploads (expires_at);
 
--- What the server remembers about this store, for example where its bytes are.
+-- Properties of this store, for example the location of its bytes.
 create table storage.settings (
   key text primary key,
   value jsonb not null
@@ -209,7 +210,7 @@ end $$;
 create trigger objects_queue_all_versions before truncate on storage.objects
   for each statement execute function storage.queue_all_versions();
 
--- Rehearsals of a caller's write roll back before this is checked; what a caller would commit has no bytes behind it.
+-- Runs at commit. Permission checks roll back before, so this rejects only direct writes, which have no bytes.
 create function storage.refuse_direct_write() returns trigger
   language plpgsql set search_path = ''
   as $$
@@ -242,7 +243,7 @@ create function storage.ref_row_key(row_value jsonb, key_columns text[]) returns
   set search_path = ''
   as $$ select jsonb_agg(row_value -> col order by ord)::text from unnest(key_columns) with ordinality as k (col, ord) $$;
 
--- An object is named by its path, or by its id where the column is a uuid.
+-- A reference contains the path of an object, or its id if the column is a uuid.
 create function storage.ref_object_id(bucket text, key text) returns uuid
   language sql stable security definer
   set search_path = ''
@@ -294,7 +295,7 @@ begin
   from gone where cascade and gone.on_delete = 'cascade';
 end $$;
 
--- Runs as whoever writes the row: the right to delete is theirs, at the moment they write the reference.
+-- Runs with the rights of the role that writes the row. Its right to delete is checked when it writes the reference.
 create function storage.may_delete_object(object_id uuid) returns boolean
   language plpgsql security invoker set search_path = ''
   as $$
@@ -387,8 +388,8 @@ revoke all on function storage.forget_refs(oid, text) from public;
 };
 
 /**
- * The right to delete what a column names was taken when the name was written: for the object that was there, of the
- * owner it had. Whoever has the name later gave no such right.
+ * Records the object and its owner with each reference. The right to delete was checked for this object and does not
+ * extend to a later object with the same name.
  */
 export const referencedObjects: ProvisionStep = {
   id: 'storage-2',
@@ -448,7 +449,7 @@ end $$;
 `,
 };
 
-/** While one is alive, no bytes are deleted: a backup reads them. */
+/** Deletion holds. Bytes are not deleted while a hold is valid, because a backup reads them. */
 export const deletionHolds: ProvisionStep = {
   id: 'storage-3',
   sql: `

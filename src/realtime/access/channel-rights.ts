@@ -1,13 +1,15 @@
-// What policies on `realtime.messages` let a caller do in a private channel: found out by doing it, in a transaction that
-// is rolled back. Rows for it go to a partition that is never logged and never decoded.
+// Reads the rights that policies on `realtime.messages` give a caller in a private channel. The read or write is tried
+// in a transaction that is rolled back. Its rows go to an unlogged partition, which logical decoding never reads.
 import { randomUUID } from 'node:crypto';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import { Cache } from '../../lib/cache.ts';
+import { callerKey } from '../../lib/limits/caller-key.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { Tally } from '../tally.ts';
+import type { RealtimeCounters } from '../counters.ts';
+import { CallerTurns } from './caller-turns.ts';
 import { PROBE_TIME } from '../../provision/steps/realtime.ts';
 
 export type Extension = 'broadcast' | 'presence';
@@ -15,60 +17,71 @@ export type ReadRights = { readonly [Key in Extension]: boolean };
 /** `x-…` headers of the request that opened the socket. */
 export type PolicyHeaders = Readonly<Record<string, string>>;
 
-const MOST_REMEMBERED = 10_000;
-/** Whoever asks the same a moment later gets the same answer. */
-const SAME_MS = 100;
-/** How old an answer is at most, while so many channels can be asked about again that often. */
+const MAX_CACHED_ANSWERS = 10_000;
+/** Answers are reused for this time. */
+const CACHE_MS = 100;
+/** Maximum age of an answer, while the number of channels allows checks at this interval. */
 const LEASE_MS = 900;
-const ASKED_PER_SECOND = 250;
-/** Questions at once: the rest of the connections belongs to requests. */
-const MOST_AT_ONCE = 4;
-const EVERYTHING: ReadRights = { broadcast: true, presence: true };
+const MAX_CHECKS_PER_SECOND = 250;
+/** Requests use the remaining connections. One caller cannot use all probes. */
+const MAX_PROBES = 4;
+const MAX_PROBES_PER_CALLER = 3;
+
+/** Caller whose rights are probed. */
+export type ProbedCaller = {
+  readonly caller: Caller;
+  readonly headers: PolicyHeaders;
+  /** The client's address. Undefined for channels that svc opens itself. */
+  readonly address: string | undefined;
+};
+
+export const ALL_RIGHTS: ReadRights = { broadcast: true, presence: true };
 
 export class ChannelRights {
   readonly #context: FeatureContext;
-  readonly #tally: Tally;
-  /** By what is asked and who asks; what is asked again meanwhile waits for the same answer. */
-  readonly #reads = new Cache<string, Asked<ReadRights>>(MOST_REMEMBERED);
-  readonly #writes = new Cache<string, Asked<boolean>>(MOST_REMEMBERED);
+  readonly #counters: RealtimeCounters;
+  /** Keyed by topic, caller and headers. Checks that arrive in the meantime wait for the same answer. */
+  readonly #reads = new Cache<string, CachedAnswer<ReadRights>>(MAX_CACHED_ANSWERS);
+  readonly #writes = new Cache<string, CachedAnswer<boolean>>(MAX_CACHED_ANSWERS);
   #version = 0;
-  #running = 0;
-  readonly #waiting: Array<() => void> = [];
-  /** Private channels that are joined. */
+  readonly #turns = new CallerTurns(MAX_PROBES, MAX_PROBES_PER_CALLER);
+  /** Number of joined private channels. */
   watched = 0;
 
-  constructor(context: FeatureContext, tally: Tally) {
+  constructor(context: FeatureContext, counters: RealtimeCounters) {
     this.#context = context;
-    this.#tally = tally;
+    this.#counters = counters;
   }
 
-  /** How long an answer is trusted, in milliseconds: longer where there are many to ask about. */
+  /** Validity of an answer in milliseconds. It grows with the number of private channels. */
   get leaseMs(): number {
-    return Math.max(LEASE_MS, (this.watched / ASKED_PER_SECOND) * 1_000);
+    return Math.max(LEASE_MS, (this.watched / MAX_CHECKS_PER_SECOND) * 1_000);
   }
 
-  /** Both extensions at once. `topic` without `realtime:`. */
-  async mayRead(topic: string, caller: Caller, headers: PolicyHeaders): Promise<ReadRights> {
-    if (caller.role === 'service_role') return EVERYTHING;
-    return await this.#remember(this.#reads, keyOf(topic, caller, headers), () =>
+  /** Returns the read rights of both extensions. `topic` has no prefix `realtime:`. */
+  async readRights(topic: string, probed: ProbedCaller): Promise<ReadRights> {
+    const { caller, headers } = probed;
+    if (caller.role === 'service_role') return ALL_RIGHTS;
+    return await this.#cached(this.#reads, cacheKey(topic, caller, headers), probed, () =>
       this.#probeRead(topic, caller, headers),
     );
   }
 
-  async mayWrite(
-    topic: string,
-    extension: Extension,
-    caller: Caller,
-    headers: PolicyHeaders,
-  ): Promise<boolean> {
+  async canWrite(topic: string, extension: Extension, probed: ProbedCaller): Promise<boolean> {
+    const { caller, headers } = probed;
     if (caller.role === 'service_role') return true;
-    return await this.#remember(this.#writes, `${extension} ${keyOf(topic, caller, headers)}`, () =>
+    return await this.#cached(this.#writes, `${extension} ${cacheKey(topic, caller, headers)}`, probed, () =>
       this.#probeWrite(topic, extension, caller, headers),
     );
   }
 
-  /** With another file or schema, policies may say something else. What failed is asked again. */
-  async #remember<T>(cache: Cache<string, Asked<T>>, key: string, ask: () => Promise<T>): Promise<T> {
+  /** Caches answers until the file or the schema changes. Failures are not cached. */
+  async #cached<T>(
+    cache: Cache<string, CachedAnswer<T>>,
+    key: string,
+    { caller, address }: ProbedCaller,
+    ask: () => Promise<T>,
+  ): Promise<T> {
     const { version } = this.#context.snapshot();
     if (version !== this.#version) {
       this.#version = version;
@@ -76,26 +89,16 @@ export class ChannelRights {
       this.#writes.clear();
     }
     const known = cache.get(key);
-    if (known && performance.now() - known.at < SAME_MS) return await known.answer;
-    const asked = { at: performance.now(), answer: this.#inTurn(ask) };
-    cache.set(key, asked);
+    if (known && performance.now() - known.at < CACHE_MS) return await known.answer;
+    const probe = async (): Promise<T> => await this.#counters.timed('probe', ask);
+    const answer = this.#turns.run(callerKey(caller, address), probe);
+    const entry = { at: performance.now(), answer };
+    cache.set(key, entry);
     try {
-      return await asked.answer;
+      return await entry.answer;
     } catch (error) {
-      if (cache.get(key) === asked) cache.delete(key);
+      if (cache.get(key) === entry) cache.delete(key);
       throw error;
-    }
-  }
-
-  async #inTurn<T>(ask: () => Promise<T>): Promise<T> {
-    if (this.#running >= MOST_AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#running += 1;
-    try {
-      return await this.#tally.timed('probe', ask);
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#running -= 1;
     }
   }
 
@@ -142,13 +145,13 @@ export class ChannelRights {
   }
 }
 
-type Asked<T> = { readonly at: number; readonly answer: Promise<T> };
+type CachedAnswer<T> = { readonly at: number; readonly answer: Promise<T> };
 
-function keyOf(topic: string, { role, claims }: Caller, headers: PolicyHeaders): string {
+function cacheKey(topic: string, { role, claims }: Caller, headers: PolicyHeaders): string {
   return JSON.stringify([topic, role, claims, headers]);
 }
 
-/** The caller as policies see him: besides his claims they may ask for the topic and for headers. */
+/** Returns the caller with the settings that policies can read: the topic and the headers. */
 export function withSettings(caller: Caller, topic: string, headers: PolicyHeaders = {}): Caller {
   return {
     ...caller,

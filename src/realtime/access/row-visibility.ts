@@ -1,85 +1,126 @@
-// Which rows a caller may see, asked of PostgreSQL: only it knows what policies say. Callers with the same role and claims
-// are one group, and many rows are one question.
+// Finds the rows that a caller may select, by a statement that PostgreSQL evaluates with its policies. Callers with the
+// same role and claims are one group. One statement checks many rows.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
+import { Cache } from '../../lib/cache.ts';
+import { halves } from '../../lib/halves.ts';
+import { TokenBucket } from '../../lib/limits/token-bucket.ts';
+import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { ident, join, raw, sql } from '../../postgres/sql.ts';
-import { tableIdent, type PublishedTable } from '../changes/published-tables.ts';
-import type { TextRow } from '../changes/row-values.ts';
-import type { Tally } from '../tally.ts';
+import { tableIdent, type PublishedTable } from '../tables/published-tables.ts';
+import type { TextRow } from '../tables/row-values.ts';
+import type { RealtimeCounters } from '../counters.ts';
+import { CallerTurns } from './caller-turns.ts';
 
-/** What differs between two tokens of one user, and says nothing about rights. */
-const OF_THE_TOKEN = ['iat', 'exp', 'nbf', 'jti'];
+/** Claims that differ between the tokens of one user and give no rights. */
+const TOKEN_CLAIMS = ['iat', 'exp', 'nbf', 'jti'];
 const STATEMENT_TIMEOUT_MS = 2_000;
-/** Questions at once: the rest of the connections belongs to requests. */
-const MOST_AT_ONCE = 4;
-const SAY_EVERY_MS = 60_000;
+/** Milliseconds that failing statements of one group may take, so that its policies do not delay other subscribers. */
+const FAILURE_TIME = { perSecond: 200, burst: 6_000 };
+const MAX_GROUPS = 10_000;
+/** Requests use the remaining connections. */
+const MAX_STATEMENTS = 4;
+const WARN_INTERVAL_MS = 60_000;
 
-export function groupOf({ role, claims, user }: Caller): string {
+export function visibilityGroup({ role, claims, user }: Caller): string {
   if (!user) return `${role} ${claims}`;
-  const lasting = Object.entries(user.payload).filter(([name]) => !OF_THE_TOKEN.includes(name));
-  return `${role} ${JSON.stringify(lasting)}`;
+  const claimsOfUser = Object.entries(user.payload).filter(([name]) => !TOKEN_CLAIMS.includes(name));
+  return `${role} ${JSON.stringify(claimsOfUser)}`;
 }
+
+type VisibilityQuery = {
+  readonly caller: Caller;
+  readonly table: PublishedTable;
+  readonly rows: readonly TextRow[];
+  readonly group: string;
+  readonly visible: Set<number>;
+};
 
 export class RowVisibility {
   readonly #context: FeatureContext;
-  readonly #tally: Tally;
-  #running = 0;
-  readonly #waiting: Array<() => void> = [];
-  readonly #saidAt = new Map<string, number>();
+  readonly #counters: RealtimeCounters;
+  /** Time budgets of the groups whose statements have failed. */
+  readonly #failureTimes = new Cache<string, TokenBucket>(MAX_GROUPS);
+  readonly #turns = new CallerTurns(MAX_STATEMENTS, MAX_STATEMENTS);
+  readonly #warnedAt = new Map<string, number>();
 
-  constructor(context: FeatureContext, tally: Tally) {
+  constructor(context: FeatureContext, counters: RealtimeCounters) {
     this.#context = context;
-    this.#tally = tally;
+    this.#counters = counters;
   }
 
   /**
-   * Of each row whether the caller can select it now, by its key. None when a policy raises or takes too long: that
-   * costs this caller its events, and nobody else.
+   * Returns the numbers of the rows that the caller can select now, by their keys. Rows on which a policy raises an
+   * error or takes too long are missing, so the client cannot distinguish them from rows that do not exist.
    */
-  async ask(caller: Caller, table: PublishedTable, rows: readonly TextRow[]): Promise<ReadonlySet<number>> {
-    await this.#enter();
+  async findVisible(
+    caller: Caller,
+    table: PublishedTable,
+    rows: readonly TextRow[],
+  ): Promise<ReadonlySet<number>> {
+    const query = { caller, table, rows, group: visibilityGroup(caller), visible: new Set<number>() };
+    await this.#search(
+      query,
+      rows.map((_, n) => n),
+    );
+    return query.visible;
+  }
+
+  /** Halves rows that fail together, so that one row cannot hide another. */
+  async #search(question: VisibilityQuery, numbers: readonly number[]): Promise<void> {
+    const { caller, table, group, visible } = question;
+    const failureTime = this.#failureTimes.get(group) ?? new TokenBucket();
+    if (failureTime.level(FAILURE_TIME) <= 0) return;
+    const startedAt = performance.now();
+    try {
+      const found = await this.#turns.run(group, async () => await this.#run(question, numbers));
+      for (const n of found) visible.add(n);
+    } catch (error) {
+      this.#warn(caller, table, error);
+      const isTimeout = isDatabaseError(error, 'query_canceled');
+      if (!isDatabaseError(error) || (databaseFailure(error) && !isTimeout)) return;
+      failureTime.spend(performance.now() - startedAt);
+      this.#failureTimes.set(group, failureTime);
+      if (isTimeout || numbers.length === 1) return;
+      for (const half of halves(numbers)) await this.#search(question, half);
+    }
+  }
+
+  async #run({ caller, table, rows }: VisibilityQuery, numbers: readonly number[]): Promise<number[]> {
     const startedAt = performance.now();
     try {
       const types = new Map(table.columns.map(({ name, sqlType }) => [name, sqlType]));
       const keys = table.key.map(
         (name) =>
-          sql`${rows.map((row) => row.get(name) ?? null)}::text[]::${raw(types.get(name) ?? 'text')}[]`,
+          sql`${numbers.map((n) => rows[n]?.get(name) ?? null)}::text[]::${raw(types.get(name) ?? 'text')}[]`,
       );
       const names = table.key.map((_, at) => ident(`k${at}`));
       const on = table.key.map((name, at) => sql`t.${ident(name)} = i.${ident(`k${at}`)}`);
       const [found] = await this.#context.callers.run(
         { ...caller, extra: [['statement_timeout', String(STATEMENT_TIMEOUT_MS)]] },
         [
-          toWire(sql`select i.n from unnest(${rows.map((_, n) => n)}::int[], ${join(keys)}) i(n, ${join(names)})
+          toWire(sql`select i.n from unnest(${[...numbers]}::int[], ${join(keys)}) i(n, ${join(names)})
             join ${tableIdent(table)} t on ${join(on, ' and ')}`),
         ],
         { readOnly: true },
       );
-      return new Set(found?.rows.map(([n]) => Number(n?.toString())));
-    } catch (error) {
-      this.#say(caller, table, error);
-      return new Set();
+      return found?.rows.map(([n]) => Number(n?.toString())) ?? [];
     } finally {
-      this.#tally.observe('visibility', performance.now() - startedAt);
-      this.#running -= 1;
-      this.#waiting.shift()?.();
+      this.#counters.observe('visibility', performance.now() - startedAt);
     }
   }
 
-  async #enter(): Promise<void> {
-    while (this.#running >= MOST_AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    this.#running += 1;
-  }
-
-  #say({ role }: Caller, { schema, name }: PublishedTable, error: unknown): void {
+  #warn({ role }: Caller, { schema, name }: PublishedTable, error: unknown): void {
     const table = `${schema}.${name}`;
     const now = performance.now();
-    if (now - (this.#saidAt.get(table) ?? -SAY_EVERY_MS) < SAY_EVERY_MS) return;
-    this.#saidAt.set(table, now);
+    if (now - (this.#warnedAt.get(table) ?? -WARN_INTERVAL_MS) < WARN_INTERVAL_MS) return;
+    this.#warnedAt.set(table, now);
+    // The message of PostgreSQL can contain a value of the row.
+    const fields = isDatabaseError(error) ? { sqlstate: error.code } : { err: error };
     this.#context.log.warn(
-      { err: error, table, role },
-      'a policy could not be asked about changed rows; these subscribers did not hear of them',
+      { ...fields, table, role },
+      'a policy failed on changed rows; subscribers with this role did not receive them',
     );
   }
 }

@@ -1,49 +1,50 @@
-// Whether the sessions behind tokens still exist. A request lives for seconds and may trust its token; a channel lives for
-// days, so it ends being a user's when the user signs out, is banned or deleted. Auth announces it; what an announcement
-// that got lost would have said is asked once a minute.
+// Checks whether the sessions of tokens still exist. A channel lives for days, so it must lose its user when the user
+// signs out, is banned or deleted. Auth announces ended sessions. A sweep once a minute covers lost announcements.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import { sql } from '../../postgres/sql.ts';
 import { badToken } from '../problem.ts';
 
-const SWEEP_EVERY_MS = 60_000;
+const SWEEP_INTERVAL_MS = 60_000;
 
 export class SessionWatch {
   readonly #context: FeatureContext;
-  readonly #open: () => Iterable<string>;
-  readonly #ended: (sessions: ReadonlySet<string>) => void;
-  /** What those who asked in this tick wait for. */
+  readonly #openSessions: () => Iterable<string>;
+  readonly #onEnded: (sessions: ReadonlySet<string>) => void;
+  /** The statement that answers the checks of this tick. */
   #reading: { readonly ids: Set<string>; readonly alive: Promise<ReadonlySet<string>> } | undefined;
   #sweeping: Promise<void> | undefined;
   #sweepsAgain = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `open`: the sessions that channels act for now. `ended` is called with those of them that are gone. */
+  /** `open` returns the sessions of the channels. `ended` is called with the sessions that have ended. */
   constructor(
     context: FeatureContext,
     open: () => Iterable<string>,
     ended: (sessions: ReadonlySet<string>) => void,
   ) {
     this.#context = context;
-    this.#open = open;
-    this.#ended = ended;
+    this.#openSessions = open;
+    this.#onEnded = ended;
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.sweep(), SWEEP_EVERY_MS).unref();
+    this.#timer = setInterval(() => void this.sweep(), SWEEP_INTERVAL_MS).unref();
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  /** Throws `JoinRefused` when the session of the token has ended. Tokens without one live until they expire. */
+  /**
+   * Throws `JoinRefused` when the session of the token has ended. Tokens without a session are valid until they expire.
+   */
   async assertAlive({ user }: Caller): Promise<void> {
     const id = user?.sessionId ?? undefined;
-    if (id !== undefined && !(await this.#ask(id))) throw badToken('Session has ended');
+    if (id !== undefined && !(await this.#isAlive(id))) throw badToken('Session has ended');
   }
 
-  /** Looks at all of them. Who asks meanwhile is answered by one more look. */
+  /** Checks all sessions. Calls during a sweep cause one more sweep. */
   async sweep(): Promise<void> {
     this.#sweepsAgain = this.#sweeping !== undefined;
     this.#sweeping ??= this.#sweep().finally(() => {
@@ -53,26 +54,26 @@ export class SessionWatch {
     await this.#sweeping;
   }
 
-  /** A database that does not answer says nothing about sessions. */
+  /** Ends no sessions while the database does not respond. */
   async #sweep(): Promise<void> {
-    const open = [...new Set(this.#open())];
+    const open = [...new Set(this.#openSessions())];
     if (open.length === 0) return;
     try {
-      const alive = await this.#read(open);
+      const alive = await this.#readAlive(open);
       const gone = new Set(open.filter((id) => !alive.has(id)));
-      if (gone.size > 0) this.#ended(gone);
+      if (gone.size > 0) this.#onEnded(gone);
     } catch (error) {
-      this.#context.log.debug({ err: error }, 'could not look for ended sessions');
+      this.#context.log.debug({ err: error }, 'ended sessions could not be read');
     }
   }
 
-  /** Those who ask in one tick are answered by one statement. */
-  async #ask(id: string): Promise<boolean> {
+  /** Checks of one tick share a statement. */
+  async #isAlive(id: string): Promise<boolean> {
     if (!this.#reading) {
       const ids = new Set<string>();
       const alive = new Promise<void>((resolve) => setImmediate(resolve)).then(async () => {
         this.#reading = undefined;
-        return await this.#read([...ids]);
+        return await this.#readAlive([...ids]);
       });
       this.#reading = { ids, alive };
     }
@@ -81,7 +82,7 @@ export class SessionWatch {
     return (await alive).has(id);
   }
 
-  async #read(ids: readonly string[]): Promise<Set<string>> {
+  async #readAlive(ids: readonly string[]): Promise<Set<string>> {
     const now = this.#context.now();
     const rows = await this.#context.owner.query<{ id: string }>(sql`
       select s.id from auth.sessions s join auth.users u on u.id = s.user_id

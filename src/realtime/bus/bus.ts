@@ -1,7 +1,6 @@
-// How instances talk to each other about rooms. PostgreSQL is the only one there is; another would be a file beside
-// notify-bus.ts. At most once; what one instance sends about one topic arrives in order.
-import type { Meta, PresenceChange } from '../hub/presence.ts';
-import type { Broadcast, RoomName } from '../hub/room.ts';
+// The bus connects the instances: broadcasts and presence of rooms. Messages are delivered at most once. Messages of
+// one instance about one topic arrive in order. notify-bus.ts is the only implementation.
+import type { Broadcast, Meta, PresenceChange, RoomName } from '../protocol/room-message.ts';
 
 export type Outgoing =
   | { readonly kind: 'broadcast'; readonly room: RoomName; readonly broadcast: Broadcast }
@@ -9,69 +8,54 @@ export type Outgoing =
 
 export type RoomState = { readonly room: RoomName; readonly metas: readonly Meta[] };
 
-/** `from` names the instance, and another one after each of its starts. */
+/** `from`: name of the instance, which changes with each start. */
 export type BusMessage = { readonly from: string } & (
   | Outgoing
-  /** Everybody who is present at that instance. */
+  /** All presence entries of that instance. */
   | { readonly kind: 'state'; readonly rooms: readonly RoomState[] }
 );
 
-/** What an instance says of itself when it is asked. */
+/** Report of an instance on request. */
 export type InstanceReport = {
   readonly state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
   readonly sockets: number;
   readonly lagMs: number;
-  /** Messages since its start: sent to members, and left out because they read slowly. */
+  /** Messages since its start: sent to members, and skipped because members read slowly. */
   readonly delivered: number;
   readonly skipped: number;
-  /** Joins since its start. */
+  /** Rejected joins since its start. */
   readonly refused: number;
-  /** Not all where there are many. */
+  /** The rooms with the most members. `more` counts the others. */
   readonly rooms: readonly RoomReport[];
   readonly more: number;
 };
 
 export type RoomReport = RoomName & {
   readonly members: number;
-  /** Messages since the first of them came. */
+  /** Messages since the first member joined. */
   readonly delivered: number;
-  /** Whose changes are listened for. */
+  /** Tables whose changes the members requested. */
   readonly tables: readonly string[];
 };
 
 export interface Bus {
-  /** How many other instances are heard. */
+  /** Number of other instances. */
   readonly peers: number;
   publish(message: Outgoing): void;
   onMessage(receive: (message: BusMessage) => void): void;
-  /** An instance has ended, or was silent for too long: whoever was present there has left. */
+  /** Called when an instance has ended or was silent for too long. Its presence entries are removed. */
   onPeerGone(forget: (instance: string) => void): void;
-  /** Messages of others may have been missed. */
+  /** Called when messages of other instances may have been lost. */
   onLost(lost: () => void): void;
-  /** What a newcomer is told. */
+  /** Sets the function that reads the state for new instances. */
   state(read: () => readonly RoomState[]): void;
-  /** What other instances say of themselves within that time, in milliseconds, and how many say nothing. */
-  ask(withinMs: number): Promise<{ readonly answers: readonly InstanceReport[]; readonly silent: number }>;
-  /** What this one answers. */
+  /** Collects the reports of other instances, and counts those that do not respond in time. */
+  collectReports(
+    timeoutMs: number,
+  ): Promise<{ readonly answers: readonly InstanceReport[]; readonly silent: number }>;
+  /** Sets the function that reads the report of this instance. */
   report(read: () => InstanceReport): void;
-  /** Resolves when everything that others send from now on is heard. */
+  /** Resolves when all later messages of other instances are received. */
   start(): Promise<void>;
   close(): Promise<void>;
-}
-
-/** Of an instance that is the only one. */
-export function localBus(): Bus {
-  const nothing = (): void => {};
-  return {
-    peers: 0,
-    publish: nothing,
-    onMessage: nothing,
-    onPeerGone: nothing,
-    onLost: nothing,
-    state: nothing,
-    ask: () => Promise.resolve({ answers: [], silent: 0 }),
-    report: nothing,
-    start: () => Promise.resolve(),
-    close: () => Promise.resolve(),
-  };
 }

@@ -1,86 +1,65 @@
-// The bus over LISTEN and NOTIFY, always in transactions of our own: NOTIFY takes a lock of the whole database at commit,
-// which no statement of a caller may pay for. An instance that is alone sends nothing but its beat.
+// The bus over LISTEN and NOTIFY. NOTIFY locks the whole database at commit, so it runs in separate transactions and
+// never in the statement of a caller. An instance without peers sends only its heartbeat.
 //
-// Each instance has a new name after each start and numbers what it sends: a hole in the numbers means that something was
-// lost. Topics are spread over sixteen channels, and what is sent about one topic keeps its order.
+// Each instance has a new name after each start and numbers its notifications. A hole in the numbers means that
+// notifications were lost. Topics are spread over sixteen channels. Messages of one topic keep their order.
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { FeatureContext } from '../../http/feature.ts';
-import { isObject } from '../gateway/message.ts';
-import { listen, type Listener } from '../../postgres/listen.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
+import { listen, type Listener } from '../../postgres/listen.ts';
 import { sql } from '../../postgres/sql.ts';
-import type { Tally } from '../tally.ts';
+import type { RealtimeCounters } from '../counters.ts';
 import type { Bus, BusMessage, InstanceReport, Outgoing, RoomState } from './bus.ts';
+import { Envelopes } from './envelope.ts';
+import { Outbox } from './outbox.ts';
+import { Peers } from './peers.ts';
+import { CHANNELS, decode, PEERS_CHANNEL, sha256, topicChannel, type Wire } from './wire.ts';
 
-const TOPIC_CHANNELS = 16;
-const PEERS_CHANNEL = 'svc_rt_peers';
-const CHANNELS = [...Array.from({ length: TOPIC_CHANNELS }, (_, at) => `svc_rt_${at}`), PEERS_CHANNEL];
-/** PostgreSQL's limit is 8,000 bytes. */
-const LARGEST_PAYLOAD = 7_900;
-/** A larger message travels in a row. */
-const LARGEST_MESSAGE = 7_500;
-const BEAT_EVERY_MS = 5_000;
-const SILENT_AFTER_MS = 15_000;
+const HEARTBEAT_INTERVAL_MS = 5_000;
+const MAX_SILENCE_MS = 15_000;
 const SETTLE_MS = 100;
-const BYE_MS = 1_000;
-const HELLO_EVERY_MS = 1_000;
-/** Rows of large messages are read within milliseconds. */
-const KEEP_ROWS = '1 minute';
-const LOOK_FOR_ROWS_MS = 120_000;
-/** What waits while the database does not answer. */
-const MOST_WAITING = 10_000;
-
-type Envelope = { readonly from: string; readonly number: number; readonly messages: readonly Wire[] };
-
-type Wire =
-  | Outgoing
-  | { readonly kind: 'hello' | 'beat' | 'bye' }
-  | { readonly kind: 'state'; readonly rooms: readonly RoomState[] }
-  | { readonly kind: 'row'; readonly id: string }
-  | { readonly kind: 'ask'; readonly question: string }
-  | { readonly kind: 'answer'; readonly question: string; readonly report: InstanceReport };
-
-type Waiting = { readonly channel: string; readonly text: string };
+const LEAVE_TIMEOUT_MS = 1_000;
+const HELLO_INTERVAL_MS = 1_000;
+const WARN_INTERVAL_MS = 60_000;
 
 export type NotifyBusOptions = {
   readonly context: FeatureContext;
-  /** Of the connection that listens; past any pooler. */
+  /** Settings of the listening connection, which must not use a pooler. */
   readonly listener: ConnectionSettings;
-  readonly tally: Tally;
-  readonly beatEveryMs?: number;
+  readonly counters: RealtimeCounters;
+  readonly heartbeatIntervalMs?: number;
   readonly silentAfterMs?: number;
 };
-
-type Peer = { heardAt: number; readonly numbers: Map<string, number> };
 
 export class NotifyBus implements Bus {
   readonly #options: NotifyBusOptions;
   readonly #context: FeatureContext;
   readonly #name = randomBytes(9).toString('base64url');
-  readonly #peers = new Map<string, Peer>();
-  readonly #numbers = new Map<string, number>();
-  #waiting: Waiting[] = [];
-  #isSending = false;
-  /** When the last row for a large message was written, by `performance.now()`. */
-  #wroteRowAt = Number.NEGATIVE_INFINITY;
+  readonly #envelopes: Envelopes;
+  readonly #peers = new Peers();
+  readonly #outbox: Outbox;
   #listener: Listener | undefined;
-  #beat: NodeJS.Timeout | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
   #isClosed = false;
   #starting: Promise<void> | undefined;
-  #heardOwnHello: (() => void) | undefined;
+  #warnedAt = Number.NEGATIVE_INFINITY;
+  #onOwnHello: (() => void) | undefined;
   #receive: (message: BusMessage) => void = () => {};
   #forget: (instance: string) => void = () => {};
   #lost: () => void = () => {};
   #state: () => readonly RoomState[] = () => [];
   #report: (() => InstanceReport) | undefined;
-  /** By question. */
-  readonly #asked = new Map<string, (report: InstanceReport) => void>();
-  /** Rows are read one after another, so that what follows a large message does not overtake it. */
+  /** Keyed by id of the request. */
+  readonly #reportRequests = new Map<string, (report: InstanceReport) => void>();
+  /** Pending reads of rows. Later messages wait for them, so that the order is kept. */
   #reading: Promise<void> | undefined;
 
   constructor(options: NotifyBusOptions) {
     this.#options = options;
     this.#context = options.context;
+    const { context, counters } = options;
+    this.#envelopes = new Envelopes(context.keyring.macKeys('realtime bus'));
+    this.#outbox = new Outbox({ context, counters, envelopes: this.#envelopes, name: this.#name });
   }
 
   get peers(): number {
@@ -107,21 +86,21 @@ export class NotifyBus implements Bus {
     this.#report = read;
   }
 
-  async ask(withinMs: number): Promise<{ answers: readonly InstanceReport[]; silent: number }> {
+  async collectReports(withinMs: number): Promise<{ answers: readonly InstanceReport[]; silent: number }> {
     const { size } = this.#peers;
     const answers: InstanceReport[] = [];
     if (size === 0) return { answers, silent: 0 };
     const question = randomUUID();
     await new Promise<void>((resolve) => {
       const late = setTimeout(resolve, withinMs);
-      this.#asked.set(question, (report) => {
+      this.#reportRequests.set(question, (report) => {
         if (answers.push(report) < size) return;
         clearTimeout(late);
         resolve();
       });
       this.#post({ kind: 'ask', question });
     });
-    this.#asked.delete(question);
+    this.#reportRequests.delete(question);
     return { answers, silent: Math.max(0, size - answers.length) };
   }
 
@@ -136,10 +115,10 @@ export class NotifyBus implements Bus {
       this.#options.listener,
       CHANNELS,
       {
-        onNotification: (channel, payload) => this.#heard(channel, payload),
+        onNotification: (channel, payload) => this.#receiveNotification(channel, payload),
         onReconnect: () => {
           if (this.#peers.size > 0) {
-            this.#options.tally.bus.add('holes');
+            this.#options.counters.bus.add('holes');
             this.#lost();
           }
           this.#post({ kind: 'hello' });
@@ -147,15 +126,18 @@ export class NotifyBus implements Bus {
       },
       this.#context.log,
     );
-    this.#beat = setInterval(() => this.#tick(), this.#options.beatEveryMs ?? BEAT_EVERY_MS).unref();
-    // Notifications come in the order of their commits: with this one, all later ones are heard too.
+    this.#heartbeat = setInterval(
+      () => this.#tick(),
+      this.#options.heartbeatIntervalMs ?? HEARTBEAT_INTERVAL_MS,
+    ).unref();
+    // Notifications arrive in the order of commits. After its own hello, the instance receives all later notifications.
     await new Promise<void>((resolve) => {
-      this.#heardOwnHello = resolve;
+      this.#onOwnHello = resolve;
       const again = (): void => {
         if (this.#isClosed) resolve();
-        if (this.#heardOwnHello === undefined || this.#isClosed) return;
+        if (this.#onOwnHello === undefined || this.#isClosed) return;
         this.#post({ kind: 'hello' });
-        setTimeout(again, HELLO_EVERY_MS).unref();
+        setTimeout(again, HELLO_INTERVAL_MS).unref();
       };
       again();
     });
@@ -164,142 +146,93 @@ export class NotifyBus implements Bus {
 
   publish(message: Outgoing): void {
     if (this.#peers.size === 0) return;
-    this.#queue(`svc_rt_${hash(message.room.topic) % TOPIC_CHANNELS}`, message);
+    this.#outbox.enqueue(topicChannel(message.room.topic), message);
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    clearInterval(this.#beat);
-    this.#heardOwnHello?.();
+    clearInterval(this.#heartbeat);
+    this.#onOwnHello?.();
     await this.#starting;
-    clearInterval(this.#beat);
+    clearInterval(this.#heartbeat);
     if (this.#listener) {
       this.#post({ kind: 'bye' });
-      // A database that is away is not waited for.
-      await Promise.race([this.#send(), new Promise((resolve) => setTimeout(resolve, BYE_MS).unref())]);
+      // A database that does not respond must not delay the shutdown.
+      await Promise.race([
+        this.#outbox.send(),
+        new Promise((resolve) => setTimeout(resolve, LEAVE_TIMEOUT_MS).unref()),
+      ]);
       await this.#listener.close();
     }
   }
 
   #tick(): void {
     this.#post({ kind: 'beat' });
-    const silentSince = performance.now() - (this.#options.silentAfterMs ?? SILENT_AFTER_MS);
-    for (const [name, { heardAt }] of this.#peers) if (heardAt < silentSince) this.#drop(name);
-    if (performance.now() - this.#wroteRowAt < LOOK_FOR_ROWS_MS) void this.#removeRows();
-  }
-
-  async #removeRows(): Promise<void> {
-    try {
-      await this.#context.owner.query(
-        sql`delete from realtime.overflow where at < now() - ${KEEP_ROWS}::interval`,
-      );
-    } catch (error) {
-      this.#context.log.debug({ err: error }, 'rows of large broadcasts could not be removed');
-    }
+    const silent = this.#peers.silentFor(this.#options.silentAfterMs ?? MAX_SILENCE_MS);
+    for (const name of silent) this.#drop(name);
+    void this.#outbox.removeRows();
   }
 
   #drop(name: string): void {
-    if (this.#peers.delete(name)) this.#forget(name);
+    if (this.#peers.remove(name)) this.#forget(name);
   }
 
   #post(message: Wire): void {
-    this.#queue(PEERS_CHANNEL, message);
+    this.#outbox.enqueue(PEERS_CHANNEL, message);
   }
 
-  #queue(channel: string, message: Wire): void {
-    if (this.#waiting.length >= MOST_WAITING) {
-      // Whoever misses it sees the hole.
-      this.#nextNumber(channel);
+  #receiveNotification(channel: string, payload: string): void {
+    const envelope = this.#envelopes.open(channel, payload);
+    if (!envelope) {
+      this.#warnUnsigned();
       return;
     }
-    this.#waiting.push({ channel, text: JSON.stringify(encode(message)) });
-    if (!this.#isSending) setImmediate(() => void this.#send());
-  }
-
-  #nextNumber(channel: string): number {
-    const number = (this.#numbers.get(channel) ?? 0) + 1;
-    this.#numbers.set(channel, number);
-    return number;
-  }
-
-  /** What gathers while a statement runs goes with the next one. */
-  async #send(): Promise<void> {
-    if (this.#isSending) return;
-    this.#isSending = true;
-    while (this.#waiting.length > 0) {
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      const rows: Array<{ id: string; body: string }> = [];
-      const payloads = pack(waiting, rows).map(({ channel, texts }) => ({
-        channel,
-        payload: `[${JSON.stringify(this.#name)},${this.#nextNumber(channel)},[${texts.join(',')}]]`,
-      }));
-      const { bus } = this.#options.tally;
-      bus.add('sent', payloads.length);
-      bus.add('overflow', rows.length);
-      try {
-        if (rows.length > 0) {
-          this.#wroteRowAt = performance.now();
-          await this.#context.owner.query(sql`
-            insert into realtime.overflow (id, body)
-            select * from unnest(${rows.map(({ id }) => id)}::uuid[], ${rows.map(({ body }) => body)}::text[])`);
-        }
-        await this.#context.owner.query(sql`
-          select pg_catalog.pg_notify(c, p)
-          from unnest(${payloads.map(({ channel }) => channel)}::text[], ${payloads.map(({ payload }) => payload)}::text[]) t(c, p)`);
-      } catch (error) {
-        this.#context.log.debug({ err: error }, 'other instances could not be told about broadcasts');
-      }
-    }
-    this.#isSending = false;
-  }
-
-  #heard(channel: string, payload: string): void {
-    const envelope = readEnvelope(payload);
-    if (!envelope) return;
-    const { from, number, messages } = envelope;
+    const { from, number } = envelope;
+    const messages = envelope.messages.flatMap((message) => decode(message) ?? []);
     if (from === this.#name) {
       if (messages.some(({ kind }) => kind === 'hello')) {
-        this.#heardOwnHello?.();
-        this.#heardOwnHello = undefined;
+        this.#onOwnHello?.();
+        this.#onOwnHello = undefined;
       }
       return;
     }
-    let peer = this.#peers.get(from);
-    if (!peer) {
-      peer = { heardAt: 0, numbers: new Map() };
-      this.#peers.set(from, peer);
-      // One that was frozen goes on where it stopped, and was forgotten meanwhile: who is present there?
-      this.#post({ kind: 'hello' });
-    }
-    peer.heardAt = performance.now();
-    const last = peer.numbers.get(channel);
-    peer.numbers.set(channel, number);
-    if (last !== undefined && number !== last + 1) {
-      this.#options.tally.bus.add('holes');
+    const { isNew, hasHole } = this.#peers.record(from, channel, number);
+    // An instance that was frozen and removed in the meantime resumes with its old state. The hello requests that
+    // state.
+    if (isNew) this.#post({ kind: 'hello' });
+    if (hasHole) {
+      this.#options.counters.bus.add('holes');
       this.#lost();
       this.#post({ kind: 'hello' });
     }
     try {
-      for (const message of messages) this.#inOrder(from, message);
+      for (const message of messages) this.#handleInOrder(from, message);
     } catch (error) {
-      // Nothing of ours: whoever may run SQL may notify.
-      this.#context.log.debug({ err: error }, 'a notification of nobody that is known');
+      this.#context.log.debug({ err: error }, 'a message of another instance could not be read');
     }
   }
 
-  #inOrder(from: string, message: Wire): void {
+  #warnUnsigned(): void {
+    const { bus } = this.#options.counters;
+    bus.add('unsigned');
+    const now = performance.now();
+    if (now - this.#warnedAt < WARN_INTERVAL_MS) return;
+    this.#warnedAt = now;
+    this.#context.log.warn({ dropped: bus.get('unsigned') }, UNSIGNED);
+  }
+
+  #handleInOrder(from: string, message: Wire): void {
     if (message.kind !== 'row' && !this.#reading) {
-      this.#take(from, message);
+      this.#handle(from, message);
       return;
     }
     const before = this.#reading ?? Promise.resolve();
     const reading: Promise<void> = before
-      .then(async () => this.#take(from, message.kind === 'row' ? await this.#readRow(message.id) : message))
+      .then(async () => this.#handle(from, message.kind === 'row' ? await this.#readRow(message) : message))
       .catch((error: unknown) => {
         this.#context.log.debug({ err: error }, 'a large broadcast of another instance could not be read');
-        this.#options.tally.bus.add('holes');
+        this.#options.counters.bus.add('holes');
         this.#lost();
       })
       .finally(() => {
@@ -308,14 +241,15 @@ export class NotifyBus implements Bus {
     this.#reading = reading;
   }
 
-  async #readRow(id: string): Promise<Wire | undefined> {
+  async #readRow({ id, digest }: Extract<Wire, { kind: 'row' }>): Promise<Wire | undefined> {
     const [row] = await this.#context.owner.query<{ body: string }>(
       sql`select body from realtime.overflow where id = ${id}`,
     );
+    if (row && sha256(row.body) !== digest) throw new Error('the row differs from the row that was sent');
     return row && decode(JSON.parse(row.body) as unknown);
   }
 
-  #take(from: string, message: Wire | undefined): void {
+  #handle(from: string, message: Wire | undefined): void {
     switch (message?.kind) {
       case 'broadcast':
       case 'presence':
@@ -334,7 +268,7 @@ export class NotifyBus implements Bus {
         }
         break;
       case 'answer':
-        this.#asked.get(message.question)?.(message.report);
+        this.#reportRequests.get(message.question)?.(message.report);
         break;
       case 'bye':
         this.#drop(from);
@@ -347,68 +281,6 @@ export class NotifyBus implements Bus {
   }
 }
 
-/** Texts of one channel together, as many as a notification has room for; the large ones become rows. */
-function pack(
-  waiting: readonly Waiting[],
-  rows: Array<{ id: string; body: string }>,
-): ReadonlyArray<{ channel: string; texts: string[] }> {
-  const payloads: Array<{ channel: string; texts: string[]; bytes: number }> = [];
-  const open = new Map<string, (typeof payloads)[number]>();
-  for (const { channel, text } of waiting) {
-    let part = text;
-    if (Buffer.byteLength(text) > LARGEST_MESSAGE) {
-      const id = randomUUID();
-      rows.push({ id, body: text });
-      part = JSON.stringify({ kind: 'row', id });
-    }
-    const bytes = Buffer.byteLength(part) + 1;
-    let payload = open.get(channel);
-    // Name, number and brackets.
-    if (!payload || payload.bytes + bytes > LARGEST_PAYLOAD - 100) {
-      payload = { channel, texts: [], bytes: 0 };
-      payloads.push(payload);
-      open.set(channel, payload);
-    }
-    payload.texts.push(part);
-    payload.bytes += bytes;
-  }
-  return payloads;
-}
-
-/** Bytes travel as base64. */
-function encode(message: Wire): unknown {
-  if (message.kind !== 'broadcast' || !('bytes' in message.broadcast.content)) return message;
-  const { bytes } = message.broadcast.content;
-  const content = { base64: Buffer.from(bytes).toString('base64') };
-  return { ...message, broadcast: { ...message.broadcast, content } };
-}
-
-function decode(value: unknown): Wire | undefined {
-  if (!isObject(value) || typeof value['kind'] !== 'string') return undefined;
-  // Only instances of svc may notify here, and they write what `encode` makes.
-  const message = value as unknown as Wire;
-  if (message.kind !== 'broadcast') return message;
-  const content: unknown = message.broadcast.content;
-  if (!isObject(content) || typeof content['base64'] !== 'string') return message;
-  const bytes = Buffer.from(content['base64'], 'base64');
-  return { ...message, broadcast: { ...message.broadcast, content: { bytes } } };
-}
-
-function readEnvelope(payload: string): Envelope | undefined {
-  try {
-    const value = JSON.parse(payload) as unknown;
-    if (!Array.isArray(value)) return undefined;
-    const [from, number, messages] = value as unknown[];
-    if (typeof from !== 'string' || typeof number !== 'number' || !Array.isArray(messages)) return undefined;
-    return { from, number, messages: messages.flatMap((message) => decode(message) ?? []) };
-  } catch {
-    // Anybody who may connect may notify.
-    return undefined;
-  }
-}
-
-function hash(text: string): number {
-  let value = 0;
-  for (let at = 0; at < text.length; at++) value = (value * 31 + text.charCodeAt(at)) >>> 0;
-  return value;
-}
+const UNSIGNED =
+  'notifications on the channels svc_rt_* without a valid signature were dropped: they come from an SQL session, ' +
+  'an instance of an earlier version, or an instance whose clock differs by two minutes';

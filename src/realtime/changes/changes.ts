@@ -1,13 +1,13 @@
-// What channels know of row changes.
+// Interface between channels and the changes of tables.
 import type { Caller } from '../../identity/caller.ts';
 
-/** As the client asked for it; `id` is ours. */
+/** Binding as the client requested it. svc assigns `id`. */
 export type ChangeBinding = {
-  /** Not 0, unique on the socket. */
+  /** Unique on the socket and never 0. */
   readonly id: number;
-  /** `*`, `INSERT`, … in any case; anything else is `*`. */
+  /** `*`, `INSERT`, … in any case. Unknown values mean `*`. */
   readonly event: string;
-  /** Absent: public; `*`: all. */
+  /** Undefined means `public`, `*` means all schemas. */
   readonly schema: string | undefined;
   readonly table: string | undefined;
   readonly filter: string | undefined;
@@ -15,22 +15,27 @@ export type ChangeBinding = {
 };
 
 export type ChangesRequest = {
-  /** For the log. */
+  /** Name of the channel for the log. */
   readonly channel: string;
   readonly bindings: readonly ChangeBinding[];
   readonly caller: Caller;
-  /** Instead of `tell`, whatever keeps a binding from hearing anything is a refusal, after so many milliseconds at the latest. */
+  /** The client's address. Undefined for channels that svc opens itself. */
+  readonly address: string | undefined;
+  /**
+   * Time in milliseconds after which the subscription fails. If it is set, a binding that cannot receive changes is
+   * rejected, instead of a system message.
+   */
   readonly waitMs: number | undefined;
-  /** Payload of one `postgres_changes` message, JSON text; in the order of commits. */
+  /** Receives the payload of one `postgres_changes` message as JSON text, in the order of commits. */
   readonly deliver: (payload: string) => void;
-  /** Text of a `system` message. */
-  readonly tell: (status: 'ok' | 'error', message: string) => void;
-  /** A gap: the subscription is closed already, and the client has to join again. */
+  /** Receives the text of a `system` message. */
+  readonly sendSystemMessage: (status: 'ok' | 'error', message: string) => void;
+  /** Called after a gap. The subscription is closed, and the client has to join again. */
   readonly lost: () => void;
 };
 
 export type ChangesSubscription = {
-  /** With the next change. */
+  /** Takes effect with the next change. */
   changeCaller(caller: Caller): Promise<void>;
   close(): void;
 };
@@ -47,15 +52,18 @@ export type StoredMessage = {
 
 export type Changes = {
   /**
-   * Resolves when changes are coming, or when they never will, which `tell` then says. Throws `JoinRefused` when the
-   * database cannot be read yet, and with `waitMs` when they never will.
+   * Resolves when changes are delivered, or after a system message if they cannot be delivered. Throws `JoinRefused`
+   * while the database cannot be read, and with `waitMs` also if changes cannot be delivered.
    */
   subscribe(request: ChangesRequest): Promise<ChangesSubscription>;
-  /** `triggers`: live without the write-ahead log. `degraded`: the server does not let changes be read. `off`: the file does not want it. */
+  /**
+   * `triggers`: live without the write-ahead log. `degraded`: the server does not allow reading changes. `off`:
+   * disabled in svc.yaml.
+   */
   readonly state: 'live' | 'triggers' | 'connecting' | 'degraded' | 'off';
-  /** Age of the oldest change that is still to be sent, in milliseconds; 0 when there is none. */
+  /** Age of the oldest change that is not sent yet, in milliseconds. 0 when all changes are sent. */
   readonly lagMs: number;
-  /** Rows of `realtime.messages`, once they are visible, in the order of commits. */
+  /** The listener receives visible rows of `realtime.messages` in the order of commits. */
   onStoredMessage(listener: (message: StoredMessage) => void): void;
   start(): void;
   close(): Promise<void>;

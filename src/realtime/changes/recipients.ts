@@ -1,69 +1,63 @@
-// Who gets which message of the changes of one table: texts of the rows → filters → who may see them → payloads. Each step
-// is one question to PostgreSQL about many rows, and none where nobody is left.
+// Chooses the recipients of the changes of one table: texts of the rows → local filters → visibility → database filters
+// → payloads. A filter that can fail is evaluated only on rows that its caller may select (decision 0155). Each step
+// runs one statement for many rows, and none when no candidate is left.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
-import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
 import { RowVisibility } from '../access/row-visibility.ts';
-import { SYSTEM } from '../problem.ts';
-import type { Tally } from '../tally.ts';
-import { AskedConditions, type Judged } from './asked-conditions.ts';
-import type { SourceChange } from './change-source.ts';
-import type { EventKind, PublishedTable } from './published-tables.ts';
-import { dataText, type RenderedRow } from './render.ts';
-import {
-  readJson,
-  readMissing,
-  textsOf,
-  type AskedCondition,
-  type RowTexts,
-  type TextRow,
-} from './row-values.ts';
-import type { Binding, Subscription } from './subscription.ts';
+import type { RealtimeCounters } from '../counters.ts';
+import type { PublishedTable } from '../tables/published-tables.ts';
+import { readJson, readMissing, readTexts, type RowTexts, type TextRow } from '../tables/row-values.ts';
+import { FilterMatching } from './filter-matching.ts';
+import type { DatabaseFilters } from './filter/database-filters.ts';
+import { renderMessages, type RenderedRow } from './render.ts';
+import { canCheckRows, countingColumns, filterTexts, needsVisibilityCheck, onlyKey } from './row-access.ts';
+import type { Item, Subscriber, Subscription } from './subscription.ts';
 
-/** A change, and what is to be sent when its turn has come. */
-export type Item = SourceChange & { readonly kind: EventKind; readonly sends: Array<() => void> };
-
-type Subscriber = { readonly subscription: Subscription; readonly bindings: readonly Binding[] };
+export type RecipientsOptions = {
+  readonly filters: DatabaseFilters;
+  /** Ends a subscription whose caller has no time left for its filters. */
+  readonly endSubscription: (subscription: Subscription) => void;
+};
 
 const NO_ROW: TextRow = new Map();
 
 export class Recipients {
   readonly #context: FeatureContext;
-  readonly #tally: Tally;
-  readonly #lose: (subscription: Subscription) => void;
+  readonly #counters: RealtimeCounters;
   readonly #visibility: RowVisibility;
-  readonly #conditions: AskedConditions;
+  readonly #matching: FilterMatching;
 
-  /** `lose` is for whoever cannot be told because a filter could not be judged in time. */
-  constructor(context: FeatureContext, tally: Tally, lose: (subscription: Subscription) => void) {
+  constructor(
+    context: FeatureContext,
+    counters: RealtimeCounters,
+    { filters, endSubscription }: RecipientsOptions,
+  ) {
     this.#context = context;
-    this.#tally = tally;
-    this.#lose = lose;
-    this.#visibility = new RowVisibility(context, tally);
-    this.#conditions = new AskedConditions(context);
+    this.#counters = counters;
+    this.#visibility = new RowVisibility(context, counters);
+    this.#matching = new FilterMatching(filters, endSubscription);
   }
 
-  /** Adds to `sends` of each change what its recipients get. */
+  /** Adds functions to `sends` of each change, one for each message to a recipient. */
   async prepare(
     table: PublishedTable,
     items: readonly Item[],
     subscriptions: Iterable<Subscription>,
   ): Promise<void> {
-    const subscribers = [...subscriptions].flatMap((subscription) => subscriberOf(table, subscription));
+    const subscribers = [...subscriptions].flatMap((subscription) => toSubscriber(table, subscription));
     if (subscribers.length === 0) return;
-    this.#tally.changes.add(`${table.schema}.${table.name}`, items.length);
-    const texts = await this.#textsOf(table, items);
-    const judged = await this.#judge(table, texts, subscribers);
-    const matches = items.map((item, n) => {
-      const row = (item.kind === 'delete' ? texts[n]?.old : texts[n]?.new) ?? NO_ROW;
-      const holds = (condition: AskedCondition): boolean => judged.holds(condition, n);
-      return subscribers.flatMap((subscriber) => matchOf(table, item, row, holds, subscriber));
-    });
-    const visible = await this.#visibleTo(table, items, texts, matches);
-    // Most rows of a table with policies are nobody's business here: their values are not asked for.
+    this.#counters.changes.add(`${table.schema}.${table.name}`, items.length);
+    const texts = await this.#readTexts(table, items);
+    // Local filters compare texts in this process and cannot fail, like leakproof operators of PostgreSQL.
+    const candidates = items.map((item, n) =>
+      subscribers.flatMap((subscriber) => toCandidate(table, item, texts[n], subscriber)),
+    );
+    const visible = await this.#visibleTo(table, items, texts, candidates);
+    const seen = candidates.map((found, n) => found.filter(({ subscription }) => visible(subscription, n)));
+    const matches = await this.#matching.match({ table, items, texts, seen });
     const sent = items.flatMap((item, n) => {
       const text = texts[n];
-      const recipients = matches[n]?.filter(({ subscription }) => visible(subscription, n)) ?? [];
+      const recipients = matches[n] ?? [];
       return text && recipients.length > 0 ? [{ item, text, recipients }] : [];
     });
     if (sent.length === 0) return;
@@ -72,7 +66,7 @@ export class Recipients {
       table,
       sent.map(({ text }) => text),
     );
-    const { change: largest } = this.#context.snapshot().config.realtime.limits;
+    const { change: maxBytes } = this.#context.snapshot().config.realtime.limits;
     sent.forEach(({ item: { kind, transaction, change, sends }, recipients }, n) => {
       const row: RenderedRow = {
         kind,
@@ -80,43 +74,14 @@ export class Recipients {
         committedAt: transaction.committedAt,
         new: json[n]?.new,
         old: json[n]?.old,
-        isTooLarge: change.bytes > largest,
+        isTooLarge: change.bytes > maxBytes,
       };
-      sends.push(...messagesOf(row, recipients));
+      sends.push(...renderMessages(row, recipients));
     });
   }
 
-  async #judge(
-    table: PublishedTable,
-    texts: readonly RowTexts[],
-    subscribers: readonly Subscriber[],
-  ): Promise<Judged> {
-    const asked = new Map<DatabaseRole, Set<AskedCondition>>();
-    for (const { subscription, bindings } of subscribers) {
-      const { role } = subscription.caller;
-      for (const condition of bindings.flatMap((binding) => binding.conditionsToAsk(table))) {
-        const some = asked.get(role);
-        if (some) some.add(condition);
-        else asked.set(role, new Set([condition]));
-      }
-    }
-    const judged = await this.#conditions.judge(table, texts, asked);
-    if (judged.broken.size + judged.unknown.size === 0) return judged;
-    for (const { subscription, bindings } of subscribers) {
-      for (const binding of bindings) {
-        const conditions = binding.conditionsToAsk(table);
-        const why = conditions.map((one) => judged.broken.get(one)).find((text) => text !== undefined);
-        if (why !== undefined) {
-          binding.isBroken = true;
-          subscription.request.tell('error', SYSTEM.cannot(why));
-        } else if (conditions.some((one) => judged.unknown.has(one))) this.#lose(subscription);
-      }
-    }
-    return judged;
-  }
-
-  async #textsOf(table: PublishedTable, items: readonly Item[]): Promise<RowTexts[]> {
-    const texts = items.map(({ relation, change }) => textsOf(relation, change, table));
+  async #readTexts(table: PublishedTable, items: readonly Item[]): Promise<RowTexts[]> {
+    const texts = items.map(({ relation, change }) => readTexts(relation, change, table));
     const incomplete = texts.flatMap(({ new: row, missing }, at) =>
       row && missing.length > 0 && table.key.length > 0 ? [{ at, new: row, missing }] : [],
     );
@@ -125,23 +90,24 @@ export class Recipients {
     return texts.map((text, at) => {
       const row = found.get(at) ?? text.new;
       const kind = items[at]?.kind;
-      // The log leaves out the old row where the key stays the same.
+      // The WAL omits the old row when the key does not change.
       const old = text.old ?? (kind === 'update' && row ? onlyKey(table, row) : undefined);
       return { new: row, old };
     });
   }
 
+  /** Returns a function that decides whether a subscriber may select a row, by its number. */
   async #visibleTo(
     table: PublishedTable,
     items: readonly Item[],
     texts: readonly RowTexts[],
-    matches: ReadonlyArray<ReadonlyArray<{ readonly subscription: Subscription }>>,
+    candidates: ReadonlyArray<readonly Subscriber[]>,
   ): Promise<(subscription: Subscription, n: number) => boolean> {
     const groups = new Map<string, { caller: Caller; numbers: Set<number> }>();
-    matches.forEach((found, n) => {
+    candidates.forEach((found, n) => {
       if (items[n]?.kind === 'delete') return;
       for (const { subscription } of found) {
-        if (!this.#isAsked(table, subscription.caller)) continue;
+        if (!needsVisibilityCheck(table, subscription.caller)) continue;
         const group = groups.get(subscription.group) ?? { caller: subscription.caller, numbers: new Set() };
         groups.set(subscription.group, group);
         group.numbers.add(n);
@@ -150,100 +116,47 @@ export class Recipients {
     const seen = new Map<string, ReadonlySet<number>>();
     await Promise.all(
       [...groups].map(async ([key, { caller, numbers }]) => {
-        const asked = [...numbers];
-        const rows = asked.map((n) => texts[n]?.new ?? NO_ROW);
-        const found = await this.#visibility.ask(caller, table, rows);
-        seen.set(key, new Set(asked.filter((_, at) => found.has(at))));
+        const checked = [...numbers];
+        const rows = checked.map((n) => texts[n]?.new ?? NO_ROW);
+        const found = await this.#visibility.findVisible(caller, table, rows);
+        seen.set(key, new Set(checked.filter((_, at) => found.has(at))));
       }),
     );
     return ({ caller, group }, n) => {
-      if (table.selectable[caller.role].size === 0) return false;
-      if (items[n]?.kind === 'delete' || !this.#isAsked(table, caller)) return true;
+      if (!canCheckRows(table, caller)) return false;
+      if (items[n]?.kind === 'delete' || !needsVisibilityCheck(table, caller)) return true;
       return seen.get(group)?.has(n) === true;
     };
   }
-
-  /** Without its key no row can be looked for: the client is told so instead. */
-  #isAsked(table: PublishedTable, { role }: Caller): boolean {
-    const mayFind = table.key.length > 0 && table.key.every((name) => table.selectable[role].has(name));
-    return table.hasRowSecurity && role !== 'service_role' && mayFind;
-  }
 }
 
-/** Nobody, where none of its bindings can hear of the table. */
-function subscriberOf(table: PublishedTable, subscription: Subscription): Subscriber[] {
+/** Returns an empty array when no binding can match a change of the table. */
+function toSubscriber(table: PublishedTable, subscription: Subscription): Subscriber[] {
+  if (!canCheckRows(table, subscription.caller)) return [];
   const bindings = subscription.bindings.filter(
-    (binding) => !binding.isBroken && binding.isFor(table) && binding.mayAsk(table, subscription.caller.role),
+    (binding) =>
+      !binding.isBroken &&
+      binding.matchesTable(table) &&
+      binding.canReference(table, subscription.caller.role),
   );
   return bindings.length > 0 ? [{ subscription, bindings }] : [];
 }
 
-/** The subscriber with those of its bindings that the change matches; nothing without any. */
-function matchOf(
+/** Returns the subscriber with the bindings that the change may match, before database filters. */
+function toCandidate(
   table: PublishedTable,
   { kind, transaction }: Item,
-  row: TextRow,
-  holds: (condition: AskedCondition) => boolean,
+  texts: RowTexts | undefined,
   { subscription, bindings }: Subscriber,
 ): Subscriber[] {
   if (transaction.lsn < subscription.after || subscription.isClosed) return [];
-  const counts = countingColumns(table, kind, subscription.caller);
+  const { caller } = subscription;
+  const shown = filterTexts(table, kind, texts, caller);
+  const row = (kind === 'delete' ? shown.old : shown.new) ?? NO_ROW;
+  const counts = countingColumns(table, kind, caller);
   const matching = bindings.filter(
     (binding) =>
-      !binding.isBroken &&
-      binding.wants(kind) &&
-      binding.holdsLocally(table, row, counts) &&
-      binding.conditionsToAsk(table).every((one) => !counts(one.condition.column) || holds(one)),
+      !binding.isBroken && binding.matchesEvent(kind) && binding.matchesLocally(table, row, counts),
   );
   return matching.length > 0 ? [{ subscription, bindings: matching }] : [];
-}
-
-/** What sends the change to each of them. Those who see the same columns share the text. */
-function messagesOf(row: RenderedRow, recipients: readonly Subscriber[]): Array<() => void> {
-  const rendered = new Map<string, string>();
-  return recipients.flatMap(({ subscription, bindings }) => {
-    const { role } = subscription.caller;
-    return idsByColumns(bindings).map(([columns, ids]) => {
-      const key = `${role} ${columns ? [...columns].join() : '*'}`;
-      const data = rendered.get(key) ?? dataText(row, role, columns);
-      rendered.set(key, data);
-      const payload = `{"ids":${JSON.stringify(ids)},"data":${data}}`;
-      return () => {
-        if (!subscription.isClosed) subscription.request.deliver(payload);
-      };
-    });
-  });
-}
-
-/**
- * Which conditions count. Nobody can be asked who could see a row that is gone, so a filter must not tell of it what its
- * key does not.
- */
-function countingColumns(
-  table: PublishedTable,
-  kind: EventKind,
-  { role }: Caller,
-): (column: string) => boolean {
-  if (kind !== 'delete' || !table.hasRowSecurity || !table.hasWholeOld || role === 'service_role') {
-    return () => true;
-  }
-  return (column) => table.key.includes(column);
-}
-
-function onlyKey({ key }: PublishedTable, row: TextRow): TextRow {
-  return new Map(key.map((name) => [name, row.get(name) ?? null]));
-}
-
-/** Bindings that want the same columns share a message. */
-function idsByColumns(
-  bindings: readonly Binding[],
-): ReadonlyArray<readonly [columns: ReadonlySet<string> | undefined, ids: number[]]> {
-  const found = new Map<string, [ReadonlySet<string> | undefined, number[]]>();
-  for (const { columns, asked } of bindings) {
-    const key = columns ? JSON.stringify([...columns]) : '*';
-    const entry = found.get(key);
-    if (entry) entry[1].push(asked.id);
-    else found.set(key, [columns, [asked.id]]);
-  }
-  return [...found.values()];
 }

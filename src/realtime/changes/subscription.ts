@@ -1,17 +1,19 @@
-// What one channel has subscribed to: its bindings as they are matched against changes.
+// The subscription of one channel: bindings that are matched against changes.
 import type { Caller } from '../../identity/caller.ts';
 import type { DatabaseRole } from '../../postgres/pool/caller-pool.ts';
-import { groupOf } from '../access/row-visibility.ts';
+import { visibilityGroup } from '../access/row-visibility.ts';
 import type { ChangeBinding, ChangesRequest } from './changes.ts';
-import { localTest, type ValueTest } from './condition-test.ts';
-import { parseFilter, type Condition } from './filter.ts';
-import type { EventKind, PublishedTable } from './published-tables.ts';
-import type { AskedCondition, TextRow } from './row-values.ts';
+import type { SourceChange } from './source/change-source.ts';
+import { localTest, type ValueTest } from './filter/condition-test.ts';
+import { parseFilter, type Condition } from './filter/filter.ts';
+import type { EventKind, PublishedTable } from '../tables/published-tables.ts';
+import type { DatabaseFilter } from './filter/filter-query.ts';
+import type { TextRow } from '../tables/row-values.ts';
 
-export type Findings = {
-  /** Why bindings will hear nothing, one text for each that does not. */
+export type SubscriptionStatus = {
+  /** Reasons why bindings cannot receive changes, one text per binding. */
   readonly faults: readonly string[];
-  /** What others will not hear. */
+  /** Events that other bindings cannot receive. */
   readonly hints: readonly string[];
 };
 
@@ -19,69 +21,80 @@ export class Subscription {
   readonly request: ChangesRequest;
   readonly bindings: readonly Binding[];
   caller: Caller;
-  /** Callers who see the same. */
+  /** The client's address. */
+  readonly address: string | undefined;
+  /** Key of the callers who see the same rows. */
   group: string;
   isClosed = false;
-  /** What its client was told last of what it will hear, by that version of the tables. */
-  told: { readonly findings: Findings; readonly version: number } | undefined;
-  /** Position in the log: what was committed before is none of its business. */
+  /** Last status that was sent to the client, with the version of the table catalog. */
+  lastStatus: { readonly status: SubscriptionStatus; readonly version: number } | undefined;
+  /** Position in the log. Changes before it are not delivered. */
   after = 0n;
 
   /** Throws `FilterError`. */
   constructor(request: ChangesRequest) {
     this.request = request;
     this.caller = request.caller;
-    this.group = groupOf(request.caller);
-    this.bindings = request.bindings.map((asked) => new Binding(asked));
+    this.address = request.address;
+    this.group = visibilityGroup(request.caller);
+    this.bindings = request.bindings.map((requested) => new Binding(requested));
   }
 
-  /** True when it may see other things now. */
-  actFor(caller: Caller): boolean {
+  /** Returns true when the new caller may see other rows. */
+  changeCaller(caller: Caller): boolean {
     const before = this.group;
     this.caller = caller;
-    this.group = groupOf(caller);
+    this.group = visibilityGroup(caller);
     return this.group !== before;
   }
 }
+
+/** A change with the functions that send it. They are called in the order of commits. */
+export type Item = SourceChange & { readonly kind: EventKind; readonly sends: Array<() => void> };
+
+/** A subscription with those of its bindings that a change may match. */
+export type Subscriber = { readonly subscription: Subscription; readonly bindings: readonly Binding[] };
 
 const EVENTS: Readonly<Record<string, EventKind>> = { insert: 'insert', update: 'update', delete: 'delete' };
 
 type Compiled = {
   readonly local: ReadonlyArray<readonly [column: string, test: ValueTest]>;
-  readonly asked: AskedCondition[];
+  readonly database: DatabaseFilter[];
 };
 
 export class Binding {
-  readonly asked: ChangeBinding;
+  readonly requested: ChangeBinding;
   readonly schema: string;
   readonly event: EventKind | undefined;
   readonly conditions: readonly Condition[];
-  /** Columns that the client wants besides the key; undefined: all. */
+  /** Columns in addition to the primary key. Undefined means all columns. */
   readonly columns: ReadonlySet<string> | undefined;
-  /** PostgreSQL could not judge its filter: it hears nothing any more. */
+  /** True when PostgreSQL cannot evaluate the filter, or took too long. No change matches the binding any more. */
   isBroken = false;
-  /** A table is known anew when the catalog has changed. */
+  /** Keyed by table. The table is a new object after the catalog has changed. */
   readonly #compiled = new WeakMap<PublishedTable, Compiled>();
 
-  constructor(asked: ChangeBinding) {
-    this.asked = asked;
-    this.schema = asked.schema ?? 'public';
-    this.event = EVENTS[asked.event.toLowerCase()];
-    this.conditions = asked.filter === undefined ? [] : parseFilter(asked.filter);
-    this.columns = asked.select && asked.table !== undefined ? new Set(asked.select) : undefined;
+  constructor(requested: ChangeBinding) {
+    this.requested = requested;
+    this.schema = requested.schema ?? 'public';
+    this.event = EVENTS[requested.event.toLowerCase()];
+    this.conditions = requested.filter === undefined ? [] : parseFilter(requested.filter);
+    this.columns = requested.select && requested.table !== undefined ? new Set(requested.select) : undefined;
   }
 
-  isFor({ schema, name }: Pick<PublishedTable, 'schema' | 'name'>): boolean {
+  matchesTable({ schema, name }: Pick<PublishedTable, 'schema' | 'name'>): boolean {
     if (this.schema !== '*' && this.schema !== schema) return false;
-    return this.asked.table === undefined || this.asked.table === '*' || this.asked.table === name;
+    return (
+      this.requested.table === undefined || this.requested.table === '*' || this.requested.table === name
+    );
   }
 
-  wants(kind: EventKind): boolean {
+  matchesEvent(kind: EventKind): boolean {
     return this.event === undefined || this.event === kind;
   }
 
-  /** Whether the role may select what the filter and the list of columns name: a filter would tell of others. */
-  mayAsk(table: PublishedTable, role: DatabaseRole): boolean {
+  /** Returns whether the role may select all named columns. A filter on other columns would reveal their values. */
+  canReference(table: PublishedTable, role: DatabaseRole): boolean {
     const selectable = table.selectable[role];
     return (
       this.conditions.every(({ column }) => selectable.has(column)) &&
@@ -89,19 +102,19 @@ export class Binding {
     );
   }
 
-  /** What the texts of the row cannot tell. */
-  conditionsToAsk(table: PublishedTable): readonly AskedCondition[] {
-    return this.#compile(table)?.asked ?? [];
+  /** Returns the conditions that only PostgreSQL can evaluate. */
+  databaseFilters(table: PublishedTable): readonly DatabaseFilter[] {
+    return this.#compile(table)?.database ?? [];
   }
 
   /**
-   * False as well when it cannot be known: a column that is not in the change, or that the table does not have.
-   * `counts`: columns whose conditions count; the others hold.
+   * Returns false also for a column that is not part of the change or of the table. `counts` selects the columns whose
+   * conditions count.
    */
-  holdsLocally(table: PublishedTable, row: TextRow, counts: (column: string) => boolean): boolean {
+  matchesLocally(table: PublishedTable, row: TextRow, counts: (column: string) => boolean): boolean {
     const compiled = this.#compile(table);
     if (!compiled) return false;
-    for (const { condition } of compiled.asked) {
+    for (const { condition } of compiled.database) {
       if (counts(condition.column) && !row.has(condition.column)) return false;
     }
     return compiled.local.every(([column, test]) => {
@@ -114,17 +127,25 @@ export class Binding {
   #compile(table: PublishedTable): Compiled | undefined {
     const known = this.#compiled.get(table);
     if (known) return known;
-    const compiled: Compiled = { local: [], asked: [] };
+    const compiled: Compiled = { local: [], database: [] };
     const local: Array<readonly [string, ValueTest]> = [];
     for (const condition of this.conditions) {
       const column = table.columns.find(({ name }) => name === condition.column);
       if (!column) return undefined;
       const test = localTest(condition, column.type);
       if (test) local.push([condition.column, test]);
-      else compiled.asked.push({ condition, sqlType: column.sqlType });
+      else compiled.database.push(databaseFilter(table, condition, column.sqlType));
     }
-    const whole = { local, asked: compiled.asked };
+    const whole = { local, database: compiled.database };
     this.#compiled.set(table, whole);
     return whole;
   }
+}
+
+function databaseFilter(
+  { schema, name }: PublishedTable,
+  condition: Condition,
+  sqlType: string,
+): DatabaseFilter {
+  return { condition, sqlType, key: JSON.stringify([schema, name, condition]) };
 }

@@ -1,5 +1,5 @@
-// Whether a transaction that the write-ahead log has told of can be seen. The log is sent once it is on disk, and with
-// synchronous replication before anybody may see it: a row that is looked for at once would often not be there yet.
+// Waits until transactions of the write-ahead log are visible. The WAL is sent when it is on disk. With synchronous
+// replication that is before the transaction is visible to other sessions, so a query at once would miss its rows.
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
 import { raw } from '../../postgres/sql.ts';
 
@@ -7,8 +7,8 @@ const SNAPSHOT = raw('select pg_current_snapshot()::text as snapshot');
 const PAUSES_MS = [1, 2, 4, 8, 16, 32, 50];
 const WRAP = 1n << 32n;
 
-/** Resolves when all of them are visible; `xids` have 32 bits. */
-export async function untilVisible(owner: OwnerDatabase, xids: ReadonlySet<number>): Promise<void> {
+/** Resolves when all transactions are visible. `xids` have 32 bits. */
+export async function waitUntilVisible(owner: OwnerDatabase, xids: ReadonlySet<number>): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     const [row] = await owner.query<{ snapshot: string }>(SNAPSHOT);
     if (row && isVisible(row.snapshot, xids)) return;
@@ -30,7 +30,7 @@ export function isVisible(snapshot: string, xids: ReadonlySet<number>): boolean 
   return true;
 }
 
-/** The transaction nearest to `next` with these 32 bits: the log is not older than two thousand million of them. */
+/** Returns the transaction nearest to `next` with these 32 bits. The WAL is less than 2^31 transactions old. */
 function widen(xid: number, next: bigint): bigint {
   const whole = (next / WRAP) * WRAP + BigInt(xid);
   const half = WRAP / 2n;

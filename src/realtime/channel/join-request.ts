@@ -1,10 +1,10 @@
-// What a client asks for when it joins a channel. Read leniently: a part that cannot be read is as if it were absent,
-// because clients of all ages join again and again until they succeed.
-import { isObject } from '../gateway/message.ts';
+// Reads the join request of a client. Invalid parts are treated as missing, because clients of all versions repeat a
+// rejected join without end.
+import { isObject } from '../protocol/message.ts';
 
-/** A part of the changes of tables, in the words of the client, which compares them with the answer. */
+/** A requested binding to changes of tables. The client compares it with the reply. */
 export type RequestedBinding = {
-  /** As it came; echoed with `id` beside it. */
+  /** The binding as the client sent it. The reply repeats it with `id`. */
   readonly echo: Readonly<Record<string, unknown>>;
   readonly event: string;
   readonly schema: string | undefined;
@@ -15,37 +15,41 @@ export type RequestedBinding = {
 
 export type JoinRequest = {
   readonly broadcast: {
-    /** Each broadcast is answered. */
+    /** The client gets a reply to each broadcast. */
     readonly ack: boolean;
     /** The sender receives its own broadcasts. */
     readonly self: boolean;
     readonly replay: Replay | undefined;
-    /** Tells when messages from the database will come. */
+    /** The client is notified when messages from the database can be delivered. */
     readonly replicationReady: boolean;
   };
   readonly presence: {
-    /** Empty: one is made up. */
+    /** Empty if the server chooses the key. */
     readonly key: string;
     readonly enabled: boolean;
   };
   readonly changes: readonly RequestedBinding[];
-  /** How long to wait until they come, in milliseconds; the join is refused if they do not. Undefined: nobody asked for that. */
+  /**
+   * Time to wait for changes in milliseconds, after which the join is rejected. Undefined if the client does not wait.
+   */
   readonly waitForChangesMs: number | undefined;
   readonly private: boolean;
   readonly token: string | undefined;
 };
 
-/** Stored broadcasts asked for; undefined what is no usable number. */
+/** Requested replay of stored broadcasts. Fields are undefined unless they are usable numbers. */
 export type Replay = {
-  /** Milliseconds since 1970. */
+  /** Start of the replay in milliseconds since 1970. */
   readonly since: number | undefined;
   readonly limit: number | undefined;
-  /** Something was given that cannot be meant. */
+  /** True if the request has an invalid value. */
   readonly isBroken: boolean;
 };
 
-export const MOST_REPLAYED = 25;
-/** As the library documents them. */
+export const MAX_REPLAYED = 25;
+/** Latest time that `Date` can represent. */
+const LATEST_DATE_MS = 8.64e15;
+/** Documented by the client library. */
 const WAIT_MS = { usual: 15_000, most: 20_000 };
 
 export function readJoin(payload: Readonly<Record<string, unknown>>): JoinRequest {
@@ -95,12 +99,14 @@ function readReplay(value: unknown): Replay | undefined {
   if (!isObject(value)) return { since: undefined, limit: undefined, isBroken: true };
   const since = integer(value['since']);
   const limit = integer(value['limit']);
-  const asked = value['limit'];
+  const given = value['limit'];
   return {
     since,
     limit,
     isBroken:
-      since === undefined || (asked !== undefined && asked !== null && (limit === undefined || limit < 1)),
+      since === undefined ||
+      since > LATEST_DATE_MS ||
+      (given !== undefined && given !== null && (limit === undefined || limit < 1)),
   };
 }
 
@@ -109,7 +115,7 @@ function objectAt(value: Readonly<Record<string, unknown>>, key: string): Record
   return isObject(found) ? found : {};
 }
 
-/** Some clients send their booleans as words. */
+/** Some clients send booleans as strings. */
 function flag(value: unknown): boolean {
   return value === true || value === 'true';
 }

@@ -1,15 +1,22 @@
-// Who a channel acts for: the token that it was joined with or was given later, else the key of its connection.
+// Resolves the token of a channel to its caller. Without a token, the API key of the connection decides.
 import type { Credential, CredentialReader } from '../../identity/credentials.ts';
-import { ANON, SERVICE, tokenCaller, type Caller } from '../../identity/caller.ts';
+import {
+  ANON,
+  isRestricted,
+  SERVICE,
+  SESSION_RESTRICTED,
+  tokenCaller,
+  type Caller,
+} from '../../identity/caller.ts';
 import { badToken, JoinRefused } from '../problem.ts';
 
-/** Throws `JoinRefused`. A key in the place of a token is a key. */
-export async function callerOf(
+/** Accepts an API key in place of a token. Throws `JoinRefused`. */
+export async function resolveCaller(
   token: string | undefined,
-  ofConnection: Caller,
+  connectionCaller: Caller,
   credentials: CredentialReader,
 ): Promise<Caller> {
-  if (token === undefined) return ofConnection;
+  if (token === undefined) return connectionCaller;
   const { apikey: credential } = await credentials.read({ apikey: token });
   return toCaller(credential);
 }
@@ -25,6 +32,8 @@ export function toCaller(credential: Credential): Caller {
       if (credential.claims.expiresAt === null || credential.claims.payload['role'] === undefined) {
         throw badToken('Fields `role` and `exp` are required in JWT');
       }
+      if (credential.hasEnded) throw badToken('Session has ended');
+      if (isRestricted(credential.claims)) throw new JoinRefused('Unauthorized', SESSION_RESTRICTED);
       return tokenCaller(credential);
     case 'bad-token':
       if (credential.fault.kind === 'claims') throw badToken(credential.fault.message);
@@ -36,7 +45,7 @@ export function toCaller(credential: Credential): Caller {
   }
 }
 
-/** When the caller's token ends, in milliseconds since 1970; keys do not. */
-export function endOf({ expiresAt }: Caller): number | undefined {
+/** Returns the expiry of the caller's token in milliseconds since 1970. API keys do not expire. */
+export function tokenExpiryMs({ expiresAt }: Caller): number | undefined {
   return expiresAt === null ? undefined : expiresAt * 1000;
 }

@@ -1,7 +1,8 @@
-// All sockets of this instance: who may open one, how they are watched, how they end together.
+// All sockets of this instance: admission, idle and memory checks, and draining.
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
+import type { Client } from '../../http/client.ts';
 import { allowedOrigin } from '../../http/cors.ts';
 import type { Problem } from '../../problem/problem.ts';
 import {
@@ -12,34 +13,45 @@ import {
   starting,
   switchedOff,
   tooManyConnections,
+  tooManyOfNetwork,
   unknownVersion,
 } from '../problem.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../channel/services.ts';
 import { toCaller } from '../channel/token.ts';
 import { CLOSE, Connection, type Admission } from './connection.ts';
-import type { Version } from './message.ts';
+import type { Version } from '../protocol/message.ts';
+import { SocketShares } from './socket-shares.ts';
 
-const LARGEST_FRAME = 5_000_000;
-const LOOK_EVERY_MS = 5_000;
-const IDLE_MS = 60_000;
-/** Bytes that wait for slow readers, of all sockets together. */
-const MOST_QUEUED = 512 * 1024 * 1024;
-/** Clients that are refused come back at once. */
-const REFUSAL_MS = 2_000;
-const MOST_WAITING = 1_000;
-/** Until what other instances send is heard. */
-const OPEN_WITHIN_MS = 5_000;
+const MAX_FRAME_BYTES = 5_000_000;
+const CHECK_INTERVAL_MS = 5_000;
+const MAX_IDLE_MS = 60_000;
+/** Bytes that all sockets together queue for slow readers. */
+const MAX_QUEUED_BYTES = 512 * 1024 * 1024;
+/** Delay of a refusal, because refused clients connect again at once. */
+const REFUSAL_DELAY_MS = 2_000;
+const MAX_DELAYED_REFUSALS = 1_000;
+/** Maximum time that a socket waits while the bus starts. */
+const OPEN_TIMEOUT_MS = 5_000;
 
-/** How it is at this moment. */
+export type UpgradeRequest = {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly client: Client;
+  /** Sends a response instead of the upgrade to a WebSocket. */
+  readonly refuse: (problem: Problem) => void;
+};
+
+/** Current figures for metrics and reports. */
 export type GatewayFigures = {
   readonly sockets: number;
-  /** Joined. */
+  /** Joined channels. */
   readonly channels: { readonly public: number; readonly private: number };
-  /** Of open sockets. */
+  /** Frames that open sockets have skipped. */
   readonly skipped: number;
 };
 
-/** What a client says when it closes may be any of 4,000 numbers. */
+/** Codes with a separate count. A client can send any of 4,000 codes. */
 const KNOWN_CODES: ReadonlySet<number> = new Set([1000, 1001, 1003, 1005, 1006, 1009, 1012, 1013]);
 
 export class Gateway {
@@ -47,15 +59,16 @@ export class Gateway {
   readonly #processes: number;
   readonly #server = new WebSocketServer({
     noServer: true,
-    maxPayload: LARGEST_FRAME,
+    maxPayload: MAX_FRAME_BYTES,
     perMessageDeflate: false,
     clientTracking: false,
   });
   readonly #connections = new Set<Connection>();
-  readonly #watch: NodeJS.Timeout;
+  readonly #sockets = new SocketShares();
+  readonly #checkTimer: NodeJS.Timeout;
   readonly #opened: Promise<boolean>;
   #open!: (isOpen: boolean) => void;
-  #waiting = 0;
+  #delayedRefusals = 0;
   #isDraining = false;
 
   /** `processes` share the limit of connections. */
@@ -65,11 +78,15 @@ export class Gateway {
     this.#opened = new Promise((resolve) => {
       this.#open = resolve;
     });
-    this.#watch = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#checkTimer = setInterval(() => this.#checkConnections(), CHECK_INTERVAL_MS).unref();
   }
 
   get connections(): Iterable<Connection> {
     return this.#connections;
+  }
+
+  get hasConnections(): boolean {
+    return this.#connections.size > 0;
   }
 
   get figures(): GatewayFigures {
@@ -84,55 +101,58 @@ export class Gateway {
     return { sockets: this.#connections.size, channels, skipped };
   }
 
-  /** Whoever came earlier is let in now. */
+  /** Admits sockets, also those that wait. */
   open(): void {
     this.#open(true);
   }
 
-  /** `refuse` answers instead of 101. */
-  async upgrade(
-    request: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    refuse: (problem: Problem) => void,
-  ): Promise<void> {
-    const isOpen = await Promise.race([this.#opened, later(OPEN_WITHIN_MS)]);
+  /** Upgrades the request, or calls `refuse`. */
+  async upgrade({ request, socket, head, client, refuse }: UpgradeRequest): Promise<void> {
+    const isOpen = await Promise.race([this.#opened, sleep(OPEN_TIMEOUT_MS)]);
     if (isOpen !== true) {
       this.#refuse(refuse, starting());
       return;
     }
-    const admission = await this.#admit(request);
+    const admission = await this.#admit(request, client);
     if (!('version' in admission)) {
-      await this.#hold();
+      await this.#delayRefusal();
       this.#refuse(refuse, admission);
       return;
     }
-    // The client left while its key was looked at.
+    // The client may have disconnected while its key was checked.
     if (socket.destroyed) return;
+    // Other sockets may have been opened in the meantime.
+    const full = this.#fullProblem(client);
+    if (full) {
+      this.#refuse(refuse, full);
+      return;
+    }
+    const leave = this.#sockets.enter(client);
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       const connection = new Connection(this.#services, ws, socket, admission);
       this.#connections.add(connection);
       ws.on('close', (seen) => {
-        const { tally } = this.#services;
+        const { counters } = this.#services;
         const code = connection.closedWith ?? seen;
-        tally.closed.add(KNOWN_CODES.has(code) ? String(code) : 'other');
-        tally.skipped += connection.writer.skipped;
+        counters.closed.add(KNOWN_CODES.has(code) ? String(code) : 'other');
+        counters.skipped += connection.writer.skipped;
         this.#connections.delete(connection);
+        leave();
         connection.ended();
       });
     });
   }
 
   #refuse(answer: (problem: Problem) => void, problem: Problem): void {
-    this.#services.tally.refusedSockets.add(problem.code);
+    this.#services.counters.refusedSockets.add(problem.code);
     answer(problem);
   }
 
-  async #admit(request: IncomingMessage): Promise<Admission | Problem> {
+  async #admit(request: IncomingMessage, client: Client): Promise<Admission | Problem> {
     const { settings, context } = this.#services;
     if (!settings().enabled) return switchedOff();
-    const most = Math.ceil(settings().limits.connections / this.#processes);
-    if (this.#isDraining || this.#connections.size >= most) return tooManyConnections();
+    const full = this.#fullProblem(client);
+    if (full) return full;
     const query = new URL(request.url ?? '/', 'http://localhost').searchParams;
     const version = VERSIONS[query.get('vsn') ?? '1.0.0'];
     if (version === undefined) return unknownVersion();
@@ -147,46 +167,53 @@ export class Gateway {
     if (key === undefined || key === null || key === '') return noKey();
     try {
       const { apikey } = await context.credentials.read({ apikey: key });
-      return { version, caller: toCaller(apikey), headers: policyHeaders(request) };
+      return { version, caller: toCaller(apikey), address: client.address, headers: policyHeaders(request) };
     } catch (error) {
       if (error instanceof JoinRefused) return badKey();
       throw error;
     }
   }
 
-  async #hold(): Promise<void> {
-    if (this.#waiting >= MOST_WAITING || this.#isDraining) return;
-    this.#waiting += 1;
-    await later(REFUSAL_MS);
-    this.#waiting -= 1;
+  #fullProblem(client: Client): Problem | undefined {
+    const max = Math.ceil(this.#services.settings().limits.connections / this.#processes);
+    if (this.#isDraining || this.#connections.size >= max) return tooManyConnections();
+    return this.#sockets.hasRoom(client, max) ? undefined : tooManyOfNetwork();
   }
 
-  #look(): void {
-    const idleSince = performance.now() - IDLE_MS;
+  async #delayRefusal(): Promise<void> {
+    if (this.#delayedRefusals >= MAX_DELAYED_REFUSALS || this.#isDraining) return;
+    this.#delayedRefusals += 1;
+    await sleep(REFUSAL_DELAY_MS);
+    this.#delayedRefusals -= 1;
+  }
+
+  #checkConnections(): void {
+    const idleSince = performance.now() - MAX_IDLE_MS;
     let queued = 0;
     for (const connection of this.#connections) {
-      if (connection.heardAt < idleSince) connection.close(CLOSE.normal, 'Nothing was heard for a minute');
+      if (connection.lastSeenAt < idleSince)
+        connection.close(CLOSE.normal, 'No message was received for a minute');
       queued += connection.writer.queued;
     }
-    if (queued <= MOST_QUEUED) return;
+    if (queued <= MAX_QUEUED_BYTES) return;
     const fullest = [...this.#connections].sort((a, b) => b.writer.queued - a.writer.queued);
     for (const connection of fullest) {
-      if (queued <= MOST_QUEUED) return;
+      if (queued <= MAX_QUEUED_BYTES) return;
       queued -= connection.writer.queued;
       connection.close(CLOSE.overload, 'The server has no memory for slow connections');
     }
   }
 
-  /** Tells all, then closes them one by one in random order within that time, in milliseconds. */
+  /** Notifies all channels, then closes the sockets in random order, spread over that time in milliseconds. */
   async drain(withinMs: number): Promise<void> {
     this.#isDraining = true;
     const all = shuffled([...this.#connections]);
-    for (const connection of all) connection.tellDraining();
+    for (const connection of all) connection.notifyDraining();
     const pause = withinMs / Math.max(all.length, 1);
     const startedAt = performance.now();
     for (const [at, connection] of all.entries()) {
       const due = startedAt + pause * at - performance.now();
-      if (due > 1) await later(due);
+      if (due > 1) await sleep(due);
       connection.close(CLOSE.restart, 'The server restarts');
     }
   }
@@ -196,14 +223,14 @@ export class Gateway {
   }
 
   close(): void {
-    clearInterval(this.#watch);
+    clearInterval(this.#checkTimer);
     for (const connection of this.#connections) connection.terminate();
   }
 }
 
 const VERSIONS: Readonly<Record<string, Version>> = { '1.0.0': 1, '2.0.0': 2 };
 
-/** What policies see of the request that opened the socket. */
+/** Returns the headers of the upgrade request that policies can read. */
 function policyHeaders({ headers }: IncomingMessage): Record<string, string> {
   const found = Object.entries(headers).filter(([name]) => name.startsWith('x-') && name !== 'x-api-key');
   return Object.fromEntries(found.map(([name, value]) => [name, [value].flat().join(', ')]));
@@ -211,12 +238,12 @@ function policyHeaders({ headers }: IncomingMessage): Record<string, string> {
 
 function shuffled<T>(values: T[]): T[] {
   for (let at = values.length - 1; at > 0; at--) {
-    const other = Math.floor(Math.random() * (at + 1));
-    [values[at], values[other]] = [values[other] as T, values[at] as T];
+    const swapIndex = Math.floor(Math.random() * (at + 1));
+    [values[at], values[swapIndex]] = [values[swapIndex] as T, values[at] as T];
   }
   return values;
 }
 
-async function later(milliseconds: number): Promise<void> {
+async function sleep(milliseconds: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, milliseconds).unref());
 }

@@ -1,50 +1,51 @@
-// Broadcasts over HTTP: what clients send before they have joined, and what servers send that never join.
+// Broadcasts over HTTP, from clients that have not joined yet and from servers that never join.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { readBody } from '../../http/body.ts';
+import { foreignCharset } from '../../http/charset.ts';
 import { resolveDataCaller, type Caller } from '../../identity/caller.ts';
-import { fitsBinaryHead, isObject, jsonText, UnreadableFrame } from '../gateway/message.ts';
-import type { Broadcast, RoomName } from '../hub/room.ts';
+import { callerKey } from '../../lib/limits/caller-key.ts';
+import { TokenBuckets } from '../../lib/limits/token-bucket.ts';
+import { fitsBinaryHead, isObject, jsonText, UnreadableFrame } from '../protocol/message.ts';
+import type { Broadcast, RoomName } from '../protocol/room-message.ts';
 import {
   badBody,
   badMessages,
   invalidKey,
-  mayNotSend,
+  sessionRestricted,
+  cannotSend,
   tooManyRequests,
   unsupportedType,
 } from '../problem.ts';
-import { Rate } from '../channel/rate.ts';
-import type { Services } from '../services.ts';
+import type { Services } from '../channel/services.ts';
 
-/** Of one key or user a second, for each message that a socket may send. */
+/** Factor between the rate of one caller over HTTP and the rate of one socket. */
 const TIMES_A_SOCKET = 10;
-const MOST_SENDERS = 10_000;
+const BURST_SECONDS = 3;
+const MAX_SENDERS = 10_000;
+
+type Sender = { readonly caller: Caller; readonly address: string };
 
 export function registerBroadcast(app: FastifyInstance, services: Services): void {
-  const rates = new Map<string, Rate>();
+  const rates = new TokenBuckets(MAX_SENDERS);
 
-  const take = ({ user, role }: Caller): void => {
-    const sender = user?.sub ?? role;
-    let rate = rates.get(sender);
-    if (!rate) {
-      if (rates.size >= MOST_SENDERS) rates.clear();
-      rates.set(sender, (rate = new Rate()));
-    }
+  const consume = ({ caller, address }: Sender): void => {
     const perSecond = services.settings().limits.messages * TIMES_A_SOCKET;
-    if (!rate.take(perSecond, perSecond * 3)) throw tooManyRequests();
+    const rate = rates.get(callerKey(caller, address));
+    if (!rate.tryConsume(perSecond, perSecond * BURST_SECONDS)) throw tooManyRequests();
   };
 
-  const mayWrite = async (caller: Caller, { topic, isPrivate }: RoomName): Promise<boolean> =>
-    !isPrivate || (await services.rights.mayWrite(topic, 'broadcast', caller, {}));
+  const canWrite = async ({ caller, address }: Sender, { topic, isPrivate }: RoomName): Promise<boolean> =>
+    !isPrivate || (await services.rights.canWrite(topic, 'broadcast', { caller, address, headers: {} }));
 
   const send = (name: RoomName, broadcast: Broadcast): void => void services.hub.broadcast(name, broadcast);
 
   app.post('/api/broadcast', async (request, reply) => {
-    const caller = await callerOf(services, request);
+    const sender = await readSender(services, request);
     const messages = readMessages(await readJson(services, request));
     for (const { name, broadcast } of messages) {
-      take(caller);
-      // Whoever sends many is not told about those that he may not send.
-      if (await mayWrite(caller, name)) send(name, broadcast);
+      consume(sender);
+      // A batch gets no error for messages that its sender may not send.
+      if (await canWrite(sender, name)) send(name, broadcast);
     }
     return accepted(reply);
   });
@@ -52,18 +53,18 @@ export function registerBroadcast(app: FastifyInstance, services: Services): voi
   app.post<{ Params: { topic: string; event: string }; Querystring: { private?: string } }>(
     '/api/broadcast/:topic/events/:event',
     async (request, reply) => {
-      const caller = await callerOf(services, request);
+      const sender = await readSender(services, request);
       const { topic, event } = request.params;
       const name = { topic, isPrivate: request.query.private === 'true' };
-      if (!isUsable(topic) || !isUsable(event)) throw badMessages('topic and event have 1 to 255 bytes');
-      take(caller);
+      if (!isUsable(topic) || !isUsable(event)) throw badMessages('topic and event must have 1 to 255 bytes');
+      consume(sender);
       const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? 'application/json';
       if (type !== 'application/json' && type !== 'application/octet-stream') throw unsupportedType(type);
       const content =
         type === 'application/json'
           ? { json: payloadText(await readJson(services, request)) }
           : { bytes: await read(services, request) };
-      if (!(await mayWrite(caller, name))) throw mayNotSend(topic);
+      if (!(await canWrite(sender, name))) throw cannotSend(topic);
       send(name, { event, content });
       return accepted(reply);
     },
@@ -75,18 +76,18 @@ function accepted(reply: FastifyReply): FastifyReply {
 }
 
 /** Throws a Problem. */
-async function callerOf({ context }: Services, request: FastifyRequest): Promise<Caller> {
+async function readSender({ context }: Services, request: FastifyRequest): Promise<Sender> {
   const { apikey } = request.query as { apikey?: string | string[] };
   const presented = await context.credentials.read(request.headers, [apikey].flat()[0]);
   const { bearer } = presented;
-  // A token that a user presents is enough, as it is on the socket.
+  // A user's token is sufficient without an API key, as on the socket.
   const resolution = resolveDataCaller(
     presented.apikey.kind === 'none' && bearer.kind === 'token'
       ? { apikey: { kind: 'publishable' }, bearer }
       : presented,
   );
-  if (!resolution.ok) throw invalidKey();
-  return resolution.caller;
+  if (!resolution.ok) throw resolution.refusal.reason === 'restricted' ? sessionRestricted() : invalidKey();
+  return { caller: resolution.caller, address: request.client.address };
 }
 
 async function read({ settings }: Services, request: FastifyRequest): Promise<Buffer> {
@@ -94,6 +95,8 @@ async function read({ settings }: Services, request: FastifyRequest): Promise<Bu
 }
 
 async function readJson(services: Services, request: FastifyRequest): Promise<unknown> {
+  const type = request.headers['content-type'];
+  if (type !== undefined && foreignCharset(type) !== undefined) throw unsupportedType(type);
   const text = (await read(services, request)).toString();
   try {
     return text === '' ? {} : (JSON.parse(text) as unknown);
@@ -117,14 +120,14 @@ type Message = { readonly name: RoomName; readonly broadcast: Broadcast };
 /** Throws a Problem that names the entries. */
 function readMessages(body: unknown): Message[] {
   const messages = isObject(body) ? body['messages'] : undefined;
-  if (!Array.isArray(messages)) throw badMessages('`messages` is a list');
+  if (!Array.isArray(messages)) throw badMessages('`messages` must be a list');
   return messages.map((message: unknown, at) => {
     const { topic, event, payload, private: isPrivate } = isObject(message) ? message : {};
     if (typeof topic !== 'string' || !isUsable(topic)) {
-      throw badMessages(`messages[${at}].topic is a text of 1 to 255 bytes`);
+      throw badMessages(`messages[${at}].topic must be a text of 1 to 255 bytes`);
     }
     if (typeof event !== 'string' || !isUsable(event)) {
-      throw badMessages(`messages[${at}].event is a text of 1 to 255 bytes`);
+      throw badMessages(`messages[${at}].event must be a text of 1 to 255 bytes`);
     }
     return {
       name: { topic, isPrivate: isPrivate === true },

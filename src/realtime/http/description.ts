@@ -1,5 +1,5 @@
-// The HTTP half of `/realtime/v1` in OpenAPI. The other half are frames on a socket, for which OpenAPI has no words.
-import { type ApiDescription, flag, listOf, named, object, text } from '../../lib/openapi.ts';
+// OpenAPI description of the HTTP endpoints of `/realtime/v1`. OpenAPI cannot describe the frames of the socket.
+import { type ApiDescription, flag, arraySchema, named, object, text } from '../../lib/openapi.ts';
 
 export const REALTIME_DESCRIPTION: ApiDescription = {
   tag: 'realtime',
@@ -9,7 +9,7 @@ export const REALTIME_DESCRIPTION: ApiDescription = {
       summary: 'Send messages to channels',
       access: 'key',
       body: object({
-        messages: listOf(object({ topic: text, event: text, payload: {}, 'private?': flag })),
+        messages: arraySchema(object({ topic: text, event: text, payload: {}, 'private?': flag })),
       }),
       answers: { 202: 'Sent' },
     },

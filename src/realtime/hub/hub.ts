@@ -1,28 +1,28 @@
-// The rooms of this instance, and what it exchanges with others about them. Where nobody of this instance is in a room
-// it is not kept, except for those of other instances who are present there.
+// The rooms of this instance. It exchanges their broadcasts and presence with other instances. A room is removed when
+// it has no members here and no presence entries of other instances.
 import type { Bus, BusMessage } from '../bus/bus.ts';
-import { Room, type Broadcast, type Member, type RoomName } from './room.ts';
-import type { Meta, PresenceChange } from './presence.ts';
-import type { Tally } from '../tally.ts';
+import type { Broadcast, Meta, PresenceChange, RoomName } from '../protocol/room-message.ts';
+import { Room, type Member } from './room.ts';
+import type { RealtimeCounters } from '../counters.ts';
 
 export class Hub {
   readonly #rooms = new Map<string, Room>();
   readonly #bus: Bus;
-  readonly #tally: Tally;
+  readonly #counters: RealtimeCounters;
 
-  constructor(bus: Bus, tally: Tally) {
+  constructor(bus: Bus, counters: RealtimeCounters) {
     this.#bus = bus;
-    this.#tally = tally;
+    this.#counters = counters;
     bus.onMessage((message) => this.#receive(message));
-    bus.onPeerGone((instance) => this.#forget(instance));
-    bus.state(() => this.#presentHere());
+    bus.onPeerGone((instance) => this.#forgetInstance(instance));
+    bus.state(() => this.#localState());
   }
 
   get rooms(): Iterable<Room> {
     return this.#rooms.values();
   }
 
-  /** Entries of members of this instance. */
+  /** Number of presence entries of this instance. */
   get present(): number {
     let count = 0;
     for (const { present } of this.#rooms.values()) count += present.size;
@@ -30,7 +30,7 @@ export class Hub {
   }
 
   enter(name: RoomName, member: Member): Room {
-    const room = this.#open(name);
+    const room = this.#openRoom(name);
     room.members.add(member);
     return room;
   }
@@ -38,40 +38,40 @@ export class Hub {
   leave(room: Room, member: Member): void {
     room.members.delete(member);
     const change = room.present.untrack(member);
-    if (change) this.#tell(room, change);
+    if (change) this.#publishPresence(room, change);
     this.#closeIfIdle(room);
   }
 
-  /** Returns how many of this instance heard it. Others hear it a moment later. */
+  /** Sends to all instances. Returns the number of receivers at this instance. */
   broadcast(name: RoomName, broadcast: Broadcast, sender?: Member): number {
-    this.#tally.received.add('broadcast');
+    this.#counters.received.add('broadcast');
     this.#bus.publish({ kind: 'broadcast', room: name, broadcast });
     return this.deliver(name, broadcast, sender);
   }
 
-  /** To members of this instance only. */
+  /** Sends to the members of this instance. Returns the number of receivers. */
   deliver(name: RoomName, broadcast: Broadcast, sender?: Member): number {
-    const count = this.#rooms.get(keyOf(name))?.broadcast(broadcast, sender) ?? 0;
-    this.#tally.deliveries.add('broadcast', count);
+    const count = this.#rooms.get(roomKey(name))?.broadcast(broadcast, sender) ?? 0;
+    this.#counters.deliveries.add('broadcast', count);
     return count;
   }
 
-  /** False when it says the same as before. */
+  /** Returns false when the entry does not change. */
   track(room: Room, member: Member, key: string, payload: string): boolean {
-    this.#tally.received.add('presence');
+    this.#counters.received.add('presence');
     const change = room.present.track(member, key, payload);
-    if (change) this.#tell(room, change);
+    if (change) this.#publishPresence(room, change);
     return change !== undefined;
   }
 
   untrack(room: Room, member: Member): void {
-    this.#tally.received.add('presence');
+    this.#counters.received.add('presence');
     const change = room.present.untrack(member);
-    if (change) this.#tell(room, change);
+    if (change) this.#publishPresence(room, change);
   }
 
-  #tell(room: Room, change: PresenceChange): void {
-    this.#delivered(room.tellPresence(change));
+  #publishPresence(room: Room, change: PresenceChange): void {
+    this.#countPresence(room.sendPresence(change));
     this.#bus.publish({ kind: 'presence', room: room.name, change });
   }
 
@@ -81,19 +81,19 @@ export class Hub {
         this.deliver(message.room, message.broadcast);
         break;
       case 'presence': {
-        const room = this.#open(message.room);
-        this.#delivered(room.changeElsewhere(message.from, message.change));
+        const room = this.#openRoom(message.room);
+        this.#countPresence(room.changeRemote(message.from, message.change));
         this.#closeIfIdle(room);
         break;
       }
       case 'state': {
-        const told = new Set(message.rooms.map(({ room }) => keyOf(room)));
+        const reported = new Set(message.rooms.map(({ room }) => roomKey(room)));
         for (const { room: name, metas } of message.rooms) {
-          this.#delivered(this.#open(name).replaceElsewhere(message.from, metas));
+          this.#countPresence(this.#openRoom(name).replaceRemote(message.from, metas));
         }
         for (const [key, room] of this.#rooms) {
-          if (told.has(key)) continue;
-          this.#delivered(room.replaceElsewhere(message.from, []));
+          if (reported.has(key)) continue;
+          this.#countPresence(room.replaceRemote(message.from, []));
           this.#closeIfIdle(room);
         }
         break;
@@ -101,24 +101,24 @@ export class Hub {
     }
   }
 
-  #forget(instance: string): void {
+  #forgetInstance(instance: string): void {
     for (const room of this.#rooms.values()) {
-      this.#delivered(room.replaceElsewhere(instance, []));
+      this.#countPresence(room.replaceRemote(instance, []));
       this.#closeIfIdle(room);
     }
   }
 
-  #delivered(presences: number): void {
-    this.#tally.deliveries.add('presence', presences);
+  #countPresence(presences: number): void {
+    this.#counters.deliveries.add('presence', presences);
   }
 
-  #presentHere(): Array<{ room: RoomName; metas: readonly Meta[] }> {
+  #localState(): Array<{ room: RoomName; metas: readonly Meta[] }> {
     const rooms = [...this.#rooms.values()].filter((room) => room.present.size > 0);
     return rooms.map((room) => ({ room: room.name, metas: [...room.present.metas()] }));
   }
 
-  #open(name: RoomName): Room {
-    const key = keyOf(name);
+  #openRoom(name: RoomName): Room {
+    const key = roomKey(name);
     const known = this.#rooms.get(key);
     if (known) return known;
     const room = new Room(name);
@@ -127,10 +127,10 @@ export class Hub {
   }
 
   #closeIfIdle(room: Room): void {
-    if (room.isEmpty && !room.hasPresent) this.#rooms.delete(keyOf(room.name));
+    if (room.isEmpty && !room.hasPresent) this.#rooms.delete(roomKey(room.name));
   }
 }
 
-export function keyOf({ topic, isPrivate }: RoomName): string {
+export function roomKey({ topic, isPrivate }: RoomName): string {
   return `${isPrivate ? 'private' : 'public'}:${topic}`;
 }

@@ -1,18 +1,7 @@
-// Who is present in a room. A member has at most one entry; members with the same key appear as one with several
-// entries. Text is put together by hand: a key may be `__proto__`, and what a client gave is JSON already.
+// Presence entries of a room. A member has at most one entry. Members with the same key appear as one key with several
+// entries. JSON text is concatenated, because a key may be `__proto__` and the payloads are JSON text already.
 import { randomBytes } from 'node:crypto';
-
-export type Meta = {
-  readonly key: string;
-  /** Unique among all instances. */
-  readonly ref: string;
-  /** What the member told of itself: the text of a JSON object. */
-  readonly payload: string;
-  /** Of the entry that this one replaces. */
-  readonly previous?: string | undefined;
-};
-
-export type PresenceChange = { readonly joins: readonly Meta[]; readonly leaves: readonly Meta[] };
+import type { Meta, PresenceChange } from '../protocol/room-message.ts';
 
 const PROCESS = randomBytes(6).toString('base64url');
 let count = 0;
@@ -28,7 +17,7 @@ export class Presence<Owner> {
     return this.#metas.size;
   }
 
-  /** Undefined when nothing changes. */
+  /** Returns undefined when the entry does not change. */
   track(owner: Owner, key: string, payload: string): PresenceChange | undefined {
     const before = this.#metas.get(owner);
     if (before?.payload === payload && before.key === key) return undefined;
@@ -37,7 +26,7 @@ export class Presence<Owner> {
     return { joins: [meta], leaves: before ? [before] : [] };
   }
 
-  /** Undefined when it was not present. */
+  /** Returns undefined when the owner has no entry. */
   untrack(owner: Owner): PresenceChange | undefined {
     const before = this.#metas.get(owner);
     if (!before) return undefined;
@@ -50,7 +39,7 @@ export class Presence<Owner> {
   }
 }
 
-/** Payload of `presence_state`. */
+/** Renders the payload of `presence_state`. */
 export function stateText(metas: Iterable<Meta>): string {
   const byKey = new Map<string, string[]>();
   for (const meta of metas) {
@@ -62,14 +51,15 @@ export function stateText(metas: Iterable<Meta>): string {
   return `{${entries.join(',')}}`;
 }
 
-/** Payload of `presence_diff`. */
+/** Renders the payload of `presence_diff`. */
 export function changeText({ joins, leaves }: PresenceChange): string {
   return `{"joins":${stateText(joins)},"leaves":${stateText(leaves)}}`;
 }
 
-/** Ours come last: of two keys with one name a reader takes the last. */
+/** Appends the `phx_…` keys. JSON parsers keep the last of two equal keys, so a payload cannot replace them. */
 function metaText({ ref, previous, payload }: Meta): string {
-  const own = `"phx_ref":${JSON.stringify(ref)}${previous === undefined ? '' : `,"phx_ref_prev":${JSON.stringify(previous)}`}}`;
+  const replaced = previous === undefined ? '' : `,"phx_ref_prev":${JSON.stringify(previous)}`;
+  const own = `"phx_ref":${JSON.stringify(ref)}${replaced}}`;
   const body = payload.slice(0, -1);
   return body.trim() === '{' ? `{${own}` : `${body},${own}`;
 }

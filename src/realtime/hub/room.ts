@@ -1,52 +1,32 @@
-// A topic and everyone who has joined it at this instance. A private and a public channel of one name are two rooms:
-// nothing crosses from one to the other.
-import { toFrame } from '../gateway/frame.ts';
-import {
-  fitsBinaryHead,
-  writeBinaryBroadcast,
-  writeText,
-  type BroadcastContent,
-  type Version,
-} from '../gateway/message.ts';
-import type { Writer } from '../gateway/writer.ts';
-import { changeText, Presence, stateText, type Meta, type PresenceChange } from './presence.ts';
-
-export type RoomName = {
-  /** Without `realtime:`. */
-  readonly topic: string;
-  readonly isPrivate: boolean;
-};
+// A topic with the members who joined it at this instance. A private and a public channel with the same name are
+// separate rooms.
+import { toFrame } from '../protocol/frame.ts';
+import { fitsBinaryHead, writeBinaryBroadcast, writeText, type Version } from '../protocol/message.ts';
+import type { Writer } from '../protocol/writer.ts';
+import type { Broadcast, Meta, PresenceChange, RoomName } from '../protocol/room-message.ts';
+import { changeText, Presence, stateText } from './presence.ts';
 
 export type Member = {
   readonly version: Version;
   readonly writer: Writer;
-  /** Of a private channel, whether policies let it; of a public one always. */
-  readonly hearsBroadcasts: boolean;
-  readonly hearsPresence: boolean;
-  /** Sends what it may do without when it is slow, as soon as it is known that it may still hear it. */
-  hear(frame: Buffer): void;
-  /** It was sent the stored broadcast with this id before. */
-  hasHad(id: string): boolean;
-};
-
-export type Broadcast = {
-  readonly event: string;
-  readonly content: BroadcastContent;
-  /** The text of a JSON object. */
-  readonly meta?: string | undefined;
-  /** Of one that the database keeps. */
-  readonly id?: string | undefined;
+  /** Always true in public channels. In private channels, policies decide. */
+  readonly canReceiveBroadcasts: boolean;
+  readonly canReceivePresence: boolean;
+  /** Sends the frame after the read right is confirmed. A slow reader skips it. */
+  deliver(frame: Buffer): void;
+  /** Returns true when the stored broadcast with this id was replayed to the member. */
+  hasReceived(id: string): boolean;
 };
 
 export class Room {
   readonly name: RoomName;
   readonly members = new Set<Member>();
-  /** Messages for members of this instance, of all kinds. */
+  /** Number of messages that were sent to members of this instance. */
   delivered = 0;
-  /** Of this instance's members. */
+  /** Presence entries of members of this instance. */
   readonly present = new Presence<Member>();
-  /** By instance, then by ref. */
-  readonly #elsewhere = new Map<string, Map<string, Meta>>();
+  /** Presence entries of other instances, keyed by instance and ref. */
+  readonly #remotePresence = new Map<string, Map<string, Meta>>();
   readonly #topic: string;
 
   constructor(name: RoomName) {
@@ -58,37 +38,37 @@ export class Room {
     return this.members.size === 0;
   }
 
-  /** To everybody here but `sender`. Returns how many it was written to. */
+  /** Sends to all members except `sender`. Returns the number of receivers. */
   broadcast(broadcast: Broadcast, sender?: Member): number {
-    const frames = this.#framesOf(broadcast);
+    const frames = this.#broadcastFrames(broadcast);
     let count = 0;
     for (const member of this.members) {
-      if (member === sender || !member.hearsBroadcasts) continue;
-      if (broadcast.id !== undefined && member.hasHad(broadcast.id)) continue;
+      if (member === sender || !member.canReceiveBroadcasts) continue;
+      if (broadcast.id !== undefined && member.hasReceived(broadcast.id)) continue;
       const frame = frames.for(member.version);
       if (!frame) continue;
-      member.hear(frame);
+      member.deliver(frame);
       count += 1;
     }
     this.delivered += count;
     return count;
   }
 
-  /** To one of them, whatever waits for it. */
+  /** Sends to one member, without the check of its read right. */
   replay(member: Member, broadcast: Broadcast): void {
-    const frame = this.#framesOf(broadcast).for(member.version);
+    const frame = this.#broadcastFrames(broadcast).for(member.version);
     if (frame) member.writer.write(frame);
   }
 
-  /** Returns how many it was written to. */
-  tellPresence(change: PresenceChange): number {
+  /** Sends a presence change to all members. Returns the number of receivers. */
+  sendPresence(change: PresenceChange): number {
     let count = 0;
     const frames = new Frames((version) => this.#frame('presence_diff', changeText(change), version));
     for (const member of this.members) {
-      if (!member.hearsPresence) continue;
+      if (!member.canReceivePresence) continue;
       const frame = frames.for(member.version);
       if (!frame) continue;
-      member.hear(frame);
+      member.deliver(frame);
       count += 1;
     }
     this.delivered += count;
@@ -100,41 +80,43 @@ export class Room {
   }
 
   stateText(): string {
-    return stateText(this.everybody());
+    return stateText(this.presentMembers());
   }
 
-  *everybody(): Iterable<Meta> {
+  *presentMembers(): Iterable<Meta> {
     yield* this.present.metas();
-    for (const metas of this.#elsewhere.values()) yield* metas.values();
+    for (const metas of this.#remotePresence.values()) yield* metas.values();
   }
 
-  /** What another instance tells of its members. Returns how many here were told. */
-  changeElsewhere(instance: string, { joins, leaves }: PresenceChange): number {
-    const metas = this.#elsewhere.get(instance) ?? new Map<string, Meta>();
+  /** Applies a presence change of another instance. Returns the number of receivers. */
+  changeRemote(instance: string, { joins, leaves }: PresenceChange): number {
+    const metas = this.#remotePresence.get(instance) ?? new Map<string, Meta>();
     const left = leaves.filter(({ ref }) => metas.delete(ref));
     const joined = joins.filter(({ ref }) => !metas.has(ref));
     for (const meta of joined) metas.set(meta.ref, meta);
-    if (metas.size > 0) this.#elsewhere.set(instance, metas);
-    else this.#elsewhere.delete(instance);
+    if (metas.size > 0) this.#remotePresence.set(instance, metas);
+    else this.#remotePresence.delete(instance);
     if (left.length + joined.length === 0) return 0;
-    return this.tellPresence({ joins: joined, leaves: left });
+    return this.sendPresence({ joins: joined, leaves: left });
   }
 
-  /** All that another instance has: whatever was known of it and is not among them has left. */
-  replaceElsewhere(instance: string, metas: readonly Meta[]): number {
+  /** Replaces the presence entries of another instance. Returns the number of receivers. */
+  replaceRemote(instance: string, metas: readonly Meta[]): number {
     const refs = new Set(metas.map(({ ref }) => ref));
-    const leaves = [...(this.#elsewhere.get(instance)?.values() ?? [])].filter(({ ref }) => !refs.has(ref));
-    return this.changeElsewhere(instance, { joins: metas, leaves });
+    const leaves = [...(this.#remotePresence.get(instance)?.values() ?? [])].filter(
+      ({ ref }) => !refs.has(ref),
+    );
+    return this.changeRemote(instance, { joins: metas, leaves });
   }
 
-  /** Here or elsewhere. */
+  /** True when this or another instance has presence entries. */
   get hasPresent(): boolean {
-    return this.present.size > 0 || this.#elsewhere.size > 0;
+    return this.present.size > 0 || this.#remotePresence.size > 0;
   }
 
-  #framesOf({ event, content, meta }: Broadcast): Frames {
+  #broadcastFrames({ event, content, meta }: Broadcast): Frames {
     if ('bytes' in content) {
-      // What a statement sends may have a name that no frame can tell.
+      // A broadcast from SQL may have an event name that is too long for a binary frame.
       const fits = fitsBinaryHead(event);
       return new Frames((version) =>
         version === 1 || !fits
@@ -152,7 +134,7 @@ export class Room {
   }
 }
 
-/** One message as each version of the protocol has it, made when the first member asks for it. */
+/** Frames of one message by version of the protocol, created for the first member that needs them. */
 class Frames {
   readonly #make: (version: Version) => Buffer | undefined;
   #first: Buffer | undefined;
@@ -162,7 +144,7 @@ class Frames {
     this.#make = make;
   }
 
-  /** Undefined where a version has no form for it. */
+  /** Returns undefined when the version cannot encode the message. */
   for(version: Version): Buffer | undefined {
     if (version === 2) return (this.#second ??= this.#make(2));
     return (this.#first ??= this.#make(1));

@@ -1,19 +1,22 @@
-// Partitions of `realtime.messages`: made ahead, dropped by age. And what the bus and the probes leave behind. One instance
-// of all does it.
+// Creates the partitions of `realtime.messages` ahead, drops them by age, and removes the rows of the bus and the
+// probes. One instance at a time does it.
 import type { FeatureContext } from '../../http/feature.ts';
 import { tryTransactionLock } from '../../postgres/advisory-lock.ts';
 import type { Config } from '../../config/config.ts';
 import { ident, raw, sql } from '../../postgres/sql.ts';
 
-const EVERY_MS = 10 * 60_000;
+const MAINTENANCE_INTERVAL_MS = 10 * 60_000;
 const DAYS_AHEAD = 7;
-/** Making and dropping partitions waits for nobody, for all who come later would wait too: it is tried again next time. */
+/**
+ * Creating and dropping partitions must not wait for locks, because later statements would wait too. The next run
+ * retries.
+ */
 const LOCK_TIMEOUT_MS = 300;
-/** Rolled back rows stay in the file until it is cut off. */
-const MOST_PROBE_BYTES = 64 * 1024 * 1024;
+/** Rows that were rolled back stay in the file until it is truncated. */
+const MAX_PROBE_BYTES = 64 * 1024 * 1024;
 
 export type Maintenance = {
-  /** Waits for what is being done. */
+  /** Waits for the current run. */
   close(): Promise<void>;
 };
 
@@ -25,13 +28,13 @@ export function startMaintenance(context: FeatureContext): Maintenance {
       await maintain({ ...context, config });
     } catch (error) {
       if (isClosed) return;
-      context.log.warn({ err: error, job: 'realtime messages' }, 'could not look after stored messages');
+      context.log.warn({ err: error, job: 'realtime messages' }, 'stored messages could not be maintained');
     }
   };
   let running = run();
   const timer = setInterval(() => {
     running = run();
-  }, EVERY_MS).unref();
+  }, MAINTENANCE_INTERVAL_MS).unref();
   return {
     async close() {
       isClosed = true;
@@ -41,9 +44,9 @@ export function startMaintenance(context: FeatureContext): Maintenance {
   };
 }
 
-type Maintained = Pick<FeatureContext, 'owner' | 'now' | 'log'> & { readonly config: () => Config };
+type MaintenanceContext = Pick<FeatureContext, 'owner' | 'now' | 'log'> & { readonly config: () => Config };
 
-export async function maintain({ owner, config, now, log }: Maintained): Promise<void> {
+export async function maintain({ owner, config, now, log }: MaintenanceContext): Promise<void> {
   const { retentionMs } = config().realtime;
   const oldest = new Date(now().getTime() - retentionMs);
   const isOurs = await owner.transaction(async (db) => {
@@ -62,10 +65,10 @@ export async function maintain({ owner, config, now, log }: Maintained): Promise
       and to_date(substr(c.relname, 10), 'YYYY_MM_DD') + 1 <= ${oldest}::date
       and to_date(substr(c.relname, 10), 'YYYY_MM_DD') < current_date`);
   const statements = [
-    // Takes the default partition for itself, and so everybody's turn.
+    // Locks the default partition exclusively, so it blocks all readers and writers.
     sql`select realtime.ensure_partitions(${DAYS_AHEAD}::integer)`,
     ...outdated.map(({ name }) => sql`drop table if exists ${ident('realtime', name)}`),
-    ...(Number(probe?.bytes ?? 0) > MOST_PROBE_BYTES ? [raw('truncate realtime.messages_probe')] : []),
+    ...(Number(probe?.bytes ?? 0) > MAX_PROBE_BYTES ? [raw('truncate realtime.messages_probe')] : []),
   ];
   for (const statement of statements) {
     try {

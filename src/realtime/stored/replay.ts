@@ -1,12 +1,12 @@
-// Broadcasts that the database keeps, for whoever asks for earlier ones when joining.
+// Reads stored broadcasts for clients that request them when they join.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import { toWire } from '../../postgres/pool/caller-pool.ts';
 import { sql } from '../../postgres/sql.ts';
 import { withSettings } from '../access/channel-rights.ts';
-import type { Stored } from '../services.ts';
+import type { Stored } from '../channel/services.ts';
 
-/** The newest `limit` of a private topic since then, oldest first: those that policies let the caller see. */
+/** Returns the newest `limit` stored broadcasts of a private topic that policies let the caller read, oldest first. */
 export async function replay(
   { callers }: FeatureContext,
   caller: Caller,
@@ -20,8 +20,8 @@ export async function replay(
       toWire(sql`
         select id, coalesce(event, ''), payload::text, encode(binary_payload, 'base64')
         from realtime.messages
-        where topic = ${topic} and private and extension = 'broadcast' and inserted_at >= ${since.toISOString()}::timestamptz
-          and inserted_at < '9999-01-01'
+        where topic = ${topic} and private and extension = 'broadcast'
+          and inserted_at >= ${since.toISOString()}::timestamptz and inserted_at < '9999-01-01'
         order by inserted_at desc limit ${limit}::integer`),
     ],
     { readOnly: true },

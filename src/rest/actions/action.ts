@@ -8,11 +8,11 @@ import type { Answer } from '../respond/respond.ts';
 import type { ResultRow } from '../run/result-row.ts';
 import type { RequestSql, RunMode } from '../run/run.ts';
 
-/** What the pipeline needs to know of every plan. */
+/** Fields of a plan that the pipeline reads. */
 export type Plan = RunMode & { readonly media: MediaType };
 
 export type Outcome = {
-  /** The first result's one row. */
+  /** The single row of the first result. */
   readonly row: ResultRow;
   readonly results: readonly WireResult[];
   readonly payload: Payload;
@@ -20,11 +20,11 @@ export type Outcome = {
 };
 
 export type Action<P extends Plan> = {
-  /** The page asked for. Throws what can be refused before the body is read. */
+  /** Returns the requested page. Throws errors that are known before the body is read. */
   page(exchange: Exchange): Page;
-  /** The body of a request that has one. */
+  /** Reads the body of a request that has one. */
   payload?(exchange: Exchange): Promise<Payload> | undefined;
-  /** What the plan depends on in the body, as part of its key. */
+  /** Part of the plan's cache key that depends on the body. */
   payloadShape?(exchange: Exchange, payload: Payload): string;
   plan(exchange: Exchange, payload: Payload, page: Page): P;
   sql(plan: P): RequestSql;

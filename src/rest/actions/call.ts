@@ -1,9 +1,10 @@
 // GET, HEAD and POST of a function.
+import type { RoutineArg } from '../../catalog/catalog.ts';
 import type { Exchange } from '../exchange.ts';
 import { findOverloads } from '../plan/exposed.ts';
 import type { CallPlan, PlanNode } from '../plan/plan.ts';
 import type { ExposedRoutine } from '../plan/relation.ts';
-import { wholeBodyArgument } from '../plan/whole-body.ts';
+import { isByEmptyName, wholeBodyArgument } from '../plan/whole-body.ts';
 import {
   argumentTexts,
   chooseByGet,
@@ -18,27 +19,29 @@ import { planRead } from '../plan/plan-read.ts';
 import { badBody, loginRequired, maxAffectedOnSingle, methodNotForRoutine } from '../problem.ts';
 import { readBytes } from '../request/body-bytes.ts';
 import { bodyFormat, EMPTY_OBJECT, readPayload, type Payload, wholeBody } from '../request/body.ts';
-import { negotiateRows } from '../request/media-type.ts';
+import { readJsonBody } from '../request/json-keys.ts';
+import { type MediaType, negotiateRows } from '../request/media-type.ts';
 import { pageCounts, toPage } from '../request/page.ts';
-import { affectedLimit, appliedHeader, checkStrict } from '../request/preferences.ts';
+import { affectedLimit, appliedHeader, checkGuards, checkStrict } from '../request/preferences.ts';
 import type { Query } from '../request/query.ts';
 import { contentRange, pageAnswer } from '../respond/page-answer.ts';
 import { legacyWarnings } from '../respond/warnings.ts';
-import { renderCall } from '../sql/render-call.ts';
-import type { ReadShape } from '../sql/render-read.ts';
-import { checksOf } from '../sql/render-result.ts';
+import { renderCall, type CallShape } from '../sql/render-call.ts';
+import { affectedChecks } from '../sql/render-result.ts';
 import type { Action, Plan } from './action.ts';
 
 type PlannedCall = Plan & {
   readonly call: CallPlan;
   readonly node: PlanNode;
-  readonly shape: ReadShape;
+  readonly shape: CallShape;
   readonly applied: string | undefined;
   readonly warnings: readonly string[];
 };
 
 export const CALL: Action<PlannedCall> = {
-  page({ request: { parsed, method, headers, schema, resource }, exposed, caller }) {
+  page({ request, exposed, caller }) {
+    const { parsed, method, headers, schema, resource } = request;
+    checkGuards(request.preferences);
     const page = toPage({
       limit: parsed.rootLimit,
       offset: parsed.rootOffset,
@@ -53,9 +56,10 @@ export const CALL: Action<PlannedCall> = {
     if (routine?.volatility === 'volatile' && method !== 'POST') {
       throw methodNotForRoutine(method, 'OPTIONS,POST');
     }
-    // Whoever may call none of them need not send a body.
+    // A caller without access to any of them is rejected before the body is read.
     const candidates = routine ? [routine] : overloads;
-    if (candidates.length > 0 && candidates.every((one) => mustSignIn(one, caller))) throw loginRequired();
+    if (candidates.length > 0 && candidates.every((candidate) => mustSignIn(candidate, caller)))
+      throw loginRequired();
     return page;
   },
 
@@ -67,9 +71,10 @@ export const CALL: Action<PlannedCall> = {
       method === 'POST'
         ? chooseByPost(exposed, schema, resource.name, parsed.query.columns ?? payload.keys)
         : undefined;
-    // Which of several functions is meant is known only now.
+    // Only the body decides which overload the call means.
     if (routine && mustSignIn(routine, caller)) throw loginRequired();
-    return `${routine && needsRecord(routine, payload) ? 'r' : ''}${JSON.stringify(payload.keys)}`;
+    const isByName = payload.fields.length > 0;
+    return `${routine && needsRecord(routine, payload) ? 'r' : ''}${isByName ? 'n' : ''}${JSON.stringify(payload.keys)}`;
   },
 
   plan({ request, exposed, context }, payload, page) {
@@ -77,7 +82,11 @@ export const CALL: Action<PlannedCall> = {
     const { call, query } = planCall({ request, exposed }, payload);
     const { routine } = call;
     const { node, legacyNames } = planRead(exposed, originOfCall(exposed, routine), query);
-    const media = negotiateRows(request.accept, context.dev);
+    const media = negotiateRows(request.accept, {
+      isDev: context.dev,
+      hasGeoJson: exposed.catalog.hasGeoJson,
+      value: resultValue(routine),
+    });
     checkStrict(preferences);
     const maxAffected = affectedLimit(preferences);
     if (maxAffected !== undefined && !routine.isSetOf) throw maxAffectedOnSingle();
@@ -93,11 +102,9 @@ export const CALL: Action<PlannedCall> = {
         ...pageCounts(page),
         total: preferences.count === undefined || !routine.isSetOf ? undefined : 'exact',
         withResponseSettings: exposed.usesResponseSettings,
-        // Checked inside the statement, so that what a volatile function wrote is rolled back.
-        checks: checksOf({
-          singular: media.kind === 'singular' && routine.isSetOf && !isReadOnly,
-          maxAffected,
-        }),
+        // Part of the statement, so that a failure rolls back the writes of a volatile function.
+        checks: media.kind === 'singular' && routine.isSetOf && !isReadOnly ? [{ kind: 'singular' }] : [],
+        guards: affectedChecks(maxAffected),
       },
       applied: appliedHeader(preferences, {
         maxAffected: preferences.handling === 'strict' ? maxAffected : undefined,
@@ -118,7 +125,7 @@ export const CALL: Action<PlannedCall> = {
     const rows = row.number('page') ?? 0;
     return pageAnswer({
       media,
-      body: row.bytes('body'),
+      body: isBinary(media, routine) ? decodeHex(row.bytes('body')) : row.bytes('body'),
       offset: page.offset,
       rows,
       isSet: routine.isSetOf,
@@ -130,6 +137,20 @@ export const CALL: Action<PlannedCall> = {
     });
   },
 };
+
+function resultValue({ returns, isSetOf }: ExposedRoutine): 'scalar' | 'scalars' | undefined {
+  if (returns.kind === 'composite' || returns.kind === 'columns') return undefined;
+  return returns.kind === 'scalar' && !isSetOf ? 'scalar' : 'scalars';
+}
+
+/** Whether the result is binary. PostgreSQL sends bytes as hexadecimal digits. */
+function isBinary({ kind }: MediaType, { returns }: ExposedRoutine): boolean {
+  return kind === 'raw' && returns.kind === 'scalar' && returns.baseType === 'bytea';
+}
+
+function decodeHex(digits: Buffer | undefined): Buffer | undefined {
+  return digits && Buffer.from(digits.toString('latin1'), 'hex');
+}
 
 function planCall(
   { request, exposed }: Pick<Exchange, 'request' | 'exposed'>,
@@ -151,8 +172,10 @@ async function receive({ request, exposed, body, context }: Exchange): Promise<P
   const overloads = findOverloads(exposed, request.schema, request.resource.name);
   const whole = overloads.map(wholeBodyArgument).find((arg) => arg !== undefined);
   if (whole && (overloads.length === 1 || isOneValue(bytes, headers['content-type']))) {
+    const named = byEmptyName(bytes, whole, headers['content-type']);
+    if (named) return named;
     const value = wholeBody(bytes, whole.baseType, headers['content-type']);
-    // Its key is that of an argument without a name, which no other function has.
+    // The empty key belongs to an argument without a name, which only this function has.
     return { ...EMPTY_OBJECT, bytes: value, keys: overloads.length === 1 ? [] : [''] };
   }
   if (bytes.length === 0) return EMPTY_OBJECT;
@@ -172,6 +195,12 @@ function mustSignIn({ authRequired }: ExposedRoutine, caller: Exchange['caller']
   return authRequired && caller.role !== 'service_role' && caller.user === null;
 }
 
+function byEmptyName(bytes: Buffer, whole: RoutineArg, type = 'application/json'): Payload | undefined {
+  if (!/^application\/json\b/i.test(type)) return undefined;
+  const body = readJsonBody(bytes);
+  return body && isByEmptyName(whole, body) ? readPayload(bytes, bodyFormat(type)) : undefined;
+}
+
 /** The body has no keys that could be the arguments of a function. */
 function isOneValue(bytes: Buffer, type = 'application/json'): boolean {
   if (/^(text\/plain|application\/octet-stream)/i.test(type)) return true;
@@ -181,5 +210,5 @@ function isOneValue(bytes: Buffer, type = 'application/json'): boolean {
 function firstRow({ bytes }: Payload): Payload {
   const rows: unknown = JSON.parse(bytes.toString('utf8'));
   const first: unknown = Array.isArray(rows) ? rows[0] : undefined;
-  return readPayload(Buffer.from(JSON.stringify(first)), 'json');
+  return { ...readPayload(Buffer.from(JSON.stringify(first)), 'json'), isText: true };
 }

@@ -1,21 +1,22 @@
-// GET and HEAD of the root: the OpenAPI document of what this caller may use. Their
-// privileges are queried as the caller.
+// GET and HEAD of the root: Swagger 2.0, or OpenAPI 3.1 on demand, limited to the objects that this caller can use.
+// Privileges are queried as the caller.
 import { keyOf } from '../../catalog/catalog.ts';
 import type { Default, Field } from '../../config/config.ts';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
 import type { Schema } from '../../lib/openapi.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
-import { type ColumnRules, openApi, type RelationRights } from '../openapi.ts';
+import { type ColumnRules, openApi, type OpenApiInput, type RelationRights } from '../openapi.ts';
 import { exposed, type Exposed } from '../plan/exposed.ts';
 import type { ExposedRelation, ExposedRoutine } from '../plan/relation.ts';
 import { contentType, negotiate, type MediaType } from '../request/media-type.ts';
 import { EVERYTHING } from '../request/page.ts';
 import { FIELD } from '../request/query.ts';
 import { qualifiedName } from '../sql/names.ts';
+import { swagger } from '../swagger.ts';
 import type { Action, Plan } from './action.ts';
 
-const OPENAPI: MediaType = { kind: 'openapi' };
+const OPENAPI: MediaType = { kind: 'openapi', version: '2.0' };
 
 const RIGHTS = `SELECT
   (SELECT json_object_agg(name, json_build_array(
@@ -50,26 +51,28 @@ export const DESCRIBE: Action<Plan & Subjects> = {
 
   answer({ context }, plan, { results }) {
     const { media } = plan;
+    const described = toInput(context, plan, results[0]?.rows[0] ?? []);
+    const isNewer = media.kind === 'openapi' && media.version === '3.1';
     return {
       status: 200,
-      contentType: contentType(media.kind === 'json' ? media : OPENAPI),
-      body: JSON.stringify(toDocument(context, plan, results[0]?.rows[0] ?? [])),
+      contentType: contentType(media),
+      body: JSON.stringify(isNewer ? openApi(described) : swagger(described)),
     };
   },
 };
 
-/** The same document for whoever puts it into a larger one. */
+/** Returns the schema without a document around it, for embedding in a larger one. */
 export async function describeData(context: FeatureContext, caller: Caller): Promise<Schema> {
   const subjects = subjectsIn(exposed(context.snapshot()), 'public');
   const statement = { text: RIGHTS, values: rightsAsked(subjects) };
   const [result] = await context.callers.run(caller, [statement], { readOnly: true });
-  return toDocument(context, subjects, result?.rows[0] ?? []);
+  return openApi(toInput(context, subjects, result?.rows[0] ?? []));
 }
 
-/** What there is to describe, whoever may use it. */
+/** Returns all described objects, regardless of the caller's privileges. */
 function subjectsIn(all: Exposed, schema: string): Subjects {
-  const relations = [...all.relations.values()].filter((one) => one.schema === schema);
-  const routines = [...all.routines.values()].flat().filter((one) => one.schema === schema);
+  const relations = [...all.relations.values()].filter((candidate) => candidate.schema === schema);
+  const routines = [...all.routines.values()].flat().filter((candidate) => candidate.schema === schema);
   return { relations, routines, names: relations.map(qualifiedName), schema };
 }
 
@@ -77,38 +80,49 @@ function rightsAsked({ names, schema, routines }: Subjects): string[] {
   return [arrayText(names), quoteIdent(schema), arrayText(routines.map((routine) => routine.name))];
 }
 
-/** `row`: what RIGHTS has found. */
-function toDocument(
+/** `row`: the result of RIGHTS. */
+function toInput(
   { snapshot, baseUrl }: Pick<FeatureContext, 'snapshot' | 'baseUrl'>,
   { relations, routines, names }: Subjects,
   [rights, callable]: ReadonlyArray<Buffer | null | undefined>,
-): Schema {
+): OpenApiInput {
   const mayUse = toRights(rights);
   const mayCall = toSignatures(callable);
   const { project, tables } = snapshot().config;
   const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
-  return openApi({
+  return {
     title: project.name ?? 'Data API',
     description: project.description,
     serverUrl: `${baseUrl() ?? ''}/rest/v1`,
     relations: relations.flatMap((relation, index): RelationRights[] => {
       const rightsOf = mayUse.get(names[index] ?? '') ?? [];
       if (!rightsOf.includes(true)) return [];
-      const may = (at: number): boolean => rightsOf[at] === true;
-      const rules = new Map((fields.get(keyOf(relation)) ?? []).map((field) => [field.name, rulesOf(field)]));
-      return [{ relation, rules, select: may(0), insert: may(1), update: may(2), delete: may(3) }];
+      const isAllowed = (at: number): boolean => rightsOf[at] === true;
+      const rules = new Map(
+        (fields.get(keyOf(relation)) ?? []).map((field) => [field.name, columnRules(field)]),
+      );
+      return [
+        {
+          relation,
+          rules,
+          select: isAllowed(0),
+          insert: isAllowed(1),
+          update: isAllowed(2),
+          delete: isAllowed(3),
+        },
+      ];
     }),
     routines: routines.filter(({ name, args }) =>
       mayCall.has(JSON.stringify([name, args.map((arg) => arg.name)])),
     ),
-  });
+  };
 }
 
-function rulesOf({ enum: values, min, max, pattern, default: given }: Field): ColumnRules {
+function columnRules({ enum: values, min, max, pattern, default: given }: Field): ColumnRules {
   return { enum: values, min, max, pattern, default: given?.kind === 'scalar' ? literal(given) : undefined };
 }
 
-/** `now()` and the like are calls, although they are written like texts. */
+/** Calls such as `now()` are omitted, because they are written like texts. */
 function literal({ text, type }: Extract<Default, { kind: 'scalar' }>): ColumnRules['default'] {
   if (type === 'number') return Number(text);
   if (type === 'boolean') return text === 'true';
@@ -127,8 +141,8 @@ function toRights(json: Buffer | null | undefined): ReadonlyMap<string, readonly
   );
 }
 
-/** The name of a function and those of its arguments, as JSON. */
+/** Reads pairs of a function's name and its argument names, as JSON. */
 function toSignatures(json: Buffer | null | undefined): ReadonlySet<string> {
   const value: unknown = json ? JSON.parse(json.toString('utf8')) : [];
-  return new Set(Array.isArray(value) ? value.map((one) => JSON.stringify(one)) : []);
+  return new Set(Array.isArray(value) ? value.map((entry) => JSON.stringify(entry)) : []);
 }

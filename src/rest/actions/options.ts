@@ -1,10 +1,10 @@
 // OPTIONS: the methods of a resource according to the catalog; privileges do not matter.
 import type { Exchange } from '../exchange.ts';
+import { allowedMethods } from '../plan/allowed-methods.ts';
 import { findOverloads, findRelation } from '../plan/exposed.ts';
-import type { ExposedRelation } from '../plan/relation.ts';
 import { routineNotFound } from '../problem.ts';
 
-/** Needs no API key: the answer is the same for every caller. */
+/** Responds without an API key, because the result is the same for every caller. */
 export async function options({
   request,
   exposed,
@@ -19,7 +19,7 @@ export async function options({
       case 'root':
         return 'OPTIONS,GET,HEAD';
       case 'relation':
-        return relationMethods(findRelation(exposed, request.schema, resource.name));
+        return allowedMethods(findRelation(exposed, request.schema, resource.name));
       case 'routine': {
         const overloads = findOverloads(exposed, request.schema, resource.name);
         if (overloads.length === 0) {
@@ -35,13 +35,4 @@ export async function options({
       }
     }
   }
-}
-
-function relationMethods({ insertable, updatable, deletable, primaryKey }: ExposedRelation): string {
-  const methods = ['OPTIONS', 'GET', 'HEAD'];
-  if (insertable) methods.push('POST');
-  if (insertable && updatable && primaryKey.length > 0) methods.push('PUT');
-  if (updatable) methods.push('PATCH');
-  if (deletable) methods.push('DELETE');
-  return methods.join(',');
 }

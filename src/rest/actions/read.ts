@@ -1,7 +1,7 @@
 // GET and HEAD of a relation.
 import type { PlanNode } from '../plan/plan.ts';
 import { findRelation } from '../plan/exposed.ts';
-import { originOf, planRead } from '../plan/plan-read.ts';
+import { relationOrigin, planRead } from '../plan/plan-read.ts';
 import { isRepeatable } from '../plan/repeatable.ts';
 import { isByKey, isWholeTable } from '../plan/row-count.ts';
 import { negotiateRows } from '../request/media-type.ts';
@@ -24,7 +24,7 @@ type ReadPlan = Plan & {
   readonly warnings: readonly string[];
 };
 
-/** From this limit on, this process makes the JSON and not the database. */
+/** Limit from which this process builds the JSON instead of the database. */
 const MANY_ROWS = 200;
 
 export const READ: Action<ReadPlan> = {
@@ -40,10 +40,13 @@ export const READ: Action<ReadPlan> = {
   plan({ request, exposed, context }, _payload, page) {
     const { parsed, preferences, method } = request;
     const relation = findRelation(exposed, request.schema, request.resource.name);
-    const { node, legacyNames } = planRead(exposed, originOf(relation), parsed.query);
-    const media = negotiateRows(request.accept, context.dev);
+    const { node, legacyNames } = planRead(exposed, relationOrigin(relation), parsed.query);
+    const media = negotiateRows(request.accept, {
+      isDev: context.dev,
+      hasGeoJson: exposed.catalog.hasGeoJson,
+    });
     checkStrict(preferences);
-    // A primary key has one row: no limit is needed, and no look for more.
+    // A primary key selects at most one row, so no limit and no check for more rows is needed.
     const isOneRow = isByKey(node);
     const isWholePage = isOneRow && page.offset === 0 && page.limit !== 0;
     const { count } = preferences;
@@ -112,7 +115,7 @@ export const READ: Action<ReadPlan> = {
       warnings: isCut ? [cutWarning(DEFAULT_LIMIT), ...warnings] : warnings,
     });
     if (isCut && context.dev) {
-      // Client libraries do not show headers; developers read it here.
+      // Client libraries hide headers, so the log informs developers.
       context.log.warn(
         `${request.method} ${request.path} was cut at ${DEFAULT_LIMIT} rows: there are more, ask for them with limit`,
       );

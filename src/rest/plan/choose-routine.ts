@@ -1,12 +1,12 @@
-// Which of several functions of one name a call means. Only the names of its arguments tell, never their types.
+// Chooses among functions of the same name by the names of the passed arguments, never by their types.
 import { ambiguousRoutine } from '../problem.ts';
-import { argumentNamed } from './other-names.ts';
+import { argumentNamed } from './alternative-names.ts';
 import type { ExposedRoutine } from './relation.ts';
 import { wholeBodyArgument } from './whole-body.ts';
 
 /**
- * `givenTo`: the names of what the call passes, if it is of this function. Of one that stands alone nothing is asked: what
- * does not fit it is told later.
+ * `givenTo`: returns the names that the call passes if it means the given function. A single function is returned
+ * without checks; later stages report arguments that do not fit.
  */
 export function chooseRoutine(
   overloads: readonly ExposedRoutine[],
@@ -14,7 +14,7 @@ export function chooseRoutine(
 ): ExposedRoutine | undefined {
   if (overloads.length < 2) return overloads[0];
   const fitting = overloads.filter((routine) => fits(routine, givenTo(routine)));
-  // Like PostgreSQL, rather one that is passed all than one with defaults.
+  // Like PostgreSQL, prefers a function whose arguments are all passed to one with defaults.
   const whole = fitting.filter((routine) => givenTo(routine).length === routine.args.length);
   const chosen = whole.length === 1 ? whole : fitting;
   if (chosen.length > 1) throw ambiguousRoutine(chosen);
@@ -26,6 +26,6 @@ function fits(routine: ExposedRoutine, given: readonly string[]): boolean {
   return (
     !wholeBodyArgument(routine) &&
     !named.includes(undefined) &&
-    routine.args.every((arg) => arg.hasDefault || arg.variadic || named.includes(arg))
+    routine.args.every((arg) => arg.hasDefault || named.includes(arg))
   );
 }

@@ -1,19 +1,19 @@
-// What the data API serves: objects that are declared in the file and exist in the database. Nothing else can be
-// read, embedded or appear in a suggestion.
+// The objects that the data API serves: declared in the file and present in the database. Other objects cannot be
+// read or embedded, and never appear in a suggestion.
 import { keyOf, relationKey, type Catalog, type Relation, type Routine } from '../../catalog/catalog.ts';
 import { withArguments } from '../../config/schema/overloads.ts';
 import { groupBy } from '../../lib/group-by.ts';
 import type { Snapshot } from '../../http/feature.ts';
 import { relationNotFound } from '../problem.ts';
-import { relationshipsOf } from './find-relationships.ts';
+import { findRelationships } from './find-relationships.ts';
 import {
   declaredColumns,
-  NO_OTHER_NAMES,
-  otherNamesOf,
-  otherNamesOfRoutine,
+  NO_ALTERNATIVE_NAMES,
+  namesOutsideDatabase,
+  routineAlternatives,
   Renames,
-} from './other-names.ts';
-import type { ExposedRelation, ExposedRoutine, OtherNames } from './relation.ts';
+} from './alternative-names.ts';
+import type { ExposedRelation, ExposedRoutine, AlternativeNames } from './relation.ts';
 import type { Relationship } from './relationship.ts';
 import { closest } from './suggest.ts';
 import { withKeys } from '../../catalog/view-keys.ts';
@@ -21,16 +21,16 @@ import { withKeys } from '../../catalog/view-keys.ts';
 export type Exposed = {
   readonly schemas: readonly string[];
   readonly relations: ReadonlyMap<string, ExposedRelation>;
-  /** All of one name, by `schema.name`. */
+  /** Functions of the same name, keyed by `schema.name`. */
   readonly routines: ReadonlyMap<string, readonly ExposedRoutine[]>;
-  /** Relations and functions by their other names during the rollout of a rename. */
-  readonly other: {
+  /** Relations and functions keyed by their other names during the rollout of a rename. */
+  readonly alternatives: {
     readonly relations: ReadonlyMap<string, ExposedRelation>;
     readonly routines: ReadonlyMap<string, readonly ExposedRoutine[]>;
   };
   readonly relationships: ReadonlyMap<string, readonly Relationship[]>;
   readonly catalog: Catalog;
-  /** Some SQL in the database sets headers or the status of the answer. */
+  /** Whether SQL in the database sets headers or the status of the response. */
   readonly usesResponseSettings: boolean;
   readonly version: number;
 };
@@ -51,8 +51,8 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   for (const table of config.tables) {
     const relation = renames.find('relation', table, catalog.relations);
     if (!relation) continue;
-    const { declared, other } = declaredColumns(relation, table, renames);
-    relations.set(keyOf(relation), withColumns(relation, declared, other));
+    const { declared, alternatives } = declaredColumns(relation, table, renames);
+    relations.set(keyOf(relation), withColumns(relation, declared, alternatives));
   }
   for (const view of config.views) {
     const relation = renames.find('relation', view, catalog.relations);
@@ -61,8 +61,8 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
       relations.set(
         keyOf(relation),
         withColumns(withKeys(relation, catalog), new Set(relation.columns.map(({ name }) => name)), {
-          ...NO_OTHER_NAMES,
-          relation: otherNamesOf(view, relation.name),
+          ...NO_ALTERNATIVE_NAMES,
+          relation: namesOutsideDatabase(view, relation.name),
         }),
       );
   }
@@ -72,26 +72,33 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
     const shown = columns ?? relation.columns.map((column) => column.name);
     relations.set(relationKey(schema, name), withColumns(withKeys(relation, catalog), new Set(shown)));
   }
-  const routines = exposeRoutines(config, catalog, renames);
+  const known = exposeRoutines(config, catalog, renames);
+  const routines = groupBy(
+    known.filter(({ isCallable }) => isCallable).map(({ routine }) => routine),
+    keyOf,
+  );
   const schemas = new Set(['public']);
   for (const schema of [...relations.values(), ...[...routines.values()].flat()]
-    .map((one) => one.schema)
+    .map((rename) => rename.schema)
     .sort())
     schemas.add(schema);
   return {
     schemas: [...schemas],
     relations,
     routines,
-    other: {
+    alternatives: {
       relations: new Map(
-        [...byOtherNames(relations.values(), ({ other }) => other.relation)].map(([key, [one]]) => [
-          key,
-          one,
-        ]),
+        [...byAlternativeNames(relations.values(), ({ alternatives }) => alternatives.relation)].map(
+          ([key, [one]]) => [key, one],
+        ),
       ),
-      routines: byOtherNames([...routines.values()].flat(), ({ other }) => other.routine),
+      routines: byAlternativeNames([...routines.values()].flat(), ({ alternatives }) => alternatives.routine),
     },
-    relationships: relationshipsOf(relations, routines, catalog),
+    relationships: findRelationships(
+      relations,
+      known.map(({ routine }) => routine),
+      catalog,
+    ),
     catalog,
     usesResponseSettings:
       catalog.usedSettings.has('response.headers') || catalog.usedSettings.has('response.status'),
@@ -99,44 +106,50 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   };
 }
 
+type KnownRoutine = {
+  readonly routine: ExposedRoutine;
+  /** Whether the function is served under `/rpc`. Computed relationships need only the EXECUTE privilege. */
+  readonly isCallable: boolean;
+};
+
 function exposeRoutines(
   { rpc, expose: { routines: others } }: Snapshot['config'],
   catalog: Catalog,
   renames: Renames,
-): ReadonlyMap<string, readonly ExposedRoutine[]> {
+): KnownRoutine[] {
   const declarations = groupBy(rpc, keyOf);
-  const declared = rpc.flatMap((fn): ExposedRoutine[] => {
+  const declared = rpc.flatMap((fn): KnownRoutine[] => {
     const isOnly = declarations.get(keyOf(fn))?.length === 1;
     const pick = (overloads: readonly Routine[] = []): Routine | undefined =>
       isOnly && overloads.length === 1 ? overloads[0] : withArguments(overloads, fn.args);
     // Not renamed yet, where another function has the new name already.
     const former = relationKey(fn.schema, fn.renamedFrom ?? fn.name);
     const routine = pick(renames.find('routine', fn, catalog.routines)) ?? pick(catalog.routines.get(former));
-    if (!routine || !fn.expose) return [];
-    const { authRequired } = fn;
-    return [{ ...routine, authRequired, other: otherNamesOfRoutine(routine, fn, renames) }];
+    if (!routine) return [];
+    const { authRequired, expose: isCallable } = fn;
+    const alternatives = routineAlternatives(routine, fn, renames);
+    return [{ routine: { ...routine, authRequired, alternatives }, isCallable }];
   });
   const found = others.flatMap(({ schema, name, authRequired }) =>
     (catalog.routines.get(relationKey(schema, name)) ?? []).map((routine) => ({
-      ...routine,
-      authRequired,
-      other: { routine: [], args: new Map<string, string>() },
+      routine: { ...routine, authRequired, alternatives: { routine: [], args: new Map<string, string>() } },
+      isCallable: true,
     })),
   );
-  return groupBy([...declared, ...found], keyOf);
+  return [...declared, ...found];
 }
 
-function byOtherNames<T extends { readonly schema: string }>(
+function byAlternativeNames<T extends { readonly schema: string }>(
   all: Iterable<T>,
-  namesOf: (one: T) => readonly string[],
+  alternativeNames: (item: T) => readonly string[],
 ): ReadonlyMap<string, readonly [T, ...T[]]> {
-  const named = [...all].flatMap((one) =>
-    namesOf(one).map((name) => ({ key: relationKey(one.schema, name), one })),
+  const named = [...all].flatMap((item) =>
+    alternativeNames(item).map((name) => ({ key: relationKey(item.schema, name), item })),
   );
   return new Map(
     [...groupBy(named, ({ key }) => key)].map(([key, [first, ...more]]) => [
       key,
-      [first.one, ...more.map(({ one }) => one)],
+      [first.item, ...more.map(({ item }) => item)],
     ]),
   );
 }
@@ -144,14 +157,14 @@ function byOtherNames<T extends { readonly schema: string }>(
 function withColumns(
   relation: Relation,
   declared: ReadonlySet<string>,
-  other: OtherNames = NO_OTHER_NAMES,
+  alternatives: AlternativeNames = NO_ALTERNATIVE_NAMES,
 ): ExposedRelation {
   const columns = relation.columns.filter((column) => declared.has(column.name));
   return {
     ...relation,
     columns,
     column: new Map(columns.map((column) => [column.name, column])),
-    other,
+    alternatives,
     hidden: new Set(
       relation.columns.filter((column) => !declared.has(column.name)).map((column) => column.name),
     ),
@@ -160,21 +173,26 @@ function withColumns(
 
 export function findRelation(exposed: Exposed, schema: string, name: string): ExposedRelation {
   const key = relationKey(schema, name);
-  const relation = exposed.relations.get(key) ?? exposed.other.relations.get(key);
+  const relation = exposed.relations.get(key) ?? exposed.alternatives.relations.get(key);
   if (relation) return relation;
-  const names = [...exposed.relations.values()].filter((one) => one.schema === schema).map((one) => one.name);
+  const names = [...exposed.relations.values()]
+    .filter((candidate) => candidate.schema === schema)
+    .map((candidate) => candidate.name);
   throw relationNotFound(schema, name, closest(name, names, 0.6));
 }
 
 /** All functions of a name. */
 export function findOverloads(exposed: Exposed, schema: string, name: string): readonly ExposedRoutine[] {
   const key = relationKey(schema, name);
-  return exposed.routines.get(key) ?? exposed.other.routines.get(key) ?? [];
+  return exposed.routines.get(key) ?? exposed.alternatives.routines.get(key) ?? [];
 }
 
-/** Columns that a role may read of a relation that it may not read as a whole; none where there are no such grants. */
+/**
+ * Returns the columns of a relation on which a role has grants without a grant on the relation; empty without such
+ * grants.
+ */
 export function readableColumns({ relations }: Exposed, name: string, role: string): readonly string[] {
-  const relation = [...relations.values()].find((one) => one.name === name);
+  const relation = [...relations.values()].find((candidate) => candidate.name === name);
   return (relation?.columns ?? [])
     .filter(({ readableBy }) => readableBy?.includes(role) === true)
     .map((column) => column.name);

@@ -1,5 +1,5 @@
-// How the exposed relations are related: by foreign keys, seen from both sides, by pairs of them through a junction,
-// and by functions that take a row. Found once per snapshot.
+// Finds the relationships of the exposed relations: foreign keys in both directions, pairs of them through a
+// junction, and functions that take a row. Runs once per snapshot.
 import { keyOf, relationKey, type Catalog, type ForeignKey } from '../../catalog/catalog.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { ColumnPair, Relationship } from './relationship.ts';
@@ -7,9 +7,9 @@ import { shownColumns } from '../../catalog/view-keys.ts';
 
 type Relations = ReadonlyMap<string, ExposedRelation>;
 
-export function relationshipsOf(
+export function findRelationships(
   relations: Relations,
-  routines: ReadonlyMap<string, readonly ExposedRoutine[]>,
+  routines: readonly ExposedRoutine[],
   catalog: Catalog,
 ): ReadonlyMap<string, readonly Relationship[]> {
   const found = new Map<string, Relationship[]>([...relations.keys()].map((key) => [key, []]));
@@ -42,7 +42,7 @@ export function relationshipsOf(
     }
     for (const junction of junctions(relation, owned)) add(junction);
   }
-  for (const routine of [...routines.values()].flat()) {
+  for (const routine of routines) {
     const computed = computedRelationship(routine, relations);
     if (computed) add(computed);
   }
@@ -89,7 +89,7 @@ function visibleForeignKeys(
   });
 }
 
-/** Two keys that both lie in the primary key make a relation a junction of the two it points to. */
+/** Finds junctions: relations with two foreign keys inside their primary key, which connect the two targets. */
 function* junctions(relation: ExposedRelation, owned: readonly OwnedKey[]): Generator<Relationship> {
   for (const first of owned) {
     for (const second of owned) {
@@ -132,7 +132,7 @@ function computedRelationship(routine: ExposedRoutine, relations: Relations): Re
     constraint: routine.name,
     columns: [],
     junction: undefined,
-    routine: { schema: routine.schema, name: routine.name, otherNames: routine.other.routine },
+    routine: { schema: routine.schema, name: routine.name, alternativeNames: routine.alternatives.routine },
   };
 }
 

@@ -1,4 +1,4 @@
-// Which parameters of a call are arguments, and what is said where they do not fit the function.
+// Tests which parameters of a call are arguments, and the errors for arguments that do not fit.
 import { describe, expect, test } from 'vitest';
 import { LIBRARY } from '../../../test/support/library-api.ts';
 import { readPayload } from '../request/body.ts';
@@ -18,7 +18,7 @@ describe('by GET', () => {
     const [name = '', text = ''] = url.split('?');
     const { query, values } = parseQuery(text, 'routine-by-get');
     const planned = planCallByGet(LIBRARY, 'public', name, query, values);
-    expect(planned.call.arguments.map((one) => one.name)).toEqual(names);
+    expect(planned.call.arguments.map((argument) => argument.name)).toEqual(names);
     expect(planned.query.conditions).toHaveLength(filters);
   });
 

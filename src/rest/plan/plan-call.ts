@@ -1,5 +1,5 @@
-// Calls of SQL functions: which declared function, and where each of its arguments comes from. Every parameter
-// of a GET is an argument or a filter on the result, and only the function's signature can tell which.
+// Plans calls of SQL functions: chooses the declared function and the source of each argument. A parameter of a GET
+// is an argument or a filter on the result, depending on the function's signature.
 import type { Column, RoutineArg } from '../../catalog/catalog.ts';
 import { badArguments, routineNotFound, sameArgument } from '../problem.ts';
 import type { Payload } from '../request/body.ts';
@@ -7,11 +7,11 @@ import { fieldText, isScalar } from '../request/json-keys.ts';
 import { BODY, FIELD, type At, type Condition, type Parameter, type Query } from '../request/query.ts';
 import { chooseRoutine } from './choose-routine.ts';
 import { findOverloads, type Exposed } from './exposed.ts';
-import { wholeBodyArgument } from './whole-body.ts';
+import { isByEmptyName, wholeBodyArgument } from './whole-body.ts';
 import type { ExposedRoutine } from './relation.ts';
 import type { CallPlan, PlannedArgument } from './plan.ts';
-import { argumentNamed } from './other-names.ts';
-import { originOf, type Origin } from './plan-read.ts';
+import { argumentNamed } from './alternative-names.ts';
+import { relationOrigin, type Origin } from './plan-read.ts';
 import { closest } from './suggest.ts';
 
 type CallByGet = { readonly call: CallPlan; readonly query: Query };
@@ -45,7 +45,7 @@ export function planCallByGet(
   return { call: { routine, arguments: args, fromBody: false }, query: { ...query, conditions } };
 }
 
-/** Of several functions, the one that takes the arguments of the call. */
+/** Returns the overload that accepts the arguments of the call. */
 export function chooseByGet(
   exposed: Exposed,
   schema: string,
@@ -53,7 +53,9 @@ export function chooseByGet(
   { parameters }: Pick<Query, 'parameters'>,
 ): ExposedRoutine | undefined {
   return chooseRoutine(findOverloads(exposed, schema, name), (routine) => [
-    ...new Set(parameters.filter((one) => isArgument(exposed, routine, one)).map(({ key }) => key)),
+    ...new Set(
+      parameters.filter((parameter) => isArgument(exposed, routine, parameter)).map(({ key }) => key),
+    ),
   ]);
 }
 
@@ -87,7 +89,10 @@ export function planCallByPost(
   const routine = chooseByPost(exposed, schema, name, keys);
   if (!routine) throw notFound(exposed, schema, name, keys, true);
   const whole = wholeBodyArgument(routine);
-  if (whole) return { routine, arguments: [{ ...toArgument(whole), slots: [BODY] }], fromBody: false };
+  if (whole) {
+    const slots = isByEmptyName(whole, payload) ? [FIELD] : [BODY];
+    return { routine, arguments: [{ ...toArgument(whole), slots }], fromBody: false };
+  }
   checkNames(routine, keys, () => '');
   const fromBody = needsRecord(routine, payload);
   return {
@@ -100,7 +105,7 @@ export function planCallByPost(
   };
 }
 
-/** In the order of the function's arguments; `key`: what the request calls it. */
+/** Returns the arguments in the function's order. `key`: name of the argument in the request. */
 function givenArguments(
   routine: ExposedRoutine,
   keys: readonly string[],
@@ -115,7 +120,7 @@ function givenArguments(
 /** `Prefer: params=single-object`: the body as it is, for the only JSON parameter. */
 export function planSingleObject(exposed: Exposed, schema: string, name: string): CallPlan {
   const overloads = findOverloads(exposed, schema, name);
-  const routine = overloads.find((one) => jsonTaker(one)) ?? overloads[0];
+  const routine = overloads.find((overload) => jsonTaker(overload)) ?? overloads[0];
   if (!routine) throw notFound(exposed, schema, name, [], true);
   const taker = jsonTaker(routine);
   if (!taker) {
@@ -128,12 +133,12 @@ export function planSingleObject(exposed: Exposed, schema: string, name: string)
   return { routine, arguments: [{ ...toArgument(taker), slots: [BODY] }], fromBody: false };
 }
 
-/** The only one that must be passed, of a function that takes one JSON value. */
+/** Returns the only required argument of a function that takes one JSON value. */
 function jsonTaker({ args }: ExposedRoutine): RoutineArg | undefined {
   const takers = args.filter((arg) => arg.baseType === 'json' || arg.baseType === 'jsonb');
   const [taker, ...more] = takers;
-  const others = args.filter((arg) => arg !== taker && !arg.hasDefault);
-  return more.length > 0 || others.length > 0 ? undefined : taker;
+  const required = args.filter((arg) => arg !== taker && !arg.hasDefault);
+  return more.length > 0 || required.length > 0 ? undefined : taker;
 }
 
 function toArgument(
@@ -146,15 +151,17 @@ function toArgument(
 /** Texts of the arguments, in the order of the plan. */
 export function argumentTexts(call: CallPlan, payload: Payload): Array<string | null> {
   return call.arguments.map(({ key, isJson }) => {
-    // Of duplicate keys the last one counts, as in PostgreSQL's json.
-    const field = payload.fields.findLast((one) => one.key === key);
+    // The last of duplicate keys applies, as in PostgreSQL's json.
+    const field = payload.fields.findLast((field) => field.key === key);
     if (!field) return null;
     const text = fieldText(payload.bytes, field);
-    return isJson && text !== null ? payload.bytes.toString('utf8', field.start, field.end) : text;
+    return isJson && text !== null && !payload.isText
+      ? payload.bytes.toString('utf8', field.start, field.end)
+      : text;
   });
 }
 
-/** Whether PostgreSQL must convert the body: it alone can make other types of arrays and objects. */
+/** Whether PostgreSQL must convert the body, because a value is an array or an object of another type than JSON. */
 export function needsRecord(routine: ExposedRoutine, payload: Payload): boolean {
   return payload.fields.some((field) => {
     if (isScalar(payload.bytes, field)) return false;
@@ -163,12 +170,12 @@ export function needsRecord(routine: ExposedRoutine, payload: Payload): boolean 
   });
 }
 
-/** What filters, embeds and orders on the result see. */
+/** Returns the origin for filters, embeds and order of the result. */
 export function originOfCall(exposed: Exposed, routine: ExposedRoutine): Origin {
   const { returns, schema, name } = routine;
   if (returns.kind === 'composite' && returns.relation !== null) {
     const relation = exposed.relations.get(returns.relation);
-    if (relation) return { ...originOf(relation), name };
+    if (relation) return { ...relationOrigin(relation), name };
   }
   return { schema, name, relation: null, columns: resultColumns(exposed, routine) };
 }
@@ -199,11 +206,11 @@ const PLAIN_COLUMN: Omit<Column, 'name' | 'type' | 'baseType'> = {
 function checkNames(
   routine: ExposedRoutine,
   given: readonly string[],
-  valueOf: (key: string) => string,
+  readValue: (key: string) => string,
 ): void {
   const named = given.map((key) => argumentNamed(routine, key));
   const unknown = given.filter((_, index) => named[index] === undefined);
-  const missing = routine.args.filter((arg) => !arg.hasDefault && !arg.variadic && !named.includes(arg));
+  const missing = routine.args.filter((arg) => !arg.hasDefault && !named.includes(arg));
   const twice = given.filter(
     (_, index) => named[index] && named.indexOf(named[index]) !== named.lastIndexOf(named[index]),
   );
@@ -211,7 +218,7 @@ function checkNames(
   if (unknown.length === 0 && missing.length === 0) return;
   const sorted = [...given].sort();
   const [first] = unknown;
-  const value = first === undefined ? '' : valueOf(first);
+  const value = first === undefined ? '' : readValue(first);
   throw badArguments(
     notFoundMessage(routine.schema, routine.name, sorted),
     missing.length > 0
@@ -238,7 +245,8 @@ function notFound(
   const suggestion = closest(name, names, 0.6);
   return routineNotFound(
     notFoundMessage(schema, name, sorted),
-    `Searched for the function ${schema}.${name} ${parameters}${alternative}, but no matches were found in the schema cache.`,
+    `Searched for the function ${schema}.${name} ${parameters}${alternative}, ` +
+      'but no matches were found in the schema cache.',
     suggestion
       ? `Perhaps you meant to call the function ${schema}.${suggestion}`
       : 'Only functions declared under rpc: in svc.yaml can be called.',

@@ -1,8 +1,8 @@
-// What the catalog decides about a query: which embed a name means, and what is refused.
+// Tests decisions that depend on the catalog: the relationship of an embed, and rejected queries.
 import { describe, expect, test } from 'vitest';
 import { LIBRARY } from '../../../test/support/library-api.ts';
 import { findRelation } from './exposed.ts';
-import { originOf, planRead, type PlannedRead } from './plan-read.ts';
+import { relationOrigin, planRead, type PlannedRead } from './plan-read.ts';
 import { isRepeatable } from './repeatable.ts';
 import { isByKey, isWholeTable } from './row-count.ts';
 import { parseQuery } from '../request/parse-query.ts';
@@ -10,7 +10,7 @@ import { parseQuery } from '../request/parse-query.ts';
 function plan(url: string): PlannedRead {
   const [name = '', text = ''] = url.split('?');
   const relation = findRelation(LIBRARY, 'public', name);
-  return planRead(LIBRARY, originOf(relation), parseQuery(text, 'relation').query);
+  return planRead(LIBRARY, relationOrigin(relation), parseQuery(text, 'relation').query);
 }
 
 describe('refused', () => {

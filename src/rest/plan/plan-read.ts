@@ -1,5 +1,5 @@
-// Turns a query into a tree of nodes: finds relationships, assigns each filter, order and limit to its node, and checks
-// names against the catalog.
+// Converts a query into a tree of nodes: finds relationships, assigns each filter, order and limit to its node, and
+// checks names against the catalog.
 import { keyOf, type Column } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
 import {
@@ -23,7 +23,7 @@ import type {
   SelectItem,
 } from '../request/query.ts';
 import type { Exposed } from './exposed.ts';
-import { currentColumn } from './other-names.ts';
+import { currentColumn } from './alternative-names.ts';
 import type { ExposedRelation } from './relation.ts';
 import type {
   Field,
@@ -37,12 +37,12 @@ import type {
 import { samePath } from './plan.ts';
 import { chooseRelationship, isToOne } from './relationship.ts';
 
-/** Names and columns of what the root's rows come from. */
+/** Name and columns of the source of the root's rows. */
 export type Origin = {
   readonly schema: string;
   readonly name: string;
   readonly relation: ExposedRelation | null;
-  /** Undefined when the columns are only known at run time. */
+  /** Undefined if the columns are known only at run time. */
   readonly columns: ReadonlyMap<string, Column> | undefined;
 };
 
@@ -80,7 +80,7 @@ export function planRead(exposed: Exposed, origin: Origin, query: Query): Planne
   return { node: root.finish(), legacyNames: [...legacyNames] };
 }
 
-export function originOf(relation: ExposedRelation): Origin {
+export function relationOrigin(relation: ExposedRelation): Origin {
   return { schema: relation.schema, name: relation.name, relation, columns: relation.column };
 }
 
@@ -108,7 +108,10 @@ class Draft {
     this.#origin = origin;
     const items = select.length === 0 && isRoot ? STAR : select;
     for (const item of items) this.#select(item);
-    if (this.hasAggregates && this.#embeds.some((one) => one.kind === 'spread' && one.draft.hasUnfoldable)) {
+    if (
+      this.hasAggregates &&
+      this.#embeds.some((embed) => embed.kind === 'spread' && embed.draft.hasUnfoldable)
+    ) {
       throw spreadAggregate();
     }
   }
@@ -144,7 +147,7 @@ class Draft {
     if (!columns) this.#hasUnknownColumns = true;
     for (const column of columns?.keys() ?? []) {
       const field = this.field({ column, steps: [] });
-      const name = relation?.other.declared.get(column) ?? column;
+      const name = relation?.alternatives.declared.get(column) ?? column;
       this.#outputs.push({ name, field, cast: undefined, aggregate: undefined });
     }
   }
@@ -166,10 +169,13 @@ class Draft {
     const relationships = this.#exposed.relationships.get(keyOf(source)) ?? [];
     const relationship = chooseRelationship(source, relationships, item);
     const name = item.alias ?? item.target;
-    if (item.kind === 'embed' && this.#embeds.some((one) => one.kind === 'embed' && one.name === name)) {
+    if (
+      item.kind === 'embed' &&
+      this.#embeds.some((embed) => embed.kind === 'embed' && embed.name === name)
+    ) {
       throw duplicateEmbed(`${origin.name}_${name}_1`);
     }
-    const draft = new Draft(this.#exposed, originOf(relationship.target), item.select, false);
+    const draft = new Draft(this.#exposed, relationOrigin(relationship.target), item.select, false);
     if (item.kind === 'spread' && !isToOne(relationship) && draft.hasAggregates) throw spreadAggregate();
     this.#embeds.push({
       kind: item.kind,
@@ -186,24 +192,27 @@ class Draft {
     return (
       this.#outputs.some((output) => output.aggregate !== undefined) ||
       this.#embeds.some(
-        (one) => one.kind === 'spread' && isToOne(one.relationship) && one.draft.hasAggregates,
+        (embed) => embed.kind === 'spread' && isToOne(embed.relationship) && embed.draft.hasAggregates,
       )
     );
   }
 
-  /** The parent groups what is spread into it, but cannot group inside the array of a to-many spread. */
+  /**
+   * Whether a to-many spread contains aggregates. The parent groups by spread columns, but not inside the array of a
+   * to-many spread.
+   */
   get hasUnfoldable(): boolean {
     return this.#embeds.some(
-      (one) => one.kind === 'spread' && !isToOne(one.relationship) && one.draft.hasAggregates,
+      (embed) => embed.kind === 'spread' && !isToOne(embed.relationship) && embed.draft.hasAggregates,
     );
   }
 
   embed(name: string): DraftEmbed | undefined {
-    return this.#embeds.find((one) => one.name === name);
+    return this.#embeds.find((embed) => embed.name === name);
   }
 
   embedByTarget(name: string): DraftEmbed | undefined {
-    return this.#embeds.find((one) => one.target === name);
+    return this.#embeds.find((embed) => embed.target === name);
   }
 
   field(asked: FieldPath): Field {
@@ -213,7 +222,7 @@ class Draft {
     return { path, column: columns?.get(path.column) };
   }
 
-  /** With the column's name in the database, whichever of its names was used. */
+  /** Replaces an alternative column name by the name in the database. */
   #current(path: FieldPath): FieldPath {
     const { relation } = this.#origin;
     const column = relation ? currentColumn(relation, path.column) : path.column;
@@ -227,11 +236,11 @@ class Draft {
     return this.#existence(condition) ?? { ...condition, field: this.field(condition.path) };
   }
 
-  /** `rel=is.null` asks whether the embed has a row; with any other operator it is a column. */
+  /** Converts `rel=is.null` to a check for rows in the embed; with any other operator, `rel` is a column. */
   #existence({ path, negated, operation }: Filter): PlannedCondition | undefined {
     if (operation.kind !== 'is' || path.steps.length > 0) return undefined;
     if (operation.value !== 'null' && operation.value !== 'not_null') return undefined;
-    // Only the alias names an embed that has one: its target may also be a column, as in `owner:owner_id(…)`.
+    // An embed with an alias has only that name, because its target may also be a column, as in `owner:owner_id(…)`.
     const embed = this.embed(path.column);
     if (!embed) return undefined;
     return {
@@ -253,7 +262,7 @@ class Draft {
 
   #relatedOrder(relation: string, path: FieldPath): PlannedOrder['by'] {
     const embed = this.embed(relation);
-    // The hint names the alias when the target was written in its place.
+    // If the filter uses the target, the hint contains the alias.
     if (!embed) throw notEmbedded(relation, this.embedByTarget(relation)?.name);
     if (!isToOne(embed.relationship)) throw relatedOrderImpossible(this.#origin.name, embed.name);
     return {
@@ -274,7 +283,7 @@ class Draft {
     return { kind: 'field', field: this.field(path) };
   }
 
-  /** In a grouped result a column that is selected with a cast exists only in its cast form. */
+  /** Returns the output of a column with a cast. A grouped result has only the cast form. */
   #castOutput(asked: FieldPath): string | undefined {
     if (!this.hasAggregates) return undefined;
     const path = this.#current(asked);
@@ -288,7 +297,9 @@ class Draft {
   /** An alias in the embed's select list wins over a column of the same name. */
   fieldByOutput(path: FieldPath): Field {
     if (path.steps.length === 0) {
-      const output = this.#outputs.find((one) => one.name === path.column && one.aggregate === undefined);
+      const output = this.#outputs.find(
+        (output) => output.name === path.column && output.aggregate === undefined,
+      );
       if (output && output.field !== '*') return output.field;
     }
     return this.field(path);
@@ -297,7 +308,7 @@ class Draft {
   havingTerm(term: Condition): PlannedHaving {
     if (!this.hasAggregates) throw havingNeedsAggregate();
     if (term.kind === 'group') {
-      return { ...term, terms: term.terms.map((one) => this.havingTerm(one)) };
+      return { ...term, terms: term.terms.map((child) => this.havingTerm(child)) };
     }
     const name = term.path.column;
     const isKnown = this.#aggregateNames().has(name) || this.#outputs.some((output) => output.name === name);

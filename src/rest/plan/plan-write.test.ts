@@ -1,4 +1,4 @@
-// What the catalog decides about a write.
+// Tests decisions about writes that depend on the catalog.
 import { describe, expect, test } from 'vitest';
 import { LIBRARY } from '../../../test/support/library-api.ts';
 import { EMPTY_OBJECT, readPayload } from '../request/body.ts';
@@ -14,7 +14,7 @@ function plan(kind: WriteKind, url: string, body = '', prefer = ''): WritePlan {
   return planWrite(kind, relation, parseQuery(text, 'relation').query, payload, parsePreferences(prefer));
 }
 
-function columnsOf(write: WritePlan): string[] | undefined {
+function columnNames(write: WritePlan): string[] | undefined {
   return write.kind === 'delete' ? undefined : write.rows.columns.map(({ name }) => name);
 }
 
@@ -28,7 +28,9 @@ describe('columns that are written', () => {
     ['update', 'tags?id=eq.1', '[{"label":"x"}]', ['label']],
     // The key is compared with the URL even where the body lacks it.
     ['put', 'tags?id=eq.1', '{"label":"x"}', ['id', 'label']],
-  ])('%s %s %s: %j', (kind, url, body, columns) => expect(columnsOf(plan(kind, url, body))).toEqual(columns));
+  ])('%s %s %s: %j', (kind, url, body, columns) =>
+    expect(columnNames(plan(kind, url, body))).toEqual(columns),
+  );
 });
 
 describe('rows that are there already', () => {

@@ -5,19 +5,29 @@ import { badBody, badPutFilters, sameColumn, unknownColumn, whereRequired } from
 import type { Payload } from '../request/body.ts';
 import type { Preferences } from '../request/preferences.ts';
 import type { Query, Slot } from '../request/query.ts';
-import { currentColumn } from './other-names.ts';
+import { currentColumn } from './alternative-names.ts';
 import type { ExposedRelation } from './relation.ts';
 
 type Conflict = { readonly columns: readonly string[]; readonly action: 'merge' | 'ignore' };
 
-/** `key`: what the rows call it. */
-export type WrittenColumn = Column & { readonly key: string };
+export type WrittenColumn = Column & {
+  /** Name of the column in the request's rows. */
+  readonly key: string;
+  /** True if the rows contain the JSON as text. */
+  readonly isJsonText: boolean;
+};
 
 export type WriteRows = {
+  /** Columns that at least one row contains; null in rows without them. */
   readonly columns: readonly WrittenColumn[];
+  /**
+   * `missing=default`: columns that no row contains. PostgreSQL evaluates their defaults. This covers identity
+   * columns, domains and the tables under a view, and needs no privilege on a sequence of an identity column.
+   */
+  readonly omitted: readonly WrittenColumn[];
+  /** `missing=default`: the elements of `columns` that some rows omit. */
+  readonly partial: readonly WrittenColumn[];
   readonly isArray: boolean;
-  /** Fill keys that a row leaves out with the column's default instead of null. */
-  readonly useDefaults: boolean;
 };
 
 export type InsertPlan = {
@@ -80,7 +90,7 @@ function planInsert(
       : undefined;
   return {
     kind: 'insert',
-    rows: rowsOf(relation, query.columns ?? payload.keys, payload, preferences),
+    rows: writtenRows(relation, query.columns ?? payload.keys, payload, preferences),
     conflict,
     only: [],
   };
@@ -96,10 +106,9 @@ function planUpdate(
   if (payload.isArray && payload.rows > 1 && payload.keys.length > 0) {
     throw badBody('A PATCH body may hold one object only', 'Send one object; its values apply to every row.');
   }
-  return {
-    kind: 'update',
-    rows: rowsOf(relation, query.columns ?? payload.keys, payload, preferences),
-  };
+  const rows = writtenRows(relation, query.columns ?? payload.keys, payload, preferences);
+  // An empty array means zero rows, not a row of defaults.
+  return { kind: 'update', rows: payload.rows === 0 ? { ...rows, columns: [], omitted: [] } : rows };
 }
 
 function planPut(relation: ExposedRelation, query: Query, payload: Payload): InsertPlan {
@@ -127,11 +136,12 @@ function planPut(relation: ExposedRelation, query: Query, payload: Payload): Ins
   if (!isWholeKey) throw badPutFilters();
   return {
     kind: 'insert',
-    // The key's columns are compared with the URL, so they are read even when the body lacks them.
+    // The key's columns are compared with the URL, so they are read even if the body lacks them.
     rows: {
-      columns: columnsOf(relation, withKey(relation, payload.keys).sort()),
+      columns: writtenColumns(relation, withKey(relation, payload.keys).sort(), payload),
+      omitted: [],
+      partial: [],
       isArray: payload.isArray,
-      useDefaults: false,
     },
     conflict: { columns: primaryKey, action: 'merge' },
     only,
@@ -143,33 +153,47 @@ function withKey(relation: ExposedRelation, keys: readonly string[]): string[] {
   return [...new Set([...keys, ...relation.primaryKey.filter((column) => !named.has(column))])];
 }
 
-function rowsOf(
+function writtenRows(
   relation: ExposedRelation,
   names: readonly string[],
   payload: Payload,
   preferences: Preferences,
 ): WriteRows {
+  const columns = writtenColumns(relation, [...new Set(names)], payload);
+  const { isArray } = payload;
+  if (preferences.missing !== 'default') return { columns, omitted: [], partial: [], isArray };
+  const used = new Set(payload.used);
+  const partial = new Set(payload.partial);
   return {
-    columns: columnsOf(relation, [...new Set(names)]),
-    isArray: payload.isArray,
-    useDefaults: preferences.missing === 'default',
+    columns: columns.filter(({ key }) => used.has(key)),
+    omitted: columns.filter(({ key }) => !used.has(key)),
+    partial: columns.filter(({ key }) => partial.has(key)),
+    isArray,
   };
 }
 
-function columnsOf(relation: ExposedRelation, keys: readonly string[]): WrittenColumn[] {
+function writtenColumns(
+  relation: ExposedRelation,
+  keys: readonly string[],
+  { isText }: Pick<Payload, 'isText'>,
+): WrittenColumn[] {
   const columns = keys.map((key) => {
     const column = relation.column.get(currentColumn(relation, key));
     if (!column) throw unknownColumn(key, relation.name);
-    return { ...column, key };
+    return { ...column, key, isJsonText: isText && isJsonType(column) };
   });
   for (const [index, { name, key }] of columns.entries()) {
-    const first = columns.findIndex((one) => one.name === name);
+    const first = columns.findIndex((candidate) => candidate.name === name);
     if (first < index) throw sameColumn(columns[first]?.key ?? name, key, relation.name);
   }
   return columns;
 }
 
-/** A write to every row is hardly ever meant, so it takes a filter that says so. */
+function isJsonType({ baseType }: Column): boolean {
+  return baseType === 'json' || baseType === 'jsonb';
+}
+
+/** Rejects a write to all rows, which is usually a mistake, unless it has a filter. */
 function requireFilter(query: Query, verb: 'UPDATE' | 'DELETE'): void {
   if (!query.conditions.some(({ path }) => path.length === 0)) throw whereRequired(verb);
 }

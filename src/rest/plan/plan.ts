@@ -1,4 +1,4 @@
-// A query that was checked against the catalog, as a tree. Values are still slots, and there is no SQL yet.
+// A query as a tree, checked against the catalog. Values are still slots, and no SQL exists yet.
 import type { Column } from '../../catalog/catalog.ts';
 import type { Aggregate, Count, Embed, FieldPath, Filter, Group, OrderTerm, Slot } from '../request/query.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
@@ -7,12 +7,12 @@ import type { Relationship } from './relationship.ts';
 /** A column or a path into it; `column` is unknown for computed columns and results without a declared shape. */
 export type Field = { readonly path: FieldPath; readonly column: Column | undefined };
 
-export function samePath(one: FieldPath, other: FieldPath): boolean {
+export function samePath(left: FieldPath, right: FieldPath): boolean {
   return (
-    one.column === other.column &&
-    one.steps.length === other.steps.length &&
-    one.steps.every(({ arrow, key }, index) => {
-      const step = other.steps[index];
+    left.column === right.column &&
+    left.steps.length === right.steps.length &&
+    left.steps.every(({ arrow, key }, index) => {
+      const step = right.steps[index];
       return step?.arrow === arrow && step.key === key;
     })
   );
@@ -20,7 +20,7 @@ export function samePath(one: FieldPath, other: FieldPath): boolean {
 
 export type FieldOutput = {
   readonly name: string;
-  /** `*` stands for the rows themselves, in `count()`. */
+  /** The field; `*` means whole rows, in `count()`. */
   readonly field: Field | '*';
   readonly cast: string | undefined;
   readonly aggregate: Aggregate | undefined;
@@ -48,35 +48,35 @@ export type PlannedOrder = Pick<OrderTerm, 'direction' | 'nulls'> & {
   readonly by:
     | { readonly kind: 'field'; readonly field: Field }
     | { readonly kind: 'related'; readonly embed: PlannedEmbed; readonly field: Field }
-    /** An output by its name: an aggregate, or in a grouped result a column as it was cast. */
+    /** An output column: an aggregate, or in a grouped result a column with a cast. */
     | { readonly kind: 'output'; readonly name: string; readonly isAggregate: boolean };
 };
 
 export type PlanNode = {
-  /** As error messages and aliases call it. */
+  /** Name in error messages and aliases. */
   readonly name: string;
-  /** Null when rows come from a function and have no relation's type. */
+  /** Null if rows come from a function without a relation's type. */
   readonly relation: ExposedRelation | null;
-  /** `*` when the columns are not known. */
+  /** True if the columns are unknown, so that the SQL selects `*`. */
   readonly hasUnknownColumns: boolean;
   readonly outputs: readonly FieldOutput[];
   readonly embeds: readonly PlannedEmbed[];
   readonly conditions: readonly PlannedCondition[];
   readonly orders: readonly PlannedOrder[];
   readonly having: readonly PlannedHaving[];
-  /** Of embeds; the root's page is part of the request. */
+  /** Page of an embed; the root's page is part of the request. */
   readonly limit: Count | undefined;
   readonly offset: Count | undefined;
-  /** Has aggregates of its own or spread into it. */
+  /** Whether the node has aggregates, or an embed spreads some into it. */
   readonly isGrouped: boolean;
 };
 
 export type PlannedArgument = {
   readonly name: string;
-  /** What the body calls it. */
+  /** Name in the body. */
   readonly key: string;
   readonly type: string;
-  /** Takes the JSON text of its value, quotes included. */
+  /** Receives the JSON text of its value, including quotes. */
   readonly isJson: boolean;
   readonly slots: readonly Slot[];
   readonly variadic: boolean;
@@ -85,6 +85,6 @@ export type PlannedArgument = {
 export type CallPlan = {
   readonly routine: ExposedRoutine;
   readonly arguments: readonly PlannedArgument[];
-  /** Some argument must be made from the JSON body by PostgreSQL itself. */
+  /** True if PostgreSQL must convert an argument from the JSON body. */
   readonly fromBody: boolean;
 };

@@ -1,29 +1,29 @@
-// A relation and a function as the data API exposes them: the catalog's, less what the file does not declare.
+// Relations and functions of the data API: those of the catalog without undeclared parts.
 import type { Column, Relation, Routine } from '../../catalog/catalog.ts';
 
 export type ExposedRelation = Relation & {
   readonly column: ReadonlyMap<string, Column>;
-  /** In the database, but no longer in the file: answered as if they were not there. */
+  /** Columns that exist in the database but no longer in the file. The API treats them as missing. */
   readonly hidden: ReadonlySet<string>;
-  readonly other: OtherNames;
+  readonly alternatives: AlternativeNames;
 };
 
 export type ExposedRoutine = Routine & {
   readonly authRequired: boolean;
-  readonly other: {
+  readonly alternatives: {
     /** Names that the function has or had in another file. */
     readonly routine: readonly string[];
-    /** The same of its arguments, with what the database calls them. */
+    /** Alternative names of arguments, with the names in the database. */
     readonly args: ReadonlyMap<string, string>;
   };
 };
 
-/** During the rollout of a rename some clients use one name and some the other. See other-names.ts. */
-export type OtherNames = {
+/** Alternative names during the rollout of a rename, when clients use either name. See alternative-names.ts. */
+export type AlternativeNames = {
   /** Names that the relation itself has or had in another file. */
   readonly relation: readonly string[];
-  /** The same of its columns, with what the database calls them. */
+  /** Alternative names of columns, with the names in the database. */
   readonly columns: ReadonlyMap<string, string>;
-  /** What the file calls a column that the database knows by another name. */
+  /** Names in the file of columns that have another name in the database. */
   readonly declared: ReadonlyMap<string, string>;
 };

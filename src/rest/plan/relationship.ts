@@ -1,8 +1,8 @@
-// A relationship between two relations, and the choice of the one that an embed means.
+// Relationships between relations, and the choice of the one for an embed.
 import { AmbiguousEmbed, noRelationship, type Alternative } from '../problem.ts';
 import type { Embed } from '../request/query.ts';
 import type { ExposedRelation } from './relation.ts';
-import { wasForeignKey } from './other-names.ts';
+import { wasForeignKey } from './alternative-names.ts';
 import { closest } from './suggest.ts';
 
 export type Cardinality = 'many-to-one' | 'one-to-many' | 'one-to-one' | 'many-to-many';
@@ -30,7 +30,7 @@ export type Relationship = {
   readonly junction: Junction | undefined;
   /** A function from a row of the source to rows of the target. */
   readonly routine:
-    | { readonly schema: string; readonly name: string; readonly otherNames: readonly string[] }
+    | { readonly schema: string; readonly name: string; readonly alternativeNames: readonly string[] }
     | undefined;
 };
 
@@ -38,22 +38,26 @@ export function isToOne({ cardinality }: Relationship): boolean {
   return cardinality === 'many-to-one' || cardinality === 'one-to-one';
 }
 
-/** The relationship that an embed means. None or several throw a problem that says what to write instead. */
+/** Returns the relationship of an embed. Throws a problem with alternatives if there are several or none. */
 export function chooseRelationship(
   origin: { readonly schema: string; readonly name: string },
   relationships: readonly Relationship[],
   { target, hint }: Pick<Embed, 'target' | 'hint'>,
 ): Relationship {
-  const computed = relationships.filter((one) => one.routine?.name === target);
-  const inSchema = relationships.filter((one) => one.target.schema === origin.schema && !one.routine);
+  const computed = relationships.filter((relationship) => relationship.routine?.name === target);
+  const inSchema = relationships.filter(
+    (relationship) => relationship.target.schema === origin.schema && !relationship.routine,
+  );
   const known =
     computed.length > 0 && hint === undefined
       ? computed
-      : inSchema.filter((one) => (hint === undefined ? isNamed(one, target) : isHinted(one, target, hint)));
+      : inSchema.filter((relationship) =>
+          hint === undefined ? isNamed(relationship, target) : isHinted(relationship, target, hint),
+        );
   const candidates = known.length > 0 ? known : underOtherNames(relationships, inSchema, target, hint);
   const [only, ...others] = candidates;
   if (!only) {
-    const names = inSchema.map((one) => one.target.name);
+    const names = inSchema.map((relationship) => relationship.target.name);
     throw noRelationship(origin.name, target, hint, origin.schema, closest(target, names, 0.33));
   }
   if (others.length > 0) throw ambiguous(origin.name, target, candidates);
@@ -68,26 +72,32 @@ function underOtherNames(
   hint: string | undefined,
 ): Relationship[] {
   if (hint !== undefined) {
-    return inSchema.filter((one) => isHinted(one, currentTarget(one, target), currentHint(one, hint)));
+    return inSchema.filter((relationship) =>
+      isHinted(relationship, currentTarget(relationship, target), currentHint(relationship, hint)),
+    );
   }
-  const computed = relationships.filter((one) => one.routine?.otherNames.includes(target));
-  return computed.length > 0 ? computed : inSchema.filter((one) => isNamed(one, currentTarget(one, target)));
+  const computed = relationships.filter((relationship) =>
+    relationship.routine?.alternativeNames.includes(target),
+  );
+  return computed.length > 0
+    ? computed
+    : inSchema.filter((relationship) => isNamed(relationship, currentTarget(relationship, target)));
 }
 
-function currentTarget(one: Relationship, name: string): string {
-  if (one.target.other.relation.includes(name)) return one.target.name;
-  if (wasConstraint(one, name)) return one.constraint;
-  return one.source.other.columns.get(name) ?? name;
+function currentTarget(relationship: Relationship, name: string): string {
+  if (relationship.target.alternatives.relation.includes(name)) return relationship.target.name;
+  if (wasConstraint(relationship, name)) return relationship.constraint;
+  return relationship.source.alternatives.columns.get(name) ?? name;
 }
 
-function currentHint(one: Relationship, name: string): string {
-  const { junction, source, target } = one;
+function currentHint(relationship: Relationship, name: string): string {
+  const { junction, source, target } = relationship;
   if (!junction) {
-    if (wasConstraint(one, name)) return one.constraint;
-    return source.other.columns.get(name) ?? target.other.columns.get(name) ?? name;
+    if (wasConstraint(relationship, name)) return relationship.constraint;
+    return source.alternatives.columns.get(name) ?? target.alternatives.columns.get(name) ?? name;
   }
   const { relation, sourceColumns, targetColumns, sourceConstraint, targetConstraint } = junction;
-  if (relation.other.relation.includes(name)) return relation.name;
+  if (relation.alternatives.relation.includes(name)) return relation.name;
   if (wasForeignKey(relation, side(sourceColumns, 1), name)) return sourceConstraint;
   return wasForeignKey(relation, side(targetColumns, 0), name) ? targetConstraint : name;
 }
@@ -103,51 +113,55 @@ function side(columns: readonly ColumnPair[], index: 0 | 1): string[] {
   return columns.map((pair) => pair[index]);
 }
 
-function isNamed(one: Relationship, target: string): boolean {
-  const isSelf = one.source === one.target;
-  const [column] = one.columns;
-  // Columns and constraints name the relationship to a table; a view is addressed by its own name.
-  const isTable = one.target.kind !== 'view' && one.target.kind !== 'materialized-view';
-  const isOwnColumn = isTable && one.isOwner && one.columns.length === 1 && column?.[0] === target;
-  // In a table that references itself, its name means the children; the parent is addressed by the column.
-  if (isSelf && one.junction === undefined) {
-    return isOwnColumn || (!one.isOwner && one.target.name === target);
+function isNamed(relationship: Relationship, target: string): boolean {
+  const isSelf = relationship.source === relationship.target;
+  const [column] = relationship.columns;
+  // Columns and constraints identify a relationship to a table. A view is identified only by its name.
+  const isTable = relationship.target.kind !== 'view' && relationship.target.kind !== 'materialized-view';
+  const isOwnColumn =
+    isTable && relationship.isOwner && relationship.columns.length === 1 && column?.[0] === target;
+  // For a self-reference, the table's name means the children, and the column's name the parent.
+  if (isSelf && relationship.junction === undefined) {
+    return isOwnColumn || (!relationship.isOwner && relationship.target.name === target);
   }
-  if (one.target.name === target) return true;
-  if (one.junction) return false;
-  return isOwnColumn || (isTable && one.constraint === target);
+  if (relationship.target.name === target) return true;
+  if (relationship.junction) return false;
+  return isOwnColumn || (isTable && relationship.constraint === target);
 }
 
-function isHinted(one: Relationship, target: string, hint: string): boolean {
-  if (one.target.name !== target) return false;
-  if (one.junction) {
-    const { relation, sourceConstraint, targetConstraint } = one.junction;
+function isHinted(relationship: Relationship, target: string, hint: string): boolean {
+  if (relationship.target.name !== target) return false;
+  if (relationship.junction) {
+    const { relation, sourceConstraint, targetConstraint } = relationship.junction;
     return relation.name === hint || sourceConstraint === hint || targetConstraint === hint;
   }
-  if (one.source === one.target && one.isOwner) return false;
-  const [column] = one.columns;
-  const isColumn = one.columns.length === 1 && (column?.[0] === hint || column?.[1] === hint);
-  return isColumn || one.constraint === hint;
+  if (relationship.source === relationship.target && relationship.isOwner) return false;
+  const [column] = relationship.columns;
+  const isColumn = relationship.columns.length === 1 && (column?.[0] === hint || column?.[1] === hint);
+  return isColumn || relationship.constraint === hint;
 }
 
 function ambiguous(origin: string, target: string, candidates: readonly Relationship[]): AmbiguousEmbed {
-  const alternatives = candidates.map((one) => describe(origin, one));
-  const hints = candidates.map((one) => `'${target}!${one.junction?.relation.name ?? one.constraint}'`);
+  const alternatives = candidates.map((candidate) => describe(origin, candidate));
+  const hints = candidates.map(
+    (candidate) => `'${target}!${candidate.junction?.relation.name ?? candidate.constraint}'`,
+  );
   return new AmbiguousEmbed(
     `Could not embed because more than one relationship was found for '${origin}' and '${target}'`,
-    `Try changing '${target}' to one of the following: ${hints.join(', ')}. Find the desired relationship in the 'details' key.`,
+    `Try changing '${target}' to one of the following: ${hints.join(', ')}. ` +
+      `Find the desired relationship in the 'details' key.`,
     alternatives,
   );
 }
 
-function describe(origin: string, one: Relationship): Alternative {
+function describe(origin: string, relationship: Relationship): Alternative {
   const list = (columns: readonly ColumnPair[], index: 0 | 1): string => side(columns, index).join(', ');
-  const { junction } = one;
+  const { junction } = relationship;
   return {
-    cardinality: one.cardinality,
-    embedding: `${origin} with ${one.target.name}`,
+    cardinality: relationship.cardinality,
+    embedding: `${origin} with ${relationship.target.name}`,
     relationship: junction
       ? `${junction.relation.name} using ${junction.sourceConstraint}(${list(junction.sourceColumns, 1)}) and ${junction.targetConstraint}(${list(junction.targetColumns, 0)})`
-      : `${one.constraint} using ${origin}(${list(one.columns, 0)}) and ${one.target.name}(${list(one.columns, 1)})`,
+      : `${relationship.constraint} using ${origin}(${list(relationship.columns, 0)}) and ${relationship.target.name}(${list(relationship.columns, 1)})`,
   };
 }

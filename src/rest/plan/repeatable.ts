@@ -1,5 +1,6 @@
-// Whether concurrent requests for the same read may share one answer. Reads of stored columns may. Functions, computed
-// columns and views may be volatile (`random()`, `gen_random_uuid()`), so each request gets an answer of its own.
+// Decides whether concurrent requests for the same read can share one response. Reads of stored columns can.
+// Functions, computed columns and views may be volatile (`random()`, `gen_random_uuid()`), so each request runs them
+// again.
 import type { ExposedRelation } from './relation.ts';
 import type { PlanNode, PlannedCondition, PlannedOrder } from './plan.ts';
 
@@ -31,7 +32,7 @@ function isOfColumns(condition: PlannedCondition): boolean {
     case 'group':
       return condition.terms.every(isOfColumns);
     case 'exists':
-      // The embed itself is checked with the others.
+      // The list of embeds includes this embed, so it is checked there.
       return true;
   }
 }

@@ -1,10 +1,10 @@
-// What is known about the number of rows before the statement runs.
+// The number of rows, as far as it is known before the statement runs.
 import type { PlanNode } from './plan.ts';
 import type { ExposedRelation } from './relation.ts';
 
-/** Whether the filters fix every column of the primary key, so that there is one row at most. */
+/** Whether the filters fix every column of the primary key, so that at most one row matches. */
 export function isByKey({ relation, conditions, isGrouped }: PlanNode): boolean {
-  // A view may show the row of one key several times.
+  // A view may contain several rows for one key.
   if (isGrouped || relation?.kind !== 'table' || relation.primaryKey.length === 0) return false;
   const fixed = new Set<string>();
   for (const condition of conditions) {
@@ -16,7 +16,7 @@ export function isByKey({ relation, conditions, isGrouped }: PlanNode): boolean 
   return relation.primaryKey.every((column) => fixed.has(column));
 }
 
-/** Whether the statistic of the table is an estimate of these rows; under row security it would count hidden ones. */
+/** Whether the table statistic estimates these rows. With row security it would count hidden rows. */
 export function isWholeTable(node: PlanNode, relation: ExposedRelation): boolean {
   return (
     node.conditions.length === 0 &&

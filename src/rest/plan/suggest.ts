@@ -1,4 +1,4 @@
-// "Perhaps you meant": similarity of names by the share of letter triples they have in common.
+// Suggests similar names ("Perhaps you meant"), by the share of common letter triples.
 
 /** The most similar candidate that is not equal, if it is at least `minimum` similar (0 to 1). */
 export function closest(name: string, candidates: Iterable<string>, minimum: number): string | undefined {

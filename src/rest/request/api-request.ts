@@ -13,13 +13,13 @@ export type Action = 'read' | 'insert' | 'update' | 'put' | 'delete' | 'call' | 
 
 export type ApiRequest = {
   readonly method: string;
-  /** Without the API's prefix and without the query. */
+  /** Path without the API's prefix and without the query. */
   readonly path: string;
   readonly queryText: string;
   readonly resource: Resource;
   readonly action: Action;
   readonly schema: string;
-  /** Name the schema in the answer's headers. */
+  /** Whether the response headers name the schema. */
   readonly tellSchema: boolean;
   readonly parsed: ParsedQuery;
   readonly preferences: Preferences;

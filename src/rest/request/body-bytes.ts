@@ -1,5 +1,5 @@
-// The bytes of a request's body, decompressed. The limit also holds for what comes out: a few bytes can become
-// gigabytes.
+// Reads and decompresses the body of a request. The limit also applies to the decompressed size, because a few bytes
+// can become gigabytes.
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';

@@ -1,9 +1,17 @@
-// Request bodies: JSON as it came, CSV and forms turned into JSON, so that every later stage knows one form.
+// Parses request bodies. JSON stays unchanged; CSV and forms are converted to JSON, so that later stages handle one
+// form.
+import { foreignCharset } from '../../http/charset.ts';
+import { CsvError, readCsv, type Csv } from '../../lib/text/csv.ts';
+import { withoutByteOrderMark } from '../../lib/text/text-file.ts';
 import type { Problem } from '../../problem/problem.ts';
-import { badBody, invalidJson } from '../problem.ts';
+import { badBody, invalidJson, unsupportedCharset } from '../problem.ts';
 import { readJsonBody, type JsonBody } from './json-keys.ts';
 
-export type Payload = JsonBody & { readonly bytes: Buffer };
+export type Payload = JsonBody & {
+  readonly bytes: Buffer;
+  /** The values are texts without types, as in CSV and forms: the text for a json column is JSON. */
+  readonly isText: boolean;
+};
 
 type BodyFormat = 'json' | 'csv' | 'form';
 
@@ -17,6 +25,7 @@ const FORMATS: ReadonlyMap<string, BodyFormat> = new Map([
 
 export function bodyFormat(contentType: string | undefined): BodyFormat {
   if (contentType === undefined || contentType === '') return 'json';
+  checkCharset(contentType);
   const semicolon = contentType.indexOf(';');
   const type = (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
   const format = FORMATS.get(type);
@@ -27,20 +36,34 @@ export function bodyFormat(contentType: string | undefined): BodyFormat {
   );
 }
 
-export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
-  const json =
-    format === 'json' ? bytes : format === 'csv' ? csvToJson(text(bytes)) : formToJson(text(bytes));
-  const body = readJsonBody(json);
-  if (!body) throw invalidJson();
-  return { ...body, bytes: json };
+/** Rejects encodings other than UTF-8, which PostgreSQL would misread as UTF-8. */
+function checkCharset(contentType: string): void {
+  const charset = foreignCharset(contentType);
+  if (charset !== undefined) throw unsupportedCharset(charset);
 }
 
-/** The body as the text of one value; PostgreSQL checks JSON. */
+export function readPayload(bytes: Buffer, format: BodyFormat): Payload {
+  const json = toJson(bytes, format);
+  const body = readJsonBody(json);
+  if (!body) throw invalidJson();
+  return { ...body, bytes: json, isText: format !== 'json' };
+}
+
+function toJson(bytes: Buffer, format: BodyFormat): Buffer {
+  if (format === 'json') return withoutByteOrderMark(bytes);
+  return format === 'csv' ? csvToJson(text(bytes)) : formToJson(text(bytes));
+}
+
+/** Returns the body as the text of one value. PostgreSQL validates JSON. */
 export function wholeBody(bytes: Buffer, baseType: string, contentType: string | undefined): Buffer {
   const wanted = WHOLE_BODIES.get(baseType);
   const type = (contentType ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
   if (wanted !== undefined && type !== wanted)
-    throw badBody(`Content-Type not acceptable: ${type}`, `The body is one ${baseType}: send ${wanted}.`);
+    throw badBody(
+      `Content-Type not acceptable: ${type}`,
+      `The body is one ${baseType}: send ${wanted}, or JSON with an empty name: {"": …}.`,
+    );
+  if (baseType !== 'bytea') checkCharset(contentType ?? '');
   if (wanted === undefined) {
     if (bodyFormat(contentType) === 'json') return bytes.length === 0 ? EMPTY_OBJECT.bytes : bytes;
     throw badBody(
@@ -56,7 +79,7 @@ const WHOLE_BODIES: ReadonlyMap<string, string> = new Map([
   ['bytea', 'application/octet-stream'],
 ]);
 
-/** Drops the byte order mark that spreadsheets write, and refuses bytes that are not UTF-8 instead of storing U+FFFD. */
+/** Removes the byte order mark of spreadsheets, and rejects invalid UTF-8 instead of storing U+FFFD. */
 function text(bytes: Buffer): string {
   try {
     return UTF8.decode(bytes);
@@ -71,7 +94,7 @@ function invalidText(): Problem {
   return badBody('The body is not valid UTF-8', 'Save the file as UTF-8 and send it again.');
 }
 
-/** A form field is stored, so unlike in a query string a malformed one is refused. */
+/** Rejects a malformed form field, because its value is stored, unlike that of a query string. */
 function formText(raw: string): string {
   try {
     return decodeURIComponent(raw.replaceAll('+', ' '));
@@ -86,7 +109,10 @@ export const EMPTY_OBJECT: Payload = {
   rows: 1,
   keys: [],
   uniform: true,
+  partial: [],
+  used: [],
   fields: [],
+  isText: false,
 };
 
 function formToJson(text: string): Buffer {
@@ -100,76 +126,17 @@ function formToJson(text: string): Buffer {
   return Buffer.from(JSON.stringify(fields));
 }
 
-/** Unquoted NULL is null; everything else is text, an empty field the empty text. */
 function csvToJson(text: string): Buffer {
-  const [header, ...lines] = csvLines(text);
-  if (!header || header.length === 0) throw invalidJson();
-  const names = new Set<string>();
-  for (const { text: name } of header) {
-    if (names.has(name)) {
-      throw badBody(`The header line names '${name}' twice`, 'Give each column a name of its own.');
-    }
-    names.add(name);
+  let csv: Csv;
+  try {
+    csv = readCsv(text);
+  } catch (error) {
+    throw error instanceof CsvError ? badBody(error.message, error.hint) : error;
   }
-  const rows = lines.map((line) => {
-    if (line.length !== header.length) {
-      throw badBody(
-        'All lines must have same number of fields',
-        'Every line needs as many fields as the header line.',
-      );
-    }
-    const row: Record<string, string | null> = Object.create(null);
-    header.forEach((name, index) => {
-      const field = line[index];
-      row[name.text] = field === undefined || (field.text === 'NULL' && !field.quoted) ? null : field.text;
-    });
-    return row;
-  });
-  return Buffer.from(JSON.stringify(rows));
-}
-
-type CsvField = { readonly text: string; readonly quoted: boolean };
-
-function csvLines(text: string): CsvField[][] {
-  const lines: CsvField[][] = [];
-  let line: CsvField[] = [];
-  let at = 0;
-  while (at < text.length) {
-    let field: CsvField;
-    if (text.charAt(at) === '"') {
-      let value = '';
-      at++;
-      for (;;) {
-        const quote = text.indexOf('"', at);
-        if (quote < 0) throw badBody('parse error (not enough input)', 'A quoted field is not closed.');
-        value += text.slice(at, quote);
-        at = quote + 1;
-        if (text.charAt(at) !== '"') break;
-        value += '"';
-        at++;
-      }
-      field = { text: value, quoted: true };
-    } else {
-      const match = /[^,\r\n]*/y;
-      match.lastIndex = at;
-      const value = match.exec(text)?.[0] ?? '';
-      at += value.length;
-      field = { text: value, quoted: false };
-    }
-    line.push(field);
-    const separator = text.charAt(at);
-    if (separator === ',') {
-      at++;
-      // A comma at the very end still opens an empty field.
-      if (at === text.length) line.push({ text: '', quoted: false });
-      else continue;
-    } else if (separator === '\r' || separator === '\n') {
-      at += text.startsWith('\r\n', at) ? 2 : 1;
-    } else if (at < text.length) {
-      throw badBody('parse error (endOfInput)', 'Text behind a closing quote must be a comma or a line end.');
-    }
-    lines.push(line);
-    line = [];
-  }
-  return lines;
+  const { names, rows } = csv;
+  const keys = names.map((name) => JSON.stringify(name));
+  const objects = rows.map(
+    (row) => `{${row.map((cell, index) => `${keys[index] ?? ''}:${JSON.stringify(cell)}`).join(',')}}`,
+  );
+  return Buffer.from(`[${objects.join(',')}]`);
 }

@@ -1,5 +1,5 @@
-// Scans the outermost level of a JSON body without building values: its keys, the number of rows, where values are.
-// The bytes go to PostgreSQL as they came, so numbers keep every digit; it also does the strict parsing.
+// Scans the outermost level of a JSON body without building values: its keys, the number of rows and the positions of
+// values. PostgreSQL receives the original bytes, so numbers keep every digit; it also validates them.
 
 export type JsonField = {
   readonly key: string;
@@ -12,29 +12,35 @@ export type JsonBody = {
   readonly isArray: boolean;
   /** Objects at the outermost level. */
   readonly rows: number;
-  /** Of the first object, sorted, without duplicates. */
+  /** Keys of the first object, sorted, without duplicates. */
   readonly keys: readonly string[];
   /** Whether all objects have the same keys. */
   readonly uniform: boolean;
-  /** The fields of a body that is one object; empty otherwise. */
+  /** Keys that only some objects contain, sorted. */
+  readonly partial: readonly string[];
+  /** Keys that at least one object contains, sorted. */
+  readonly used: readonly string[];
+  /** Fields of a body that is a single object; otherwise empty. */
   readonly fields: readonly JsonField[];
 };
 
-/** Undefined when the body is no object and no array of objects. */
+/** Returns undefined if the body is neither an object nor an array of objects. */
 export function readJsonBody(bytes: Buffer): JsonBody | undefined {
   const reader = new Reader(bytes);
   reader.skipBlanks();
   if (reader.peek() === OPEN_BRACE) {
     const fields = reader.object();
     if (!fields || !reader.atEnd()) return undefined;
-    return { isArray: false, rows: 1, keys: uniqueKeys(fields), uniform: true, fields };
+    const keys = uniqueKeys(fields);
+    return { isArray: false, rows: 1, keys, uniform: true, partial: [], used: keys, fields };
   }
   if (reader.peek() !== OPEN_BRACKET) return undefined;
   reader.at++;
   reader.skipBlanks();
   let rows = 0;
   let keys: readonly string[] = [];
-  let uniform = true;
+  const used = new Set<string>();
+  const partial = new Set<string>();
   let previous: readonly JsonField[] | undefined;
   if (reader.peek() === CLOSE_BRACKET) {
     reader.at++;
@@ -44,8 +50,12 @@ export function readJsonBody(bytes: Buffer): JsonBody | undefined {
       const fields = reader.object(previous);
       if (!fields) return undefined;
       rows++;
-      if (!previous) keys = uniqueKeys(fields);
-      else if (uniform && !sameKeys(previous, fields)) uniform = equal(keys, uniqueKeys(fields));
+      if (!previous) {
+        keys = uniqueKeys(fields);
+        for (const key of keys) used.add(key);
+      } else if (!sameKeys(previous, fields)) {
+        noteKeys(new Set(fields.map(({ key }) => key)), used, partial);
+      }
       previous = fields;
       reader.skipBlanks();
       const separator = reader.peek();
@@ -55,10 +65,28 @@ export function readJsonBody(bytes: Buffer): JsonBody | undefined {
     }
   }
   if (!reader.atEnd()) return undefined;
-  return { isArray: true, rows, keys, uniform, fields: NO_FIELDS };
+  return {
+    isArray: true,
+    rows,
+    keys,
+    uniform: partial.size === 0,
+    partial: [...partial].sort(),
+    used: [...used].sort(),
+    fields: NO_FIELDS,
+  };
 }
 
-/** The value as the text a typed parameter takes: strings without their quotes, null as null. */
+/** Records the differences when an object's keys differ from those of the previous object. */
+function noteKeys(keys: ReadonlySet<string>, used: Set<string>, partial: Set<string>): void {
+  for (const key of used) if (!keys.has(key)) partial.add(key);
+  for (const key of keys) {
+    if (used.has(key)) continue;
+    used.add(key);
+    partial.add(key);
+  }
+}
+
+/** Returns the value as text for a typed parameter: strings without their quotes, null as null. */
 export function fieldText(bytes: Buffer, field: JsonField): string | null {
   const first = bytes[field.start];
   const raw = bytes.toString('utf8', field.start, field.end);
@@ -66,7 +94,7 @@ export function fieldText(bytes: Buffer, field: JsonField): string | null {
   return raw === 'null' ? null : raw;
 }
 
-/** False for objects and arrays: only PostgreSQL can convert them to the type of an argument. */
+/** Returns false for objects and arrays, which only PostgreSQL can convert to the type of an argument. */
 export function isScalar(bytes: Buffer, field: JsonField): boolean {
   const first = bytes[field.start];
   return first !== OPEN_BRACE && first !== OPEN_BRACKET;
@@ -107,7 +135,7 @@ class Reader {
     return this.at === this.#bytes.length;
   }
 
-  /** `like`: the fields of the row before, whose keys are mostly the same and need not be decoded again. */
+  /** `like`: the fields of the previous row. Equal keys are reused without decoding. */
   object(like?: readonly JsonField[]): JsonField[] | undefined {
     if (this.peek() !== OPEN_BRACE) return undefined;
     this.at++;
@@ -139,7 +167,7 @@ class Reader {
 
   #key(start: number, like: JsonField | undefined): string | undefined {
     const text = this.#bytes.toString('latin1', start + 1, this.at - 1);
-    // ASCII names compare equal in both encodings; anything else is decoded properly.
+    // ASCII names are equal in both encodings; other names are decoded.
     if (like && like.key === text) return like.key;
     return unquote(this.#bytes.toString('utf8', start, this.at)) ?? undefined;
   }
@@ -194,7 +222,7 @@ function unquote(json: string): string | null {
     const value: unknown = JSON.parse(json);
     return typeof value === 'string' ? value : null;
   } catch {
-    // A malformed escape: PostgreSQL refuses the body as a whole.
+    // A malformed escape. PostgreSQL rejects the whole body.
     return null;
   }
 }
@@ -206,8 +234,4 @@ function uniqueKeys(fields: readonly JsonField[]): readonly string[] {
 function sameKeys(a: readonly JsonField[], b: readonly JsonField[]): boolean {
   if (a.length !== b.length) return false;
   return a.every((field, index) => field.key === b[index]?.key);
-}
-
-function equal(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((key, index) => key === b[index]);
 }

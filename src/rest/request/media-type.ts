@@ -1,4 +1,4 @@
-// Content negotiation: the first format in the Accept header that the resource can answer with.
+// Content negotiation: selects the first format in the Accept header that the resource supports.
 import { notAcceptable } from '../problem.ts';
 
 export type MediaType =
@@ -7,10 +7,12 @@ export type MediaType =
   | { readonly kind: 'singular'; readonly stripped: boolean }
   | { readonly kind: 'csv' }
   | { readonly kind: 'geojson' }
-  | { readonly kind: 'openapi' }
+  /** The value of a scalar function, without JSON around it. */
+  | { readonly kind: 'raw'; readonly type: RawType }
+  | { readonly kind: 'openapi'; readonly version: '2.0' | '3.1' }
   | ExplainMedia;
 
-/** The execution plan of what another media type would answer. */
+/** The execution plan of a response in another media type. */
 export type ExplainMedia = {
   readonly kind: 'plan';
   readonly format: 'text' | 'json';
@@ -18,20 +20,42 @@ export type ExplainMedia = {
   readonly of: MediaType;
 };
 
+type RawType = 'text/plain' | 'text/xml' | 'application/octet-stream';
+
 const PLAN_OPTIONS = ['analyze', 'verbose', 'settings', 'buffers', 'wal'] as const;
 
 const JSON_MEDIA: MediaType = { kind: 'json' };
 
-/** For rows. Execution plans are served in development only. */
-export function negotiateRows(accept: string | undefined, isDev: boolean): MediaType {
-  return negotiate(accept, (media) => isRows(media) || (isDev && media.kind === 'plan' && isRows(media.of)));
+type Result = {
+  /** Execution plans are served in development only. */
+  readonly isDev: boolean;
+  /** PostGIS is installed where requests find it. */
+  readonly hasGeoJson: boolean | undefined;
+  /** Set for a function that returns a single value instead of rows. */
+  readonly value?: 'scalar' | 'scalars' | undefined;
+};
+
+const WITHOUT_POSTGIS =
+  'application/geo+json needs the extension postgis in the schema extensions or public: declare it under extensions.';
+
+/** Negotiates the format of rows, or of a function's result. */
+export function negotiateRows(accept: string | undefined, { isDev, hasGeoJson, value }: Result): MediaType {
+  let isWithoutPostgis = false;
+  const served = (media: MediaType): boolean => {
+    if (media.kind === 'geojson' && value === undefined && hasGeoJson !== true) isWithoutPostgis = true;
+    if (media.kind === 'geojson') return value === undefined && hasGeoJson === true;
+    if (media.kind === 'raw') return value === 'scalar';
+    if (media.kind === 'plan') return isDev && media.of.kind !== 'plan' && served(media.of);
+    return media.kind !== 'openapi';
+  };
+  try {
+    return negotiate(accept, served);
+  } catch (error) {
+    throw isWithoutPostgis ? notAcceptable(accept ?? '', WITHOUT_POSTGIS) : error;
+  }
 }
 
-function isRows({ kind }: MediaType): boolean {
-  return kind === 'json' || kind === 'stripped' || kind === 'singular' || kind === 'csv';
-}
-
-/** `served`: which formats the resource can answer with. */
+/** `served`: formats that the resource supports. */
 export function negotiate(
   accept: string | undefined,
   served: (media: MediaType) => boolean,
@@ -62,8 +86,10 @@ export function contentType(media: MediaType): string {
       return 'text/csv; charset=utf-8';
     case 'geojson':
       return 'application/geo+json; charset=utf-8';
+    case 'raw':
+      return media.type === 'application/octet-stream' ? media.type : `${media.type}; charset=utf-8`;
     case 'openapi':
-      return 'application/openapi+json; charset=utf-8';
+      return `application/${media.version === '2.0' ? '' : 'vnd.oai.'}openapi+json; charset=utf-8`;
     case 'plan': {
       const inner = contentType(media.of).replace('; charset=utf-8', '');
       const options = media.options.length > 0 ? `; options=${media.options.join('|')}` : '';
@@ -113,8 +139,14 @@ function toMediaType({ type, parameters }: Entry, wildcard: MediaType): MediaTyp
       return { kind: 'csv' };
     case 'application/geo+json':
       return { kind: 'geojson' };
+    case 'text/plain':
+    case 'text/xml':
+    case 'application/octet-stream':
+      return { kind: 'raw', type };
     case 'application/openapi+json':
-      return { kind: 'openapi' };
+      return { kind: 'openapi', version: '2.0' };
+    case 'application/vnd.oai.openapi+json':
+      return { kind: 'openapi', version: '3.1' };
     case 'application/vnd.pgrst.plan':
     case 'application/vnd.pgrst.plan+text':
     case 'application/vnd.pgrst.plan+json': {

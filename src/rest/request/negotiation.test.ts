@@ -69,3 +69,8 @@ test('preferences: the first of a family wins, unknown ones are kept apart', () 
     appliedHeader(read, { resolution: read.resolution, missing: read.missing, return: read.return }),
   ).toBe('return=minimal, count=exact, timezone=UTC');
 });
+
+test('preferences that repeat are read once, and those that are unknown keep their order', () => {
+  const header = `${'a,'.repeat(30_000)}b,return=minimal,return=representation,c,a`;
+  expect(parsePreferences(header)).toMatchObject({ return: 'minimal', invalid: ['a', 'b', 'c'] });
+});

@@ -1,4 +1,4 @@
-// The operators of filters, and the SQL that each stands for.
+// Maps the operators of filters to SQL.
 
 export const COMPARE = {
   eq: '=',

@@ -1,7 +1,7 @@
-// The page a request asks for: limit and offset parameters, narrowed by a Range header, and the default limit when
-// neither sets an upper bound.
+// The requested page: limit and offset parameters, narrowed by a Range header, and the default limit if neither sets
+// an upper bound.
 import { rangeNotSatisfiable } from '../problem.ts';
-import { LARGEST_LITERAL, LIMIT, OFFSET, type Count } from './query.ts';
+import { MAX_LITERAL, LIMIT, OFFSET, type Count } from './query.ts';
 
 export const DEFAULT_LIMIT = 20;
 
@@ -19,15 +19,21 @@ type PageRequest = {
   readonly limit: number | undefined;
   readonly offset: number | undefined;
   readonly rangeHeader: string | undefined;
-  /** List queries have one; calls and writes do not. */
+  /** Set for list queries; undefined for calls and writes. */
   readonly defaultLimit: number | undefined;
 };
 
 const RANGE = /^(\d{1,15})-(\d{0,15})$/;
 
+/** Whether a Range header selects only some rows; `0-` selects all of them. */
+export function isRowRange(header: string | undefined): boolean {
+  const range = RANGE.exec(header ?? '');
+  return range !== null && !(Number(range[1]) === 0 && range[2] === '');
+}
+
 export function toPage({ limit, offset, rangeHeader, defaultLimit }: PageRequest): Page {
   let first = offset ?? 0;
-  // No rows are asked for, so the Range header cannot conflict.
+  // A limit of zero cannot conflict with the Range header.
   if (limit === 0) return { offset: first, limit: 0, isDefault: false };
   // Exclusive end, Infinity when open.
   let end = limit === undefined ? Number.POSITIVE_INFINITY : first + limit;
@@ -52,9 +58,9 @@ export function toPage({ limit, offset, rangeHeader, defaultLimit }: PageRequest
   return { offset: first, limit: defaultLimit, isDefault: defaultLimit !== undefined };
 }
 
-/** The part of a page that is in the SQL and not in its parameters. */
+/** Returns the part of a page that is SQL text rather than a parameter. */
 export function pageShape({ limit, offset, isDefault }: Page): string {
-  const shown = limit === undefined ? '' : limit <= LARGEST_LITERAL ? String(limit) : '$';
+  const shown = limit === undefined ? '' : limit <= MAX_LITERAL ? String(limit) : '$';
   return `${shown}${isDefault ? 'd' : ''},${offset > 0 ? '$' : ''}`;
 }
 
@@ -62,7 +68,7 @@ export type PageCounts = { readonly limit: Count | undefined; readonly offset: C
 
 export function pageCounts({ limit, offset }: Page): PageCounts {
   return {
-    limit: limit === undefined ? undefined : limit <= LARGEST_LITERAL ? { literal: limit } : { slot: LIMIT },
+    limit: limit === undefined ? undefined : limit <= MAX_LITERAL ? { literal: limit } : { slot: LIMIT },
     offset: offset > 0 ? { slot: OFFSET } : undefined,
   };
 }

@@ -1,12 +1,12 @@
-// Filters: `operator.value` with its modifiers, the values of lists, and logic trees. Each
-// value becomes a slot here, which is the only way for a caller's value to reach SQL.
+// Parses filters: `operator.value` with its modifiers, lists of values, and logic trees. Each value becomes a slot,
+// which is the only way for a caller's value to reach SQL.
 import { tooDeep } from '../problem.ts';
 import { COMPARE, IS, isOperator, SEARCH, type IsValue } from './operators.ts';
 import type { Condition, Filter, Group, Operation, Slot } from './query.ts';
 import { Scanner } from './scanner.ts';
 
-/** Where values go: `take` returns the slot. */
-export type Values = { take(value: string): Slot };
+/** Collects values. `addValue` returns the slot. */
+export type Values = { addValue(value: string): Slot };
 
 /** How a value ends: at the end of the parameter, or at a comma or parenthesis inside a logic tree. */
 type Context = 'whole' | 'term';
@@ -63,7 +63,7 @@ function operation(scanner: Scanner, values: Values, context: Context): Operatio
       kind: 'compare',
       operator: word,
       quantifier,
-      slot: values.take(pattern ? text.replaceAll('*', '%') : text),
+      slot: values.addValue(pattern ? text.replaceAll('*', '%') : text),
     };
   }
 
@@ -74,10 +74,10 @@ function operation(scanner: Scanner, values: Values, context: Context): Operatio
       scanner.expect(')');
     }
     scanner.expect('.');
-    return { kind: 'search', operator: word, language, slot: values.take(value(scanner, context)) };
+    return { kind: 'search', operator: word, language, slot: values.addValue(value(scanner, context)) };
   }
 
-  if (word === 'in' && scanner.eat('.')) return { kind: 'in', slot: values.take(list(scanner, context)) };
+  if (word === 'in' && scanner.eat('.')) return { kind: 'in', slot: values.addValue(list(scanner, context)) };
   if (word === 'is' && scanner.eat('.')) return { kind: 'is', value: isValue(scanner) };
   scanner.at = start;
   return scanner.fail('operator (eq, gt, ...)');
@@ -105,7 +105,7 @@ function value(scanner: Scanner, context: Context): string {
   return text;
 }
 
-/** A quoted value must be followed by the end of its element; otherwise the quote is an ordinary character. */
+/** Reads a quoted value. It must extend to the end of its element; otherwise the quote is an ordinary character. */
 function quotedValue(scanner: Scanner): string | undefined {
   if (scanner.char !== '"') return undefined;
   const { text } = scanner;
@@ -130,7 +130,7 @@ function quotedValue(scanner: Scanner): string | undefined {
 
 const BRACED = /\{[^{}]*\}/y;
 
-/** `{…}` of one level: an array literal may hold commas without quotes. */
+/** Reads `{…}` of one level: an array literal can contain commas without quotes. */
 function bracedValue(scanner: Scanner): string | undefined {
   if (scanner.char !== '{') return undefined;
   BRACED.lastIndex = scanner.at;
@@ -190,7 +190,7 @@ export function parseGroup(
 ): { group: Group; shape: string } {
   const scanner = new Scanner(text, 'logic tree');
   const terms = groupTerms(scanner, values, 1);
-  // Clients that build the text by hand often write one parenthesis too many.
+  // Hand-written clients often send one parenthesis too many.
   while (scanner.char === ')' || scanner.char === ' ') scanner.at++;
   scanner.expectEnd();
   return { group: { kind: 'group', negated, joiner, terms }, shape: scanner.shape() };
@@ -225,7 +225,7 @@ function groupTerm(scanner: Scanner, values: Values, depth: number): Condition {
   return { kind: 'filter', path, ...parseOperation(scanner, values, 'term') };
 }
 
-/** `total.gt.100,or(n.eq.1,n.is.null)`: terms over the aggregates of one select list, all of which must hold. */
+/** Parses `total.gt.100,or(n.eq.1,n.is.null)`: conditions on the aggregates of one select list, joined by AND. */
 export function parseHaving(text: string, values: Values): { conditions: Condition[]; shape: string } {
   const scanner = new Scanner(text, 'having');
   scanner.skipBlanks();

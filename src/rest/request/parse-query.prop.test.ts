@@ -68,13 +68,13 @@ test('keys of a JSON body are those that JSON.parse sees', () => {
       const rows = Array.isArray(body) ? body : [body];
       expect(read?.rows).toBe(rows.length);
       expect(read?.keys).toEqual(Object.keys(rows[0] ?? {}).toSorted());
-      const sets = new Set(rows.map((one) => JSON.stringify(Object.keys(one).toSorted())));
+      const sets = new Set(rows.map((row) => JSON.stringify(Object.keys(row).toSorted())));
       expect(read?.uniform).toBe(sets.size <= 1);
     }),
   );
 });
 
-test('what is no object and no array of objects has no keys', () => {
+test('a body other than an object or an array of objects has no keys', () => {
   fc.assert(
     fc.property(
       fc.oneof(

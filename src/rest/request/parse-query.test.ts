@@ -189,7 +189,7 @@ test('a shape has everything but the values', () => {
   expect(new Set(different).size).toBe(different.length);
 });
 
-test('parameters without an equals sign say nothing', () => {
+test('parameters without an equals sign are ignored', () => {
   expect(parseQuery('a&b&id=eq.1&c', 'relation')).toEqual(parseQuery('id=eq.1', 'relation'));
   expect(parseQuery('&&a', 'relation')).toEqual(parseQuery('', 'relation'));
 });

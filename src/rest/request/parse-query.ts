@@ -1,5 +1,5 @@
-// Parses a query string into a Query and its values: which parameters are reserved, which occurrence wins, and what
-// the path in front of a key means.
+// Parses a query string into a Query and its values: reserved parameters, the effective one of repeated parameters,
+// and the path before a key.
 import { Cache } from '../../lib/cache.ts';
 import { Problem } from '../../problem/problem.ts';
 import { rangeNotSatisfiable, syntaxError, tooDeep } from '../problem.ts';
@@ -7,7 +7,7 @@ import { parseGroup, parseHaving, parseOperation, type Values } from './parse-fi
 import { parseNames, parseOrder } from './parse-order.ts';
 import { parseSelect } from './parse-select.ts';
 import {
-  LARGEST_LITERAL,
+  MAX_LITERAL,
   type At,
   type Condition,
   type Count,
@@ -20,14 +20,14 @@ import {
 } from './query.ts';
 import { Scanner } from './scanner.ts';
 
-/** For a relation every unknown parameter is a filter; for a routine only the catalog can tell. */
+/** Target of the query. For a relation, every unknown parameter is a filter; for a routine, the catalog decides. */
 type QueryTarget = 'relation' | 'routine-by-get' | 'routine-by-post';
 
 const MAX_PARAMETERS = 1_000;
 
 const ROOT: readonly string[] = [];
 
-// Query strings of one program repeat the same few select lists and orders.
+// Programs repeat a few select lists and orders.
 const SELECTS = new Cache<string, readonly SelectItem[]>(500);
 const ORDERS = new Cache<string, readonly OrderTerm[]>(500);
 
@@ -55,7 +55,7 @@ class QueryParser implements Values {
     this.#target = target;
   }
 
-  take(value: string): number {
+  addValue(value: string): number {
     return this.#values.push(value) - 1;
   }
 
@@ -114,7 +114,7 @@ class QueryParser implements Values {
         return;
       default:
     }
-    // The last segment of the raw text decides: a quoted one is an ordinary name.
+    // The last segment of the raw text decides. A quoted segment is an ordinary name.
     const dot = key.lastIndexOf('.');
     switch (dot < 0 ? key : key.slice(dot + 1)) {
       case 'order':
@@ -156,16 +156,16 @@ class QueryParser implements Values {
     });
   }
 
-  /** Those of the root are no part of the query: a Range header may cut them. */
+  /** Returns the counts of embeds. Those of the root are excluded, because a Range header may reduce them. */
   #embedded(name: string, counts: ReadonlyMap<string, At<number>> | undefined): Array<At<Count>> {
     if (!counts) return [];
     return [...counts.values()].filter(({ path }) => path.length > 0).map((at) => this.#counted(name, at));
   }
 
   #counted(name: string, { path, value }: At<number>): At<Count> {
-    const isLiteral = value <= LARGEST_LITERAL;
+    const isLiteral = value <= MAX_LITERAL;
     this.#addShape(`${path.join('\0')}\0.${name}`, isLiteral ? String(value) : '');
-    return { path, value: isLiteral ? { literal: value } : { slot: this.take(String(value)) } };
+    return { path, value: isLiteral ? { literal: value } : { slot: this.addValue(String(value)) } };
   }
 
   #logic(key: string, dot: number, joiner: 'and' | 'or', value: string): void {
@@ -191,13 +191,13 @@ class QueryParser implements Values {
   }
 
   #routineParameter(key: string, value: string): void {
-    const slot = this.take(value);
+    const slot = this.addValue(value);
     let filter: At<Filter> | undefined;
     let shape = '';
     try {
       ({ at: filter, shape } = this.#readFilter(key, value));
     } catch (error) {
-      // Not a filter, so it can only be an argument; the plan refuses it when the function has none of that name.
+      // Not a filter, so it can only be an argument. The plan rejects it if the function has no such argument.
       if (!(error instanceof Problem)) throw error;
     }
     this.#parameters.push({ key, slot, filter });
@@ -222,7 +222,10 @@ class QueryParser implements Values {
     };
   }
 
-  /** NUL stands for values and ends each part. It is refused everywhere else, so shapes cannot collide. */
+  /**
+   * Adds a part to the shape. NUL replaces values and ends each part. It is rejected elsewhere, so shapes cannot
+   * collide.
+   */
   #addShape(key: string, value: string): void {
     this.#shape += `${key}\0=${value}\0&`;
   }
@@ -252,7 +255,7 @@ function cached<T>(cache: Cache<string, T>, text: string, parse: (text: string) 
   return parsed;
 }
 
-/** Percent-decoding as browsers write it; bytes that are no UTF-8 become U+FFFD instead of an error. */
+/** Decodes percent-encoding as browsers write it. Invalid UTF-8 becomes U+FFFD instead of an error. */
 export function decode(text: string): string {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;
   if (!spaced.includes('%')) return spaced;
@@ -268,7 +271,7 @@ export function decode(text: string): string {
   }
 }
 
-/** Names in SQL cannot contain NUL. In a value it is left to PostgreSQL to refuse it. */
+/** Rejects NUL in names, which SQL cannot contain. PostgreSQL rejects it in values. */
 function refuseNul(text: string): void {
   const at = text.indexOf('\0');
   if (at >= 0) throw syntaxError('query string', text, at + 1, 'unexpected NUL character');

@@ -1,5 +1,5 @@
 // The Prefer header: of each preference the first token counts; unknown tokens are kept as invalid.
-import { invalidPreferences } from '../problem.ts';
+import { invalidGuard, invalidPreferences } from '../problem.ts';
 
 export type Preferences = {
   readonly return: 'minimal' | 'headers-only' | 'representation' | undefined;
@@ -34,16 +34,24 @@ export function parsePreferences(header: string): Preferences {
   if (header === '') return NO_PREFERENCES;
   const preferences = { ...NO_PREFERENCES };
   const invalid: string[] = [];
+  const tokens = new Set(header.split(',').map((part) => part.trim()));
+  tokens.delete('');
   // From last to first, so that the first token of a preference wins.
-  for (const part of header.split(',').toReversed()) {
-    const token = part.trim();
-    if (token === '') continue;
+  for (const token of [...tokens].reverse()) {
     const choice = read(token);
     if (choice) Object.assign(preferences, choice);
-    else invalid.unshift(token);
+    else invalid.push(token);
   }
-  return { ...preferences, invalid };
+  return { ...preferences, invalid: invalid.reverse() };
 }
+
+/** Rejects an invalid limit or rollback: without it, the write would change more than requested. */
+export function checkGuards({ invalid }: Preferences): void {
+  const guard = invalid.find((token) => GUARD.test(token));
+  if (guard !== undefined) throw invalidGuard(guard);
+}
+
+const GUARD = /^(?:max-affected|tx)(?![\w-])/i;
 
 export function checkStrict(preferences: Preferences): void {
   if (preferences.handling === 'strict' && preferences.invalid.length > 0) {
@@ -75,7 +83,7 @@ const CHOICES: ReadonlyMap<string, Partial<Preferences>> = new Map<string, Parti
 function read(token: string): Partial<Preferences> | undefined {
   const known = CHOICES.get(token);
   if (known) return known;
-  const [, maxAffected] = /^max-affected=(\d{1,9})$/.exec(token) ?? [];
+  const [, maxAffected] = /^max-affected=(\d{1,15})$/.exec(token) ?? [];
   if (maxAffected !== undefined) return { maxAffected: Number(maxAffected) };
   const zone = token.startsWith('timezone=') ? token.slice('timezone='.length) : '';
   return zone === '' ? undefined : { timezone: zone };

@@ -1,15 +1,15 @@
-// A parsed query string, before the catalog is consulted. Values are in a list of their own, and a Slot is an index
-// into it: requests that differ only in values have equal trees.
+// A parsed query string, before the catalog is consulted. Values are in a separate list and a Slot is an index into
+// it, so requests that differ only in values have equal trees.
 import type { AggregateName, CompareOperator, IsValue, SearchOperator } from './operators.ts';
 
 /** Index into the request's values. */
 export type Slot = number;
 
-// Slots of values that do not come from the query string, whose own slots start at 0.
+// Slots of values outside the query string, whose slots start at 0.
 export const BODY: Slot = -1;
 export const LIMIT: Slot = -2;
 export const OFFSET: Slot = -3;
-/** The body's fields, each a parameter of its own: `FIELD - n` is the n-th argument. */
+/** Slot of a body field that is a separate parameter: `FIELD - n` is the n-th argument. */
 export const FIELD: Slot = -100;
 
 export type JsonStep = {
@@ -76,22 +76,22 @@ export type Group = {
 export type Condition = Filter | Group;
 
 export type OrderTerm = {
-  /** Set for `rel(column)`: the name of a to-one embed. */
+  /** Name of the to-one embed in `rel(column)`. */
   readonly relation: string | undefined;
   readonly path: FieldPath;
   readonly direction: 'asc' | 'desc' | undefined;
   readonly nulls: 'first' | 'last' | undefined;
 };
 
-/** Limits up to this are part of the shape and written into the SQL, where PostgreSQL's planner can use them. */
-export const LARGEST_LITERAL = 1_000;
+/** Maximum limit that is part of the shape and of the SQL text, where PostgreSQL's planner can use it. */
+export const MAX_LITERAL = 1_000;
 
 export type Count = { readonly literal: number } | { readonly slot: Slot };
 
-/** A value for one embed, or for the root when `path` is empty. */
+/** A value for one embed, or for the root if `path` is empty. */
 export type At<T> = { readonly path: readonly string[]; readonly value: T };
 
-/** A parameter of an rpc call by GET: only the catalog can tell an argument from a filter on the result. */
+/** A parameter of an rpc call by GET. The catalog decides whether it is an argument or a filter on the result. */
 export type Parameter = {
   readonly key: string;
   /** The whole value. */
@@ -105,7 +105,7 @@ export type Query = {
   readonly conditions: ReadonlyArray<At<Condition>>;
   readonly orders: ReadonlyArray<At<readonly OrderTerm[]>>;
   readonly having: ReadonlyArray<At<readonly Condition[]>>;
-  /** Of embeds only. */
+  /** Limits of embeds. */
   readonly limits: ReadonlyArray<At<Count>>;
   readonly offsets: ReadonlyArray<At<Count>>;
   readonly columns: readonly string[] | undefined;

@@ -1,5 +1,5 @@
-// A cursor over one decoded parameter value, with the lexical rules all grammars here share: names, quoted
-// names, JSON paths, types. It remembers where values were (holes), so that the rest of the text is the shape.
+// A cursor over one decoded parameter value, with the lexical rules of all grammars: names, quoted names, JSON paths,
+// types. It records the positions of values (holes), so that the rest of the text is the shape.
 import { syntaxError } from '../problem.ts';
 import type { FieldPath, JsonStep } from './query.ts';
 
@@ -46,7 +46,7 @@ export class Scanner {
     while (this.char === ' ' || this.char === '\t') this.at++;
   }
 
-  /** One or more of them, separated by commas. */
+  /** Parses a comma-separated list of at least one item. */
   list<T>(item: () => T): T[] {
     const items: T[] = [];
     do {
@@ -71,7 +71,7 @@ export class Scanner {
     this.#holes.push(start, this.at);
   }
 
-  /** The text with its values cut out; NUL marks each hole and cannot occur elsewhere. */
+  /** Returns the text without its values. NUL marks each hole and cannot occur elsewhere. */
   shape(): string {
     let shape = '';
     let from = 0;
@@ -151,7 +151,7 @@ export class Scanner {
   #index(): number | undefined {
     INDEX.lastIndex = this.at;
     const match = INDEX.exec(this.text)?.[0];
-    // Beyond 32 bits it cannot be an index; PostgreSQL would not take it for one either.
+    // A number beyond 32 bits cannot be an index in PostgreSQL either.
     if (match === undefined || match.length > 10 || Math.abs(Number(match)) > 2_147_483_647) return undefined;
     this.at += match.length;
     return Number(match);
@@ -161,7 +161,7 @@ export class Scanner {
     if (this.char === '"') return this.quoted();
     const start = this.at;
     while (!this.done && !'(-:.,>)'.includes(this.char)) this.at++;
-    // A dash may be inside a key; a key that begins with one must be quoted.
+    // A dash can be inside a key. A key that starts with a dash must be quoted.
     if (this.at === start) this.fail('a JSON key');
     while (this.char === '-' && !this.startsWith('->')) {
       this.at++;

@@ -1,36 +1,36 @@
-// Errors reported by PostgreSQL as problems: SQLSTATE to status, checks that a statement makes itself, and errors that
-// functions raise on purpose.
-import { isDatabaseError, type DatabaseError } from '../../postgres/pg-error.ts';
+// Converts PostgreSQL errors to problems: status by SQLSTATE, checks inside the statement, and errors that functions
+// raise on purpose.
+import { isDatabaseError, sqlstate, type DatabaseError } from '../../postgres/pg-error.ts';
 import { Problem } from '../../problem/problem.ts';
-import { badRaise, notSingular, putMismatch, tooManyAffected } from '../problem.ts';
+import { badRaise, notSingular, notSingularWrite, putMismatch, tooManyAffected } from '../problem.ts';
 import { CHECK_PREFIX } from '../sql/render-result.ts';
 import { isHeader } from './respond.ts';
 
 export type Asker = {
-  /** No user token and no secret key, so a missing privilege is a 401, which asks for signing in. */
+  /** True without a user token or secret key. A missing privilege is then a 401, which asks for a sign-in. */
   readonly isAnonymous: boolean;
-  /** What of a relation the caller may read, where that is not all of it. */
+  /** Columns of a relation that the caller may read; unset if all are readable. */
   readonly readableColumns?: ((relation: string) => readonly string[]) | undefined;
 };
 
 export function fromDatabase(error: DatabaseError, { isAnonymous, readableColumns }: Asker): Problem {
-  const { code } = error;
+  const code = sqlstate(error);
   const check = fromCheck(error);
   if (check) return check;
   if (code === 'PGRST') return fromRaise(error);
-  const status = statusOf(code, error.message, isAnonymous);
+  const status = databaseStatus(code, error.message, isAnonymous);
   const headers: Record<string, string> = {};
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   if (status === 503) headers['retry-after'] = '1';
   return new Problem(code, status, error.message, {
     details: error.detail,
-    hint: error.hint ?? columnsHint(error, readableColumns) ?? hintFor(code, status),
+    hint: error.hint ?? columnsHint(error, readableColumns) ?? nullHint(error) ?? hintFor(code, status),
     headers,
     cause: error,
   });
 }
 
-/** `*` asks for all columns, and one that may not be read refuses them all. */
+/** Returns the hint for `*`, which requests all columns and fails if one is not readable. */
 function columnsHint(
   { code, message }: DatabaseError,
   readableColumns: Asker['readableColumns'],
@@ -42,6 +42,12 @@ function columnsHint(
   return `Of ${relation} this caller may read ${columns.join(', ')}: name the columns in select.`;
 }
 
+/** `id=eq.null` compares with the word. */
+function nullHint({ code, message }: DatabaseError): string | undefined {
+  if (code !== '22P02' || !/: "null"$/i.test(message)) return undefined;
+  return 'To test for null, write is.null instead of eq.null; in a JSON body, write null without quotes.';
+}
+
 const CHECK = new RegExp(`"${CHECK_PREFIX}([a-z-]+):(\\d+)"`);
 
 function fromCheck(error: DatabaseError): Problem | undefined {
@@ -51,6 +57,8 @@ function fromCheck(error: DatabaseError): Problem | undefined {
   switch (match?.[1] ?? '') {
     case 'singular':
       return notSingular(rows);
+    case 'singular-write':
+      return notSingularWrite(rows);
     case 'max-affected':
       return tooManyAffected(rows);
     case 'put':
@@ -60,7 +68,7 @@ function fromCheck(error: DatabaseError): Problem | undefined {
   }
 }
 
-function statusOf(code: string, message: string, isAnonymous: boolean): number {
+function databaseStatus(code: string, message: string, isAnonymous: boolean): number {
   const raised = /^PT(\d{3})$/.exec(code);
   if (raised) {
     const status = Number(raised[1]);
@@ -74,6 +82,9 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
       return /^role .* does not exist$/.test(message) ? 401 : 400;
     case '42501':
       return isAnonymous ? 401 : 403;
+    case '55000':
+      // The catalog that planned the write was older than the view.
+      return /^cannot (?:insert into|update|delete from) view /.test(message) ? 405 : 500;
     case '42883':
       return message.startsWith('function xmlagg(') ? 406 : 404;
     default:
@@ -81,7 +92,7 @@ function statusOf(code: string, message: string, isAnonymous: boolean): number {
   }
 }
 
-/** By SQLSTATE, or by its class where the code itself is not named. */
+/** Statuses keyed by SQLSTATE, or by its class. */
 const STATUS: Readonly<Record<string, number>> = {
   '23503': 409,
   '23505': 409,
@@ -90,6 +101,8 @@ const STATUS: Readonly<Record<string, number>> = {
   '42P01': 404,
   '42P17': 500,
   '53400': 500,
+  '55P03': 503,
+  '57014': 504,
   '57P01': 503,
   '57P02': 503,
   '57P03': 503,
@@ -118,6 +131,7 @@ const STATUS: Readonly<Record<string, number>> = {
 };
 
 const HINTS: Readonly<Record<string, string>> = {
+  '21000': 'Two rows of the body have the same key: send each row once.',
   '22P02': 'The value does not have the form of the type it is compared with or stored as.',
   '23502': 'Send a value for this column or give it a default.',
   '23503': 'The row it refers to must exist, or rows that refer to it must go first.',
@@ -138,7 +152,9 @@ const HINTS: Readonly<Record<string, string>> = {
   '42P01': 'The table must be declared in svc.yaml and migrated.',
   '42P10': 'Name columns of a unique constraint in on_conflict.',
   '42P17':
-    'To decide about a row, a policy of this table reads a table whose policies lead back to this one, or reads this table itself: let an SQL function under rpc with security: definer do that reading, and call it in the policy.',
+    'To decide about a row, a policy of this table reads a table whose policies lead back to this one, ' +
+    'or reads this table itself: let an SQL function under rpc with security: definer do that reading, ' +
+    'and call it in the policy.',
   '53100': 'The disk of the database is full: nothing was done, and the same may succeed once there is room.',
   '55P03': 'Try again: another transaction holds what this one needs.',
   '57014': 'The statement ran too long: narrow it, add an index, or raise server.timeouts.db_query.',
@@ -149,8 +165,8 @@ function hintFor(code: string, status: number): string {
   if (known) return known;
   if (status === 503) return 'The database is not available at the moment: try again.';
   return status >= 500
-    ? 'The database refused this for a reason of its own; its log says more.'
-    : 'The database refused the request: correct the value or the name it complains about.';
+    ? 'The database reported an internal error: see its log.'
+    : 'The database refused the request: correct the value or the name in the message.';
 }
 
 const MESSAGE_HINT =
@@ -158,7 +174,7 @@ const MESSAGE_HINT =
 const DETAIL_HINT =
   "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.";
 
-/** `RAISE SQLSTATE 'PGRST'` with the whole answer as JSON. */
+/** Converts `RAISE SQLSTATE 'PGRST'`, which contains the whole response as JSON. */
 function fromRaise(error: DatabaseError): Problem {
   const body = toObject(error.message);
   if (!body || typeof body['code'] !== 'string' || typeof body['message'] !== 'string') {
@@ -185,7 +201,7 @@ function toObject(value: unknown): Record<string, unknown> | undefined {
     try {
       return toObject(JSON.parse(value));
     } catch {
-      // Not JSON: the caller says so in its own words.
+      // Not JSON: the caller reports the error.
       return undefined;
     }
   }

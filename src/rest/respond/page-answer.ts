@@ -1,4 +1,4 @@
-// The answer that is a page of rows, of a relation or of what a function returned, and its Content-Range.
+// Responses with a page of rows, from a relation or a function, and their Content-Range.
 import { notSingular, rangeNotSatisfiable } from '../problem.ts';
 import { contentType, type MediaType } from '../request/media-type.ts';
 import type { Answer } from './respond.ts';
@@ -7,7 +7,7 @@ export type AnsweredPage = Pick<Answer, 'body' | 'contentLocation' | 'applied' |
   readonly media: MediaType;
   readonly offset: number;
   readonly rows: number;
-  /** False for the one result of a function that returns no set. */
+  /** False for the single result of a function that returns no set. */
   readonly isSet: boolean;
   readonly total: number | undefined;
   readonly isExact: boolean;

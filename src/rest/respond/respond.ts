@@ -1,5 +1,4 @@
-// Headers and status of a success. What SQL asked for through response.headers and response.status comes last
-// and wins.
+// Headers and status of successful responses. SQL can override them with response.headers and response.status.
 import type { FastifyReply } from 'fastify';
 import { addVaryByOrigin } from '../../http/cors.ts';
 import type { ApiRequest } from '../request/api-request.ts';
@@ -9,8 +8,8 @@ import type { ResultRow } from '../run/result-row.ts';
 /** Up to this size copying the body into a string is cheaper than a second chunk in the write. */
 const ONE_WRITE_BYTES = 8_192;
 const VARY = 'Accept, Prefer, Range';
-/** Clients refuse long heads (Node at 16 KB), so a longer URL is not repeated in Content-Location. */
-const LONGEST_LOCATION = 4_096;
+/** Clients reject long heads (Node at 16 KB), so Content-Location omits a longer URL. */
+const MAX_LOCATION_CHARS = 4_096;
 
 export type Answer = {
   readonly status: number;
@@ -25,7 +24,7 @@ export type Answer = {
 
 /** Writes to the raw response: Fastify's reply would inspect each header and the payload again. */
 export function respond(reply: FastifyReply, request: ApiRequest, answer: Answer, row: ResultRow): void {
-  // The deadline may have answered meanwhile.
+  // The deadline may have sent a response already.
   if (reply.sent) return;
   const headers: Headers = { 'x-request-id': reply.request.id, vary: VARY };
   if (answer.contentType !== undefined) headers['content-type'] = answer.contentType;
@@ -50,7 +49,7 @@ function send(
 ): void {
   addVaryByOrigin(raw, headers);
   if (method === 'HEAD' || status === 204 || status === 304) {
-    // HEAD has no Content-Length: the body was never made, so its length is not known.
+    // HEAD has no Content-Length, because the body was never built.
     delete headers['content-length'];
     if (method !== 'HEAD') delete headers['content-type'];
     raw.writeHead(status, headers).end();
@@ -60,7 +59,7 @@ function send(
   headers['content-length'] = String(length);
   raw.writeHead(status, headers);
   if (length === 0) raw.end();
-  // Node sends head and a string body in one write; latin1 keeps every byte.
+  // Node sends the head and a string body in one write. latin1 keeps every byte.
   else if (typeof body !== 'string' && length <= ONE_WRITE_BYTES) raw.end(body?.toString('latin1'), 'latin1');
   else raw.end(body);
 }
@@ -100,14 +99,14 @@ function applyHeaders(headers: Headers, text: string): void {
   }
 }
 
-/** Whether SQL may set it: what it sets must not be able to start another header. */
+/** Whether SQL can set the header. Its value must not be able to start another header. */
 export function isHeader(name: string, value: unknown): value is string {
   return /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(name) && typeof value === 'string' && !/[\r\n\0]/.test(value);
 }
 
 /** `/table?a=…&b=…` with the parameters in order of their keys. */
 export function contentLocation({ path, queryText }: ApiRequest): string | undefined {
-  if (path.length + queryText.length > LONGEST_LOCATION) return undefined;
+  if (path.length + queryText.length > MAX_LOCATION_CHARS) return undefined;
   if (queryText === '') return path;
   if (!queryText.includes('&')) return `${path}?${queryText}`;
   const pairs = queryText.split('&').filter((pair) => pair !== '');

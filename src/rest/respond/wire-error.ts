@@ -24,10 +24,10 @@ export function toProblem(error: unknown, asker: Asker): Problem | undefined {
   if (error instanceof RowTooLarge) return responseTooLarge(error.maxBytes);
   if (error instanceof RowRefused) return own(noRoomForAnswer());
   if (error instanceof Abort) return fromAbort(error);
-  // The server's own refusal, before the feature sees the request.
+  // Rejections by the server before the request reaches the feature.
   if (hasCode(error, 'FST_ERR_CTP_INVALID_MEDIA_TYPE')) {
     return badBody(
-      'Content-Type not acceptable: it is no media type',
+      'Content-Type not acceptable: it is not a media type',
       'Send application/json, text/csv or application/x-www-form-urlencoded.',
     );
   }
@@ -63,7 +63,7 @@ function fromFailure(error: unknown): Problem | undefined {
 }
 
 export function sendProblem(reply: FastifyReply, problem: Problem): void {
-  // The deadline may have answered meanwhile.
+  // The deadline may have sent a response already.
   if (reply.sent) return;
   const body = toBody(problem);
   reply.request.scope.refusal = problem;
@@ -110,11 +110,9 @@ const OWN_CODE_OF: Readonly<Record<string, string>> = {
   overloaded: 'SVC120',
   no_room_for_answer: 'SVC121',
   request_timeout: 'SVC104',
-  bad_request: 'SVC107',
-  headers_too_large: 'SVC108',
 };
 
-/** Problems from shared code, with the codes that this API uses for them. */
+/** Replaces the codes of problems from shared code by those of this API. */
 function own(problem: Problem): Problem {
   const { message, details, hint, headers, status } = problem;
   const code = OWN_CODE_OF[problem.code];

@@ -1,34 +1,36 @@
-// The bytes of an answer as they are counted: from when memory is taken for it until its client has it.
+// Counts the bytes of a response, from their allocation until the client has received them.
 import { SMALL_BYTES, type AnswerCharge } from '../../http/answer-budget.ts';
-import { turnKey } from '../../postgres/pool/sharer.ts';
+import { callerKey } from '../../lib/limits/caller-key.ts';
 import type { WireResult } from '../../postgres/wire/wire.ts';
 import { noRoomForAnswer } from '../../problem/overloaded.ts';
 import type { Exchange } from '../exchange.ts';
 
-/** The largest answer that can be built. */
+/** Returns the maximum size of a response. */
 export function maxAnswerBytes({ context, scope }: Exchange): number {
   const { maxResponseBytes } = context.snapshot().config.server;
-  return Math.min(maxResponseBytes, scope.answers?.mostForOne ?? maxResponseBytes);
+  return Math.min(maxResponseBytes, scope.answers?.maxPerCaller ?? maxResponseBytes);
 }
 
 /**
- * Whether there is room for the answer when it has so many bytes. `giveUp` ends it, now or when it is asked for later;
- * without it the bytes are counted and no more.
+ * Charges `bytes` for the response. Returns false if there is no memory for them. `giveUp` cancels the response, now
+ * or later; without it the bytes are only counted.
  */
 export function admit(exchange: Exchange, bytes: number, giveUp: (() => void) | undefined): boolean {
-  const charge = chargeOf(exchange);
+  const charge = openCharge(exchange);
   if (!charge) return true;
   if (!charge.isStopped) charge.stop ??= giveUp;
   return charge.growTo(bytes);
 }
 
-/** For what is not only read, and has happened once its answer comes: refused before it begins, or not at all. */
+/**
+ * Rejects a write before it begins if there is no memory for its response, because it cannot be cancelled afterwards.
+ */
 export function assertRoomForAnswer(exchange: Exchange): void {
   const { answers } = exchange.scope;
-  if (answers?.isScarce === true && !answers.hasRoom(keyOf(exchange))) throw noRoomForAnswer();
+  if (answers?.isScarce === true && !answers.hasRoom(exchangeKey(exchange))) throw noRoomForAnswer();
 }
 
-/** The answer is built, and counts until it is sent. Throws when it was given up. */
+/** Charges the complete response until it is sent. Throws if it was cancelled. */
 export function built(
   exchange: Exchange,
   { isReadOnly }: { readonly isReadOnly: boolean },
@@ -44,19 +46,19 @@ export function built(
     own.stop = undefined;
   }
   if (!answers || !result || bytes <= SMALL_BYTES) return;
-  const charge = answers.share(result, own ?? answers.open(keyOf(exchange)));
+  const charge = answers.share(result, own ?? answers.open(exchangeKey(exchange)));
   scope.answer = charge;
-  // Somebody else's run made it: there may be no room for it here.
+  // Another request's run produced the response, so this caller may lack memory for it.
   if (!admit(exchange, bytes, isReadOnly ? () => {} : undefined)) throw noRoomForAnswer();
   charge.stop = undefined;
 }
 
-function chargeOf(exchange: Exchange): AnswerCharge | undefined {
+function openCharge(exchange: Exchange): AnswerCharge | undefined {
   const { scope } = exchange;
-  scope.answer ??= scope.answers?.open(keyOf(exchange));
+  scope.answer ??= scope.answers?.open(exchangeKey(exchange));
   return scope.answer;
 }
 
-function keyOf({ caller, scope }: Exchange): string {
-  return turnKey(caller, scope);
+function exchangeKey({ caller, scope }: Exchange): string {
+  return callerKey(caller, scope.address);
 }

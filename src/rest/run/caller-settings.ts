@@ -1,18 +1,19 @@
-// Role, claims and the other settings a request runs under. Those about the request itself are sent only when some
-// SQL in the database reads them.
+// Role, claims and other settings of a request. Settings about the request itself are sent only if SQL in the
+// database reads them.
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { Exchange } from '../exchange.ts';
 import type { ApiRequest } from '../request/api-request.ts';
+import { timeZoneSetting } from './time-zone.ts';
 
 export function callerSettings({ caller, exposed, request }: Exchange): CallerSettings {
   const extra: Array<readonly [string, string]> = [];
   const schemas = [...new Set([request.schema, 'public'])];
-  // Operators and functions of extensions are found by the search path only.
+  // Operators and functions of extensions are only found through the search path.
   if (exposed.catalog.hasExtensions) schemas.push('extensions');
   if (schemas.length > 1) extra.push(['search_path', schemas.map(quoteIdent).join(', ')]);
   const { timezone } = request.preferences;
-  if (timezone !== undefined) extra.push(['timezone', timezone]);
+  if (timezone !== undefined) extra.push(['timezone', timeZoneSetting(timezone)]);
   const used = exposed.catalog.usedSettings;
   if (used.size > 0) {
     if (used.has('request.method')) extra.push(['request.method', request.method]);

@@ -12,7 +12,7 @@ function dataRow(values: ReadonlyArray<string | null>): Buffer {
   return Buffer.concat(parts);
 }
 
-/** In the middle of a chunk, as the socket delivers it. */
+/** Passes the row inside a larger chunk, as a socket delivers it. */
 function add(rows: JsonRows, row: Buffer): void {
   const chunk = Buffer.concat([Buffer.from('before'), row, Buffer.from('after')]);
   rows.row(chunk, 6, 6 + row.length);

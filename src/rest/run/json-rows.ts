@@ -1,6 +1,6 @@
-// JSON of many rows, written from the protocol's bytes as they arrive, without making JavaScript values. For long lists
-// this is cheaper than json_agg, which builds each row as a composite value first.
-import { BufferPool } from '../../lib/buffer-pool.ts';
+// Builds the JSON of many rows directly from the bytes of the protocol, without JavaScript values. For long lists
+// this is cheaper than json_agg, which builds a composite value for each row.
+import { BufferPool } from '../../lib/memory/buffer-pool.ts';
 import type { RowColumn, TextForm } from '../sql/text-form.ts';
 
 const FIRST_BYTES = 64 * 1024;
@@ -9,12 +9,12 @@ const POOL = new BufferPool(16, 1024 * 1024);
 const QUOTE = 0x22;
 const NOTHING = new Uint8Array(0);
 const EMPTY_LIST = Buffer.from('[]');
-const NULL = viewOf(Buffer.from('null'));
-const TRUE = viewOf(Buffer.from('true'));
-const FALSE = viewOf(Buffer.from('false'));
-const BETWEEN_ROWS = viewOf(Buffer.from(', \n '));
+const NULL = dataView(Buffer.from('null'));
+const TRUE = dataView(Buffer.from('true'));
+const FALSE = dataView(Buffer.from('false'));
+const BETWEEN_ROWS = dataView(Buffer.from(', \n '));
 
-/** 1 where a byte cannot stand in a JSON text as it is. */
+/** Contains 1 for bytes that JSON text must escape. */
 const SPECIAL = new Uint8Array(256);
 for (let byte = 0; byte < 0x20; byte++) SPECIAL[byte] = 1;
 SPECIAL[QUOTE] = 1;
@@ -30,17 +30,17 @@ const SHORT_ESCAPES: ReadonlyMap<number, string> = new Map([
   [0x5c, '\\\\'],
 ]);
 
-/** `{"id":`, `,"title":` …, made once for each plan. */
+/** `{"id":`, `,"title":` …, created once per plan. */
 export type RowFrame = {
   readonly keys: readonly DataView[];
   readonly forms: readonly TextForm[];
-  /** Bytes of a row besides its values, at most. */
+  /** Maximum bytes of a row in addition to its values. */
   readonly fixedBytes: number;
 };
 
 export function rowFrame(columns: readonly RowColumn[]): RowFrame {
   const keys = columns.map(({ name }, index) =>
-    viewOf(Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)),
+    dataView(Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)),
   );
   return {
     keys,
@@ -55,13 +55,13 @@ export function rowFrame(columns: readonly RowColumn[]): RowFrame {
 export class JsonRows {
   readonly #frame: RowFrame;
   readonly #expectedBytes: number;
-  /** Allocated with the first row: until then the statement may be queued. */
+  /** Allocated with the first row, because the statement may be queued until then. */
   #buffer: Buffer | undefined;
-  #out: DataView = viewOf(NOTHING);
+  #out: DataView = dataView(NOTHING);
   #length = 0;
-  /** The last chunk seen: many rows come in one. */
+  /** The latest chunk, which usually contains many rows. */
   #chunk: Uint8Array = NOTHING;
-  #in: DataView = viewOf(NOTHING);
+  #in: DataView = dataView(NOTHING);
   count = 0;
 
   constructor(frame: RowFrame, expectedBytes = FIRST_BYTES) {
@@ -69,14 +69,14 @@ export class JsonRows {
     this.#expectedBytes = expectedBytes;
   }
 
-  /** The body of one DataRow message, from `start` to before `end`. */
+  /** Adds the body of one DataRow message, from `start` to before `end`. */
   row(chunk: Uint8Array, start: number, end: number): void {
     const { keys, forms, fixedBytes } = this.#frame;
     // A byte becomes six at most (\u0000); reserving once keeps the loops free of checks.
     this.#reserve(fixedBytes + (end - start) * 6);
     if (chunk !== this.#chunk) {
       this.#chunk = chunk;
-      this.#in = viewOf(chunk);
+      this.#in = dataView(chunk);
     }
     const body = this.#in;
     const out = this.#out;
@@ -121,18 +121,20 @@ export class JsonRows {
   #reserve(bytes: number): Buffer {
     const buffer = this.#buffer;
     if (buffer && this.#length + bytes <= buffer.length) return buffer;
-    const grown = POOL.take(Math.max((buffer?.length ?? 0) * 2, this.#length + bytes, this.#expectedBytes));
+    const grown = POOL.acquire(
+      Math.max((buffer?.length ?? 0) * 2, this.#length + bytes, this.#expectedBytes),
+    );
     if (buffer) {
       buffer.copy(grown, 0, 0, this.#length);
       POOL.give(buffer);
     }
     this.#buffer = grown;
-    this.#out = viewOf(grown);
+    this.#out = dataView(grown);
     return grown;
   }
 }
 
-/** Each of these returns where the next byte goes. */
+/** Writes a value and returns the position of the next byte. */
 function value(
   form: TextForm,
   body: DataView,
@@ -149,7 +151,7 @@ function value(
         ? copy(TRUE, 0, TRUE.byteLength, out, length)
         : copy(FALSE, 0, FALSE.byteLength, out, length);
     case 'number':
-      // NaN and Infinity are no JSON numbers; they end in a letter.
+      // NaN and Infinity are not JSON numbers; they end in a letter.
       return body.getUint8(end - 1) <= 0x39
         ? copy(body, start, end, out, length)
         : quoted(body, start, end, out, length);
@@ -163,10 +165,10 @@ function quoted(body: DataView, start: number, end: number, out: DataView, from:
   out.setUint8(to++, QUOTE);
   let at = start;
   for (;;) {
-    // Four bytes at a time as long as none of them needs an escape, which is nearly always.
+    // Copies four bytes at a time until one needs an escape, which is rare.
     for (; at + 4 <= end; at += 4, to += 4) {
       const word = body.getInt32(at, true);
-      if (mayNeedEscape(word)) break;
+      if (canNeedEscape(word)) break;
       out.setInt32(to, word, true);
     }
     if (at === end) break;
@@ -179,11 +181,11 @@ function quoted(body: DataView, start: number, end: number, out: DataView, from:
 }
 
 /**
- * Whether one of the four bytes is a control character, a quote or a backslash; now and then also true for a
- * word with none, never false for one with any. (x - n) & ~x & 0x80 is set for a byte below n; the borrow of such
- * a byte can reach the next one, so only the answer "none" is exact.
+ * Whether one of the four bytes is a control character, a quote or a backslash. Sometimes also true for a word
+ * without any, but never false for a word with one. (x - n) & ~x & 0x80 is set for a byte below n. The borrow of such
+ * a byte can reach the next one, so only false is exact.
  */
-function mayNeedEscape(word: number): boolean {
+function canNeedEscape(word: number): boolean {
   const quotes = word ^ 0x22222222;
   const slashes = word ^ 0x5c5c5c5c;
   const found =
@@ -205,6 +207,6 @@ function copy(from: DataView, start: number, end: number, out: DataView, length:
   return to;
 }
 
-function viewOf(bytes: Uint8Array): DataView {
+function dataView(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,4 +1,4 @@
-// The single row of a result, by the names of its columns.
+// The single row of a result, keyed by column name.
 import type { WireResult } from '../../postgres/wire/wire.ts';
 import type { ResultColumn } from '../sql/render-result.ts';
 

@@ -1,4 +1,4 @@
-// Runs the statements of a request: as its caller, in one transaction and one round trip.
+// Runs the statements of a request as its caller, in one transaction and one round trip.
 import { SMALL_BYTES } from '../../http/answer-budget.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 import { RowRefused, type WireResult } from '../../postgres/wire/wire.ts';
@@ -21,7 +21,7 @@ export type RequestSql = {
   readonly statement: ResultStatement;
   /** An EXPLAIN of the rows without their page. */
   readonly estimate?: Statement | undefined;
-  /** The statement returns plain rows, and this process makes the body of them. */
+  /** Set if the statement returns plain rows, from which this process builds the body. */
   readonly list?: List | undefined;
 };
 
@@ -33,18 +33,18 @@ export type List = {
 
 export type RunMode = {
   readonly isReadOnly: boolean;
-  /** Concurrent requests may share one answer, see plan/repeatable.ts. */
+  /** Whether concurrent requests can share one response, see plan/repeatable.ts. */
   readonly isRepeatable?: boolean | undefined;
 };
 
-/** Values of the slots that do not come from the query string. */
+/** Values of slots outside the query string. */
 export type Bindings = {
   readonly page: Page;
   readonly payload: Payload;
   readonly fields: ReadonlyArray<string | null>;
 };
 
-/** Takes the rows as they arrive, instead of collecting them. */
+/** Receives rows on arrival instead of collecting them. */
 type RowTaker = {
   readonly onRow?: OnRow;
   readonly onRestart?: () => void;
@@ -67,7 +67,7 @@ export function run(
   const statements = estimate ? [statement, estimate] : [statement];
   const results = send(exchange, statements, mode, bindings);
   if (mode.isRepeatable === true && exchange.scope.answers?.isScarce === true) {
-    // There was no room for the answer of whoever ran it for all.
+    // The caller that ran the shared read had no memory for its response.
     return results.catch((error: unknown) => {
       if (!(error instanceof RowRefused) || exchange.scope.answer) throw error;
       return send(exchange, statements, { ...mode, isRepeatable: false }, bindings);
@@ -80,7 +80,7 @@ export function run(
   });
 }
 
-/** Collects the rows into the same result as for shorter lists: one row with the body and the number of rows. */
+/** Collects the rows into the same result as for short lists: one row with the body and the number of rows. */
 async function runList(
   exchange: Exchange,
   statement: Statement,
@@ -101,7 +101,7 @@ async function runList(
     json.release();
     exchange.scope.cancel?.();
   };
-  /** Until it is larger, nothing has to be looked at. */
+  /** Below this size no check is needed. */
   let known = Math.min(SMALL_BYTES, maxBytes);
   const onRow = (bytes: Buffer, start: number, end: number): void => {
     if (isOver) return;
@@ -144,7 +144,7 @@ function send(
   const batch: WireStatement[] = [];
   for (const { text, slots } of statements) {
     const values: WireValue[] = [];
-    for (const slot of slots) values.push(valueOf(slot, request.parsed.values, bindings));
+    for (const slot of slots) values.push(slotValue(slot, request.parsed.values, bindings));
     batch.push({ text, values, onRow, maxRowBytes, admitRow: admits });
   }
   const { tx, read } = request.preferences;
@@ -174,7 +174,7 @@ function send(
   });
 }
 
-function valueOf(slot: Slot, values: readonly string[], { page, payload, fields }: Bindings): WireValue {
+function slotValue(slot: Slot, values: readonly string[], { page, payload, fields }: Bindings): WireValue {
   if (slot >= 0) return values[slot] ?? null;
   switch (slot) {
     case BODY:

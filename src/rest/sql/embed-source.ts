@@ -7,7 +7,7 @@ import { qualifiedName } from './names.ts';
 import type { StatementParts } from './statement.ts';
 
 export type Source = {
-  /** What stands after FROM, alias included. */
+  /** The FROM item, with its alias. */
   readonly from: string;
   readonly alias: string;
   readonly where: readonly string[];

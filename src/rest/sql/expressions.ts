@@ -53,7 +53,10 @@ const WORD_TYPES = new Set([
   'interval',
 ]);
 
-/** One word is an identifier folded as PostgreSQL folds it; several words must be one of the known phrases. */
+/**
+ * Renders a type name. A single word is an identifier in PostgreSQL's case folding; several words must be a known
+ * phrase.
+ */
 function renderType(type: string): string {
   const folded = type.toLowerCase();
   return WORD_TYPES.has(folded) ? folded : quoteIdent(folded);

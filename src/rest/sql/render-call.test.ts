@@ -12,7 +12,7 @@ const CALLS: ReadonlyArray<
   readonly [what: string, url: string, body: string | undefined, sql: string, values: readonly string[]]
 > = [
   [
-    'by GET: arguments are parameters of their own',
+    'by GET: each argument is a separate parameter',
     'add?a=1&b=2',
     undefined,
     `SELECT coalesce(to_json("value_1")::text, 'null'), 1 FROM (SELECT "public"."add"("a" := $1::integer, "b" := $2::integer) AS "value_1" OFFSET 0) AS "call_1"`,
@@ -76,12 +76,13 @@ test.each(CALLS)('%s: %s %s', (_what, url, body, sql, expected) => {
     media: { kind: 'json' },
     withBody: true,
     withResponseSettings: false,
+    guards: [],
   });
   expect(statement.text).toBe(sql);
   const fields = call.fromBody ? [] : argumentTexts(call, payload);
-  const valueOf = (slot: number): string | null | undefined => {
+  const readValue = (slot: number): string | null | undefined => {
     if (slot === BODY) return payload.bytes.toString('utf8');
     return slot >= 0 ? values[slot] : fields[FIELD - slot];
   };
-  expect(statement.slots.map(valueOf)).toEqual(expected);
+  expect(statement.slots.map(readValue)).toEqual(expected);
 });

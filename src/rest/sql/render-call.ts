@@ -1,16 +1,28 @@
-// Calling a function: always by named arguments with the declared types, so that defaults apply and nothing is
-// ambiguous. Simple arguments are parameters of their own, which lets PostgreSQL inline the function.
+// Renders function calls with named arguments of the declared types, so that defaults apply and the call is
+// unambiguous. Simple arguments are separate parameters, which lets PostgreSQL inline the function.
 import { quoteIdent } from '../../postgres/sql.ts';
 import type { CallPlan, PlanNode, PlannedArgument } from '../plan/plan.ts';
 import type { MediaType } from '../request/media-type.ts';
 import { BODY } from '../request/query.ts';
 import { namesIn, qualifiedName } from './names.ts';
 import { renderLimits } from './render-node.ts';
-import { renderResult, type ReadShape } from './render-read.ts';
-import { selectResult, type ResultEntry, type ResultStatement } from './render-result.ts';
+import { renderResult, type ReadShape, type ResultParts } from './render-read.ts';
+import {
+  checkedCount,
+  checkedCountFrom,
+  selectResult,
+  type Check,
+  type ResultEntry,
+  type ResultStatement,
+} from './render-result.ts';
 import { StatementParts } from './statement.ts';
 
-export function renderCall(call: CallPlan, node: PlanNode, shape: ReadShape): ResultStatement {
+export type CallShape = ReadShape & {
+  /** Checks on the rows that the function returns, before filters and limits. */
+  readonly guards: readonly Check[];
+};
+
+export function renderCall(call: CallPlan, node: PlanNode, shape: CallShape): ResultStatement {
   const parts = new StatementParts([...namesIn(node), call.routine.name]);
   const { isSetOf, returns } = call.routine;
   const record = call.fromBody ? parts.alias('args') : undefined;
@@ -21,24 +33,56 @@ export function renderCall(call: CallPlan, node: PlanNode, shape: ReadShape): Re
   if (returns.kind === 'composite' || returns.kind === 'columns') {
     const lateral = body === undefined ? '' : `${body}, LATERAL `;
     const from = `${lateral}${invocation} AS ${alias}`;
-    const source = { from, alias: node.name, where: [], limit: shape.limit, offset: shape.offset };
-    return renderResult(node, source, { ...shape, isSingleRow: !isSetOf }, parts);
+    const once = renderOnce(call, `SELECT ${alias}.* FROM ${from}`, shape, parts);
+    const source = {
+      from: once ? `${once.from} AS ${alias}` : from,
+      alias: node.name,
+      where: [],
+      limit: shape.limit,
+      offset: shape.offset,
+    };
+    return renderResult(node, source, { ...shape, isSingleRow: !isSetOf }, { parts, ...once });
   }
   const from = body === undefined ? '' : ` FROM ${body}`;
-  if (!isSetOf) return renderValue(invocation, from, shape, parts);
+  const isBytes = returns.kind === 'scalar' && returns.baseType === 'bytea';
+  if (!isSetOf) return renderValue(invocation, from, { ...shape, isBytes }, parts);
   const column = quoteIdent(parts.alias(returns.kind === 'record' ? 'row' : 'value'));
-  const rows = `(SELECT ${invocation} AS ${column}${from}) AS ${alias}`;
-  return renderSetOfValues(rows, `${alias}.${column}`, shape, parts);
+  const values = `SELECT ${invocation} AS ${column}${from}`;
+  const once = renderOnce(call, values, shape, parts);
+  const rows = `${once ? once.from : `(${values})`} AS ${alias}`;
+  return renderSetOfValues({ rows, value: `${alias}.${column}` }, shape, { parts, ...once });
+}
+
+type Once = { readonly from: string; readonly prefix: string; readonly extra: readonly ResultEntry[] };
+
+/**
+ * The result as a common table expression, for statements that mention it twice: a function that writes must run
+ * once. Undefined where the result is mentioned once, so that PostgreSQL can inline the function.
+ */
+function renderOnce(
+  { routine }: CallPlan,
+  rows: string,
+  { total, guards }: CallShape,
+  parts: StatementParts,
+): Once | undefined {
+  const isCounted = total !== undefined && routine.volatility === 'volatile';
+  if (!isCounted && guards.length === 0) return undefined;
+  const source = parts.alias('source');
+  return {
+    from: quoteIdent(source),
+    prefix: `WITH ${quoteIdent(source)} AS MATERIALIZED (${rows}) `,
+    extra: guards.length === 0 ? [] : [['affected', checkedCountFrom(source, guards)]],
+  };
 }
 
 function renderValue(
   invocation: string,
   from: string,
-  shape: ReadShape,
+  { isBytes, ...shape }: ReadShape & { readonly isBytes: boolean },
   parts: StatementParts,
 ): ResultStatement {
   const value = quoteIdent(parts.alias('value'));
-  const body = shape.media.kind === 'csv' ? `${value}::text` : `coalesce(to_json(${value})::text, 'null')`;
+  const body = renderOneValue(value, shape.media, isBytes);
   // OFFSET 0 keeps the call from being written out once for each mention of its value.
   const rows = `(SELECT ${invocation} AS ${value}${from} OFFSET 0) AS ${quoteIdent(parts.alias('call'))}`;
   return selectResult(
@@ -52,20 +96,26 @@ function renderValue(
   );
 }
 
+function renderOneValue(value: string, { kind }: MediaType, isBytes: boolean): string {
+  if (kind === 'raw' && isBytes) return `encode(${value}, 'hex')`;
+  if (kind === 'raw' || kind === 'csv') return `${value}::text`;
+  return `coalesce(to_json(${value})::text, 'null')`;
+}
+
 function renderSetOfValues(
-  rows: string,
-  value: string,
+  { rows, value }: { readonly rows: string; readonly value: string },
   shape: ReadShape,
-  parts: StatementParts,
+  { parts, prefix, extra = [] }: ResultParts,
 ): ResultStatement {
   const page = quoteIdent(parts.alias('page'));
   const entries: ResultEntry[] = [
+    ...extra,
     ['body', renderItems(`${page}."item"`, shape.media)],
-    ['page', 'count(*)'],
+    ['page', checkedCount(shape.checks)],
   ];
   if (shape.total !== undefined) entries.push(['total', `(SELECT count(*) FROM ${rows})`]);
   const items = `(SELECT ${value} AS "item" FROM ${rows}${renderLimits(shape, parts)}) AS ${page}`;
-  return selectResult(parts, shape, entries, items);
+  return selectResult(parts, shape, entries, items, prefix);
 }
 
 function renderItems(item: string, { kind }: MediaType): string {
@@ -100,7 +150,7 @@ function renderRecord(call: CallPlan, record: string, parts: StatementParts): st
   return `json_to_record(${parts.param(BODY)}::json) AS ${quoteIdent(record)}(${definition.join(', ')})`;
 }
 
-/** Without a length these two mean a length of one and would cut the value. */
+/** Replaces the two types that mean a length of one, which would truncate the value, if no length is given. */
 function argumentType(type: string): string {
   if (type === 'character') return 'bpchar';
   return type === 'bit' ? 'bit varying' : type;

@@ -16,16 +16,16 @@ import type { Aggregate, Count, FieldPath } from '../request/query.ts';
 import { embedSource, type Source } from './embed-source.ts';
 import { isSearchVector, renderCast, renderField, renderOperation, renderOrder } from './expressions.ts';
 import type { StatementParts } from './statement.ts';
-import { textFormOf, type RowColumn, type TextForm } from './text-form.ts';
+import { findTextForm, type RowColumn, type TextForm } from './text-form.ts';
 
-/** One column of a node's result; those of spreads are among them. */
+/** A single column of a node's result, including columns of spreads. */
 type OutputColumn = {
   readonly name: string;
   readonly expression: string;
   readonly aggregate: Aggregate | undefined;
   /** Undefined when only PostgreSQL knows the JSON of it. */
   readonly form: TextForm | undefined;
-  /** Where a column that comes from a spread has its value. */
+  /** Source of a column that comes from a spread. */
   readonly lifted: { readonly node: PlanNode; readonly path: FieldPath } | undefined;
 };
 
@@ -159,14 +159,14 @@ export function renderCondition(condition: PlannedCondition, alias: string, part
 
 function renderHaving(term: PlannedHaving, columns: readonly OutputColumn[], parts: StatementParts): string {
   if (term.kind === 'group') {
-    const terms = term.terms.map((one) => renderHaving(one, columns, parts));
+    const terms = term.terms.map((child) => renderHaving(child, columns, parts));
     const text = `(${terms.join(term.joiner === 'or' ? ' OR ' : ' AND ')})`;
     return term.negated ? `NOT ${text}` : text;
   }
   // HAVING cannot see output names, so the expression is written again. Aggregates win over group columns.
   const column =
-    columns.find((one) => one.name === term.name && one.aggregate) ??
-    columns.find((one) => one.name === term.name);
+    columns.find((candidate) => candidate.name === term.name && candidate.aggregate) ??
+    columns.find((candidate) => candidate.name === term.name);
   const expression = column ? finalExpression(column) : 'NULL';
   return renderOperation(expression, term.operation, term.negated, parts);
 }
@@ -223,7 +223,7 @@ function outputColumns(
     name: output.name,
     expression: outputExpression(output, alias),
     aggregate: output.aggregate,
-    form: textFormOf(output),
+    form: findTextForm(output),
     lifted: undefined,
   }));
   for (const embed of node.embeds) {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { LIBRARY } from '../../../test/support/library-api.ts';
 import { findRelation } from '../plan/exposed.ts';
-import { originOf, planRead } from '../plan/plan-read.ts';
+import { relationOrigin, planRead } from '../plan/plan-read.ts';
 import type { PlanNode } from '../plan/plan.ts';
 import { parseQuery } from '../request/parse-query.ts';
 import { namesIn } from './names.ts';
@@ -15,12 +15,12 @@ type Planned = { readonly node: PlanNode; readonly valuesOf: (statement: Stateme
 function planned(url: string): Planned {
   const [name = '', text = ''] = url.split('?');
   const { query, values } = parseQuery(text, 'relation');
-  const { node } = planRead(LIBRARY, originOf(findRelation(LIBRARY, 'public', name)), query);
+  const { node } = planRead(LIBRARY, relationOrigin(findRelation(LIBRARY, 'public', name)), query);
   return { node, valuesOf: ({ slots }) => slots.map((slot) => values[slot] ?? '') };
 }
 
 /** The rows without what makes one body of them. */
-function rowsOf(url: string, form: OutputForm): Selection & { readonly values: string[] } {
+function renderRows(url: string, form: OutputForm): Selection & { readonly values: string[] } {
   const { node, valuesOf } = planned(url);
   const parts = new StatementParts(namesIn(node));
   const selection = renderSelect(node, { from: `"${node.name}"`, alias: node.name, where: [] }, parts, form);
@@ -49,7 +49,7 @@ const ROWS: ReadonlyArray<readonly [what: string, url: string, sql: string, valu
     `SELECT ("books"."notes"->'a'->>'b') AS "b", ("books"."notes"->0) AS "notes" FROM "books"`,
   ],
   [
-    'a path into a column that is no JSON',
+    'a path into a column other than JSON',
     'tags?select=label->a',
     `SELECT (to_jsonb("tags"."label")->'a') AS "a" FROM "tags"`,
   ],
@@ -77,7 +77,7 @@ const ROWS: ReadonlyArray<readonly [what: string, url: string, sql: string, valu
     `SELECT "tags"."id" AS "id" FROM "tags" WHERE "tags"."label" IS NULL AND NOT ("tags"."id" IS NULL)`,
   ],
   [
-    'patterns: * stands for %',
+    'patterns: * means %',
     'tags?select=id&label=like.a*&label=not.ilike(any).{b*,c*}',
     `SELECT "tags"."id" AS "id" FROM "tags" WHERE "tags"."label" LIKE $1 AND NOT ("tags"."label" ILIKE ANY($2))`,
     ['a%', '{b%,c%}'],
@@ -101,7 +101,7 @@ const ROWS: ReadonlyArray<readonly [what: string, url: string, sql: string, valu
   ],
   ['an aggregate alone', 'tags?select=count()', `SELECT count(*) AS "count" FROM "tags"`],
   [
-    'groups: all columns that are no aggregates',
+    'groups: all columns except aggregates',
     'books?select=author_id,total:price.sum()::int&order=total.desc',
     `SELECT "books"."author_id" AS "author_id", CAST(sum("books"."price") AS int) AS "total" FROM "books" GROUP BY 1 ORDER BY 2 DESC`,
   ],
@@ -117,7 +117,7 @@ const ROWS: ReadonlyArray<readonly [what: string, url: string, sql: string, valu
     `SELECT "books"."id" AS "id", (SELECT row_to_json("row_1") FROM (SELECT "authors_1"."name" AS "name" FROM "public"."authors" AS "authors_1" WHERE "authors_1"."id" = "books"."author_id") AS "row_1") AS "authors" FROM "books"`,
   ],
   [
-    'an embed to many is an array with an order and a page of its own',
+    'an embed to many is an array with a separate order and page',
     'authors?select=id,books!author_id(title)&books.order=title&books.limit=2&books.offset=1',
     `SELECT "authors"."id" AS "id", (SELECT coalesce(json_agg("row_1"), '[]') FROM (SELECT "books_1"."title" AS "title" FROM "public"."books" AS "books_1" WHERE "books_1"."author_id" = "authors"."id" ORDER BY "books_1"."title" LIMIT 2 OFFSET 1) AS "row_1") AS "books" FROM "authors"`,
   ],
@@ -137,6 +137,11 @@ const ROWS: ReadonlyArray<readonly [what: string, url: string, sql: string, valu
     'authors?select=id,books!author_id!inner(id)&books.title=eq.x',
     `SELECT "authors"."id" AS "id", (SELECT coalesce(json_agg("row_1"), '[]') FROM (SELECT "books_1"."id" AS "id" FROM "public"."books" AS "books_1" WHERE "books_1"."author_id" = "authors"."id" AND "books_1"."title" = $1) AS "row_1") AS "books" FROM "authors" WHERE EXISTS (SELECT 1 FROM "public"."books" AS "books_2" WHERE "books_2"."author_id" = "authors"."id" AND "books_2"."title" = $1)`,
     ['x'],
+  ],
+  [
+    'inner: the offset of the embed counts, its limit does not',
+    'authors?select=id,books!author_id!inner(id)&books.limit=2&books.offset=1',
+    `SELECT "authors"."id" AS "id", (SELECT coalesce(json_agg("row_1"), '[]') FROM (SELECT "books_1"."id" AS "id" FROM "public"."books" AS "books_1" WHERE "books_1"."author_id" = "authors"."id" LIMIT 2 OFFSET 1) AS "row_1") AS "books" FROM "authors" WHERE EXISTS (SELECT 1 FROM "public"."books" AS "books_2" WHERE "books_2"."author_id" = "authors"."id" OFFSET 1)`,
   ],
   [
     'without columns an embed only filters',
@@ -184,7 +189,7 @@ describe('the rows of a request', () => {
   test.each(ROWS.map(([what, url, sql, values = []]) => ({ what, url, sql, values })))(
     '$what: $url',
     ({ url, sql, values }) => {
-      expect(rowsOf(url, 'rows')).toMatchObject({ text: sql, values });
+      expect(renderRows(url, 'rows')).toMatchObject({ text: sql, values });
     },
   );
 });
@@ -209,7 +214,7 @@ const LISTS: ReadonlyArray<readonly [url: string, sql: string, forms: string]> =
 
 describe('the rows of a long list leave as text, and as JSON where their JSON is not their text', () => {
   test.each(LISTS)('%s', (url, sql, forms) => {
-    const { text, columns } = rowsOf(url, 'texts');
+    const { text, columns } = renderRows(url, 'texts');
     expect(text).toBe(sql);
     expect(columns?.map(({ name, form }) => `${name} ${form}`).join(', ')).toBe(forms);
   });
@@ -253,7 +258,7 @@ const STATEMENTS: ReadonlyArray<
     'CSV',
     'tags?select=id',
     { media: { kind: 'csv' } },
-    `SELECT 'id\n' || coalesce(string_agg(substring("row_1"::text, 2, length("row_1"::text) - 2), E'\\n'), ''), count(*) FROM (SELECT "tags"."id" AS "id" FROM "public"."tags" AS "tags") AS "row_1"`,
+    `SELECT 'id\n' || coalesce(string_agg((SELECT coalesce(nullif(CASE WHEN strpos("fields", 'NULL') = 0 THEN "fields" ELSE regexp_replace("fields", '(^|,)NULL(?=,|$)(?=(?:[^"]*"[^"]*")*[^"]*$)', '\\1"NULL"', 'g') END, ''), 'NULL') FROM (SELECT replace(substring("text", 2, length("text") - 2), repeat(chr(92), 2), chr(92)) AS "fields" FROM (SELECT "row_1"::text AS "text" OFFSET 0) AS "csv" OFFSET 0) AS "csv"), E'\\n'), ''), count(*) FROM (SELECT "tags"."id" AS "id" FROM "public"."tags" AS "tags") AS "row_1"`,
   ],
   [
     'a page',
@@ -345,7 +350,7 @@ describe('one row with the body and what else the answer needs', () => {
 });
 
 test('names that could break out of their quotes are doubled', () => {
-  expect(rowsOf('tags?select="a\\"b":label,x:label->"o\'q"', 'rows').text).toBe(
+  expect(renderRows('tags?select="a\\"b":label,x:label->"o\'q"', 'rows').text).toBe(
     `SELECT "tags"."label" AS "a""b", (to_jsonb("tags"."label")->'o''q') AS "x" FROM "tags"`,
   );
 });

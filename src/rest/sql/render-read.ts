@@ -41,7 +41,7 @@ export type ReadShape = {
 
 export function renderRead(node: PlanNode, shape: ReadShape): ResultStatement {
   const parts = new StatementParts(namesIn(node));
-  return renderResult(node, relationSource(node, shape), shape, parts);
+  return renderResult(node, relationSource(node, shape), shape, { parts });
 }
 
 export type RowStatement = Statement & { readonly columns: readonly RowColumn[] };
@@ -63,25 +63,30 @@ export function renderEstimate(node: PlanNode): Statement {
   return parts.statement(`EXPLAIN (FORMAT JSON) ${renderRows(node, source, parts)}`);
 }
 
+export type ResultParts = {
+  readonly parts: StatementParts;
+  /** Common table expressions in front of the statement. */
+  readonly prefix?: string;
+  /** Columns of the result in front of all others. */
+  readonly extra?: readonly ResultEntry[];
+};
+
 /** Shared by reads, writes with a representation (`with` holds the write) and calls. */
 export function renderResult(
   node: PlanNode,
   source: Source,
   shape: ReadShape,
-  parts: StatementParts,
-  prefix = '',
-  extra: readonly ResultEntry[] = [],
+  { parts, prefix = '', extra = [] }: ResultParts,
 ): ResultStatement {
   const { text: rows } = renderPage(node, source, parts, 'rows');
   const { media, withBody, isSingleRow, checks, total, tellCut } = shape;
   const alias = parts.alias('row');
-  const entries: ResultEntry[] = [];
+  const entries: ResultEntry[] = [...extra];
   if (withBody) entries.push(['body', renderBody(media, alias, csvHeader(node), isSingleRow)]);
   entries.push(['page', checkedCount(checks)]);
   if (total === 'exact') entries.push(['total', renderTotal(node, source, parts)]);
   if (total === 'statistic') entries.push(['total', renderStatistic(node)]);
   if (tellCut) entries.push(['cut', renderCut(node, source, parts)]);
-  entries.push(...extra);
   return selectResult(parts, shape, entries, `(${rows}) AS ${quoteIdent(alias)}`, prefix);
 }
 
@@ -140,7 +145,7 @@ function nothing(node: PlanNode): PlanNode {
   return { ...node, outputs: [], hasUnknownColumns: false, embeds: innerJoins(node) };
 }
 
-/** A page with fewer rows than its limit is the last one, so the total follows from it and the sub-select never runs. */
+/** A page with fewer rows than its limit is the last one. The total follows from it, so the sub-select never runs. */
 function renderTotal(node: PlanNode, source: Source, parts: StatementParts): string {
   const counted = `(${renderCount(node, source, parts)})`;
   const offset = source.offset === undefined ? undefined : renderNumber(source.offset, parts);

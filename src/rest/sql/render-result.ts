@@ -1,6 +1,7 @@
 // The outermost SELECT: one row that holds the finished body, the number of rows in it, and whatever else the
 // answer needs. PostgreSQL makes the JSON; the bytes are handed on as they are.
 import { unreachable } from '../../lib/assert.ts';
+import { csvField } from '../../lib/text/csv.ts';
 import { quoteIdent, quoteLiteral } from '../../postgres/sql.ts';
 import type { MediaType } from '../request/media-type.ts';
 import type { Statement, StatementParts } from './statement.ts';
@@ -8,30 +9,35 @@ import type { Statement, StatementParts } from './statement.ts';
 /** A check that ends the transaction from inside the statement, so that nothing needs a second round trip. */
 export type Check =
   | { readonly kind: 'singular' }
+  /** Checks like `singular`, but counts the rows that a write changes instead of the rows that it returns. */
+  | { readonly kind: 'singular-write' }
   | { readonly kind: 'max-affected'; readonly most: number }
   | { readonly kind: 'put' };
 
-/** The checks a request asks for. */
-export function checksOf(asked: {
-  readonly put?: boolean;
-  readonly singular: boolean;
-  readonly maxAffected: number | undefined;
-}): Check[] {
-  const checks: Check[] = [];
-  if (asked.put) checks.push({ kind: 'put' });
-  if (asked.singular) checks.push({ kind: 'singular' });
-  if (asked.maxAffected !== undefined) checks.push({ kind: 'max-affected', most: asked.maxAffected });
-  return checks;
+/** The limit of `max-affected`, undefined when the request has none. */
+export function affectedChecks(maxAffected: number | undefined): Check[] {
+  return maxAffected === undefined ? [] : [{ kind: 'max-affected', most: maxAffected }];
 }
 
-export type ResultColumn = 'body' | 'page' | 'total' | 'cut' | 'location' | 'inserted' | 'headers' | 'status';
+export type ResultColumn =
+  | 'body'
+  /** Number of rows in the body. */
+  | 'page'
+  /** Number of rows that a write changed, or that a function returned before filters and limits. */
+  | 'affected'
+  | 'total'
+  | 'cut'
+  | 'location'
+  | 'inserted'
+  | 'headers'
+  | 'status';
 
 export type ResultStatement = Statement & { readonly columns: readonly ResultColumn[] };
 
 /** A column of the result and its expression. */
 export type ResultEntry = readonly [ResultColumn, string];
 
-/** What functions and triggers set for the response; read after everything has run. */
+/** Response settings that functions and triggers can set; read after everything has run. */
 const RESPONSE_SETTINGS: readonly ResultEntry[] = [
   ['headers', `nullif(current_setting('response.headers', true), '')`],
   ['status', `nullif(current_setting('response.status', true), '')`],
@@ -56,8 +62,8 @@ export function selectResult(
 export const CHECK_PREFIX = 'svc_check:';
 
 /**
- * The number of rows, or an error when the check fails. There is no expression that raises a given error, but
- * a text that is no number raises one that repeats the text: the number of rows comes back inside it. The text
+ * Returns the number of rows, or raises an error if a check fails. SQL has no expression that raises a given error,
+ * but the cast of a text to a number raises one that repeats the text, which contains the number of rows. The text
  * depends on an aggregate, so it is evaluated after the statement has run and never while it is planned.
  */
 export function checkedCount(checks: readonly Check[] = []): string {
@@ -67,6 +73,11 @@ export function checkedCount(checks: readonly Check[] = []): string {
     return `WHEN ${failed} THEN ${failure}`;
   });
   return cases.length === 0 ? 'count(*)' : `CASE ${cases.join(' ')} ELSE count(*) END`;
+}
+
+/** Like `checkedCount`, over the rows of a common table expression. */
+export function checkedCountFrom(source: string, checks: readonly Check[]): string {
+  return `(SELECT ${checkedCount(checks)} FROM ${quoteIdent(source)})`;
 }
 
 /** The body as an aggregate over rows called `alias`. */
@@ -91,9 +102,9 @@ export function renderBody(
       return `string_agg(${object}::text, ',')`;
     }
     case 'csv': {
-      const line = `substring(${row}::text, 2, length(${row}::text) - 2)`;
+      const line = renderCsvLine(row, csvHeader?.length === 1);
       const header = csvHeader
-        ? quoteLiteral(`${csvHeader.join(',')}\n`)
+        ? quoteLiteral(`${csvHeader.map(csvField).join(',')}\n`)
         : `coalesce((array_agg((SELECT string_agg("key", ',') FROM json_object_keys(row_to_json(${row})) AS "keys"("key"))))[1], '') || E'\\n'`;
       return `${header} || coalesce(string_agg(${line}, E'\\n'), '')`;
     }
@@ -102,8 +113,25 @@ export function renderBody(
     case 'plan':
       return renderBody(media.of, alias, csvHeader, isSingleRow);
     case 'openapi':
+    case 'raw':
       return `NULL`;
     default:
       return unreachable(media);
   }
+}
+
+/** An unquoted NULL outside of quotes: the number of quotes behind it is even. */
+const BARE_NULL = String.raw`'(^|,)NULL(?=,|$)(?=(?:[^"]*"[^"]*")*[^"]*$)'`;
+
+/**
+ * Renders one row as CSV. PostgreSQL's row format is similar: null is an empty field, the empty text is `""`, and
+ * fields with a comma, a quote or white space are quoted. It also doubles backslashes, which CSV does not, and it
+ * leaves the text NULL unquoted, which readers take for null. A single field is never left empty, because readers
+ * skip empty lines.
+ */
+function renderCsvLine(row: string, isOnlyField: boolean): string {
+  const fields = `replace(substring("text", 2, length("text") - 2), repeat(chr(92), 2), chr(92))`;
+  const line = `CASE WHEN strpos("fields", 'NULL') = 0 THEN "fields" ELSE regexp_replace("fields", ${BARE_NULL}, '\\1"NULL"', 'g') END`;
+  const shown = isOnlyField ? `coalesce(nullif(${line}, ''), 'NULL')` : line;
+  return `(SELECT ${shown} FROM (SELECT ${fields} AS "fields" FROM (SELECT ${row}::text AS "text" OFFSET 0) AS "csv" OFFSET 0) AS "csv")`;
 }

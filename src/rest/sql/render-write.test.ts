@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { LIBRARY } from '../../../test/support/library-api.ts';
 import { findRelation } from '../plan/exposed.ts';
-import { originOf, planRead } from '../plan/plan-read.ts';
+import { relationOrigin, planRead } from '../plan/plan-read.ts';
 import { planWrite, type WriteKind } from '../plan/plan-write.ts';
 import { readPayload } from '../request/body.ts';
 import { parseQuery } from '../request/parse-query.ts';
@@ -39,12 +39,28 @@ const WRITES: ReadonlyArray<
     `INSERT INTO "public"."loans" AS "loans" SELECT FROM json_array_elements($1::json) AS "body_1"`,
   ],
   [
-    'missing=default',
+    'missing=default: columns that no row gives are left to PostgreSQL',
     'insert',
     'loans?columns=due,returned',
     '{"due":"2026-01-01"}',
     { prefer: 'missing=default' },
-    `INSERT INTO "public"."loans" AS "loans"("due", "returned") SELECT "body_1"."due", "body_1"."returned" FROM jsonb_to_record(jsonb_build_object('due', now(), 'returned', false) || $1::jsonb) AS "body_1"("due" date, "returned" bool)`,
+    `INSERT INTO "public"."loans" AS "loans"("due") SELECT "body_1"."due" FROM json_to_record($1::json) AS "body_1"("due" date)`,
+  ],
+  [
+    'missing=default: columns that some rows give are filled',
+    'insert',
+    'loans?columns=due,returned',
+    '[{"due":"2026-01-01"},{"due":"2026-01-02","returned":true}]',
+    { prefer: 'missing=default' },
+    `INSERT INTO "public"."loans" AS "loans"("due", "returned") SELECT "body_1"."due", "body_1"."returned" FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(jsonb_build_object('returned', false) || "element"), '[]') FROM jsonb_array_elements(($1::json)::jsonb) AS "element")) AS "body_1"("due" date, "returned" bool)`,
+  ],
+  [
+    'missing=default of an update',
+    'update',
+    'loans?columns=due,returned&id=eq.1',
+    '{"due":"2026-01-01"}',
+    { prefer: 'missing=default' },
+    `WITH "body_1" AS MATERIALIZED (SELECT "body_1"."due" FROM json_to_record($1::json) AS "body_1"("due" date)) UPDATE "public"."loans" AS "loans" SET "due" = "body_1"."due", "returned" = DEFAULT FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "loans"."id" = $2`,
   ],
   [
     'ignore duplicates',
@@ -68,7 +84,7 @@ const WRITES: ReadonlyArray<
     'tags?id=eq.1',
     '{"label":"x"}',
     {},
-    `UPDATE "public"."tags" AS "tags" SET "label" = "body_1"."label" FROM json_to_record($1::json) AS "body_1"("label" text) WHERE "tags"."id" = $2`,
+    `WITH "body_1" AS MATERIALIZED (SELECT "body_1"."label" FROM json_to_record($1::json) AS "body_1"("label" text)) UPDATE "public"."tags" AS "tags" SET "label" = "body_1"."label" FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "tags"."id" = $2`,
   ],
   ['an update of nothing', 'update', 'tags?id=eq.1', '{}', {}, `SELECT 1 WHERE false`],
   [
@@ -101,7 +117,7 @@ const WRITES: ReadonlyArray<
     'authors?id=eq.1&select=teams(name)',
     '{"name":"x"}',
     { shape: { withBody: true } },
-    `WITH "source_1" AS (UPDATE "public"."authors" AS "authors" SET "name" = "body_1"."name" FROM json_to_record($1::json) AS "body_1"("name" text) WHERE "authors"."id" = $2 RETURNING "authors"."team_id") SELECT coalesce(json_agg("row_2"), '[]'), count(*) FROM (SELECT (SELECT row_to_json("row_1") FROM (SELECT "teams_1"."name" AS "name" FROM "public"."teams" AS "teams_1" WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" FROM "source_1" AS "authors") AS "row_2"`,
+    `WITH "source_1" AS (WITH "body_1" AS MATERIALIZED (SELECT "body_1"."name" FROM json_to_record($1::json) AS "body_1"("name" text)) UPDATE "public"."authors" AS "authors" SET "name" = "body_1"."name" FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "authors"."id" = $2 RETURNING "authors"."team_id") SELECT coalesce(json_agg("row_2"), '[]'), count(*) FROM (SELECT (SELECT row_to_json("row_1") FROM (SELECT "teams_1"."name" AS "name" FROM "public"."teams" AS "teams_1" WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" FROM "source_1" AS "authors") AS "row_2"`,
   ],
   [
     'the location of a new row',
@@ -112,12 +128,20 @@ const WRITES: ReadonlyArray<
     `WITH "source_1" AS (INSERT INTO "public"."tags" AS "tags"("label") SELECT "body_1"."label" FROM json_to_record($1::json) AS "body_1"("label" text) RETURNING "tags"."id") SELECT count(*), (array_agg(json_build_array("tags"."id"::text)))[1] FROM "source_1" AS "tags"`,
   ],
   [
-    'at most so many rows',
+    'a maximum number of rows',
     'delete',
     'tags?id=gt.1',
     '{}',
-    { shape: { checks: [{ kind: 'max-affected', most: 2 }] } },
+    { shape: { guards: [{ kind: 'max-affected', most: 2 }] } },
     `WITH "source_1" AS (DELETE FROM "public"."tags" AS "tags" WHERE "tags"."id" > $1 RETURNING 1) SELECT CASE WHEN count(*) > 2 THEN ('svc_check:max-affected:' || count(*))::bigint ELSE count(*) END FROM "source_1" AS "tags"`,
+  ],
+  [
+    'a maximum number of rows, counted before the embeds choose which of them are shown',
+    'delete',
+    'authors?id=gt.1&select=id,teams!inner(name)',
+    '{}',
+    { shape: { withBody: true, guards: [{ kind: 'max-affected', most: 2 }] } },
+    `WITH "source_1" AS (DELETE FROM "public"."authors" AS "authors" WHERE "authors"."id" > $1 RETURNING "authors"."id", "authors"."team_id") SELECT (SELECT CASE WHEN count(*) > 2 THEN ('svc_check:max-affected:' || count(*))::bigint ELSE count(*) END FROM "source_1"), coalesce(json_agg("row_2"), '[]'), count(*) FROM (SELECT "authors"."id" AS "id", (SELECT row_to_json("row_1") FROM (SELECT "teams_1"."name" AS "name" FROM "public"."teams" AS "teams_1" WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" FROM "source_1" AS "authors" WHERE EXISTS (SELECT 1 FROM "public"."teams" AS "teams_2" WHERE "teams_2"."id" = "authors"."team_id")) AS "row_2"`,
   ],
 ];
 
@@ -125,7 +149,7 @@ test.each(WRITES)('%s: %s %s %s', (_what, kind, url, body, { prefer = '', shape 
   const [name = '', text = ''] = url.split('?');
   const { query } = parseQuery(text, 'relation');
   const relation = findRelation(LIBRARY, 'public', name);
-  const { node } = planRead(LIBRARY, originOf(relation), query);
+  const { node } = planRead(LIBRARY, relationOrigin(relation), query);
   const payload = readPayload(Buffer.from(body), 'json');
   const plan = planWrite(kind, relation, query, payload, parsePreferences(prefer));
   const statement = renderWrite(relation, plan, node, {
@@ -134,6 +158,8 @@ test.each(WRITES)('%s: %s %s %s', (_what, kind, url, body, { prefer = '', shape 
     withResponseSettings: false,
     withLocation: false,
     countInserted: false,
+    guards: [],
+    countAffected: false,
     ...shape,
   });
   expect(statement.text).toBe(sql);

@@ -24,7 +24,7 @@ const TEXT_TYPES = new Set([
 ]);
 
 /** Undefined when only PostgreSQL knows the JSON of a column. */
-export function textFormOf({ field, cast, aggregate }: FieldOutput): TextForm | undefined {
+export function findTextForm({ field, cast, aggregate }: FieldOutput): TextForm | undefined {
   if (aggregate) return aggregate.name === 'count' && aggregate.cast === undefined ? 'number' : undefined;
   if (field === '*' || cast !== undefined || field.path.steps.length > 0) return undefined;
   const type = field.column?.baseType;

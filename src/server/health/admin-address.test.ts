@@ -8,6 +8,6 @@ test.each([
   ['svc.internal:1', { host: 'svc.internal', port: 1 }],
 ])('%s', (text, address) => expect(parseAdminAddress(text)).toEqual(address));
 
-test.each(['', 'x', '70000', '::1:9464', 'http://x:1', '9464 '])('%j is no address', (text) => {
-  expect(() => parseAdminAddress(text)).toThrow(/is no address/);
+test.each(['', 'x', '70000', '::1:9464', 'http://x:1', '9464 '])('%j is not an address', (text) => {
+  expect(() => parseAdminAddress(text)).toThrow(/is not an address/);
 });

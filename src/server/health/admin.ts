@@ -1,9 +1,9 @@
-// A second port for whoever operates the service: metrics and probes, and nothing else. It asks for no key, so it is meant
-// for this machine or a closed network, and a page in a browser cannot reach it by a name of its own.
+// A second port for the operator, with metrics and probes only. It needs no key, so it is meant for this machine or a
+// closed network. It checks the Host header, so that a web page cannot reach it through its own DNS name.
 import { isIP, type AddressInfo } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { toBody } from '../../http/refusal-format.ts';
-import { codeOf } from '../../lib/error-code.ts';
+import { errorCode } from '../../lib/error-code.ts';
 import { Problem } from '../../problem/problem.ts';
 import type { AdminAddress } from './admin-address.ts';
 import { registerHealth, type HealthState } from './health.ts';
@@ -11,19 +11,19 @@ import type { ServerMetrics } from './metrics.ts';
 
 export type AdminOptions = {
   readonly address: AdminAddress;
-  /** Names it may be asked by, besides addresses and localhost. */
+  /** Host names that are accepted, in addition to addresses and localhost. */
   readonly hosts: ReadonlySet<string>;
   readonly health: HealthState;
   readonly metrics: ServerMetrics;
 };
 
-/** SVC_ADMIN_HOSTS: names with commas between. */
+/** Reads SVC_ADMIN_HOSTS: host names, separated by commas. */
 export function adminHosts(env: Readonly<Record<string, string | undefined>>): ReadonlySet<string> {
   const names = (env['SVC_ADMIN_HOSTS'] ?? '').split(',').map((name) => name.trim().toLowerCase());
   return new Set(names.filter((name) => name !== ''));
 }
 
-/** Answers what closes it, and its port. */
+/** Opens the port. Returns its number and a function that closes it. */
 export async function openAdmin({
   address,
   hosts,
@@ -32,7 +32,7 @@ export async function openAdmin({
 }: AdminOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
   const app = fastify({ forceCloseConnections: true });
   app.addHook('onRequest', (request, reply, done) => {
-    const host = hostOf(request.headers.host);
+    const host = parseHost(request.headers.host);
     if (host === 'localhost' || isIP(host) !== 0 || hosts.has(host)) done();
     else void reply.code(421).send(toBody(unknownHost(host)));
   });
@@ -43,15 +43,15 @@ export async function openAdmin({
   return { port, close: async () => await app.close() };
 }
 
-/** Without the port, and without the brackets of an IPv6 address. */
-function hostOf(header = ''): string {
+/** Returns the host without the port, and without the brackets of an IPv6 address. */
+function parseHost(header = ''): string {
   const [, inBrackets, plain = ''] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(header) ?? [];
   return (inBrackets ?? plain).toLowerCase();
 }
 
 function unknownHost(host: string): Problem {
-  return new Problem('unknown_host', 421, `${JSON.stringify(host)} is no name of the admin port`, {
-    hint: 'Ask by address, or list the name in SVC_ADMIN_HOSTS.',
+  return new Problem('unknown_host', 421, `${JSON.stringify(host)} is not a host name of the admin port`, {
+    hint: 'Use the IP address, or add the name to SVC_ADMIN_HOSTS.',
   });
 }
 
@@ -60,8 +60,8 @@ async function listen(app: FastifyInstance, { host, port }: AdminAddress): Promi
     await app.listen({ host, port });
   } catch (cause) {
     throw new Problem('admin_port_unusable', 500, `The admin port ${host}:${port} cannot be opened`, {
-      details: codeOf(cause) ?? String(cause),
-      hint: 'Stop what listens there, or choose another with --admin or SVC_ADMIN_LISTEN.',
+      details: errorCode(cause) ?? String(cause),
+      hint: 'Stop the program that uses it, or choose another port with --admin or SVC_ADMIN_LISTEN.',
       cause,
     });
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Check } from './check.ts';
 
-test('bad after five seconds of failing, good after one success', () => {
+test('a check is bad after it has failed for five seconds, and good after one success', () => {
   let now = 0;
   const check = new Check(5_000, () => now);
   expect(check.state).toBe('good');
@@ -13,7 +13,7 @@ test('bad after five seconds of failing, good after one success', () => {
   expect(check.state).toBe('bad');
   check.passed();
   expect([check.state, check.reason]).toEqual(['good', undefined]);
-  // A failure is as old as the attempt that shows it.
+  // A failure counts from the start of the failed attempt.
   check.failed('no answer', 1_000);
   now = 6_000;
   expect(check.state).toBe('bad');

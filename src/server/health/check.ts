@@ -1,16 +1,16 @@
-// One thing that must hold for `/ready`. It counts as bad when it has failed for a while without a break, and as good
-// after one success: a moment without the database must not empty a load balancer.
+// One condition of `/ready`. It is bad after it has failed for a while without a break, and good after one success: a
+// short database outage must not remove the instance from a load balancer.
 
 export type CheckState = 'good' | 'failing' | 'bad';
 
 export class Check {
-  readonly #patienceMs: number;
+  readonly #toleranceMs: number;
   readonly #now: () => number;
   #failingSince: number | undefined;
   #reason: string | undefined;
 
-  constructor(patienceMs: number, now: () => number = () => performance.now()) {
-    this.#patienceMs = patienceMs;
+  constructor(toleranceMs: number, now: () => number = () => performance.now()) {
+    this.#toleranceMs = toleranceMs;
     this.#now = now;
   }
 
@@ -19,7 +19,7 @@ export class Check {
     this.#reason = undefined;
   }
 
-  /** `reason` is for operators; `since` is when the attempt that failed began. */
+  /** Records a failure. `reason` is for operators; `since` is the start of the failed attempt. */
   failed(reason: string, since: number = this.#now()): void {
     this.#failingSince ??= since;
     this.#reason = reason;
@@ -27,10 +27,10 @@ export class Check {
 
   get state(): CheckState {
     if (this.#failingSince === undefined) return 'good';
-    return this.#now() - this.#failingSince >= this.#patienceMs ? 'bad' : 'failing';
+    return this.#now() - this.#failingSince >= this.#toleranceMs ? 'bad' : 'failing';
   }
 
-  /** Why it fails now. */
+  /** Reason of the current failure. */
   get reason(): string | undefined {
     return this.#reason;
   }

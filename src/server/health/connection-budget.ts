@@ -1,21 +1,21 @@
-// Whether the server has room for the connections of all instances: known before the last of them is refused. Nothing is
-// made smaller unasked.
+// Checks whether the database server has enough connections for all instances, before it refuses one. Only reports: it
+// does not change any pool.
 import type { Log } from '../../log/log.ts';
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { readInstancesAlive } from '../../postgres/presence.ts';
+import { readInstancesAlive } from '../../postgres/instances.ts';
 import { raw } from '../../postgres/sql.ts';
 
-/** Most connections of one instance, by who they are. */
+/** Maximum number of connections of one instance, by role. */
 export type InstanceConnections = {
-  /** As `authenticator`: `database.pool.max`. */
+  /** Connections as `authenticator`: `database.pool.max`. */
   readonly requests: number;
-  /** As `svc_owner`: `database.pool.owner`, and those that are always there. */
+  /** Connections as `svc_owner`: `database.pool.owner` and the permanent ones. */
   readonly own: number;
 };
 
-/** Undefined where there is none. */
+/** Limits of the server. Undefined: no limit. */
 export type ConnectionLimits = {
-  /** `max_connections` without what is reserved. */
+  /** `max_connections` without the reserved ones. */
   readonly server: number;
   readonly database?: number | undefined;
   readonly authenticator?: number | undefined;
@@ -27,11 +27,11 @@ export type Budget = {
   readonly each: number;
   readonly sum: number;
   readonly limit: number;
-  /** What is too small and what to do; undefined when there is room. */
+  /** The limit that is too small and what to do. Undefined if there are enough connections. */
   readonly shortage: string | undefined;
 };
 
-const EVERY_MS = 60_000;
+const CHECK_INTERVAL_MS = 60_000;
 
 export function toBudget(
   instances: number,
@@ -48,10 +48,10 @@ export function toBudget(
     ['CONNECTION LIMIT of the role authenticator', requests, authenticator, 0],
     ['CONNECTION LIMIT of the role svc_owner', own, owner, own],
   ];
-  const shortages = checks.flatMap(([name, size, most, fixed]) => {
-    if (most === undefined || instances * size <= most) return [];
-    const sum = `${instances} ${instances === 1 ? 'instance' : 'instances'} × ${size} = ${instances * size} of ${most} (${name})`;
-    const fitting = Math.floor(most / instances) - fixed;
+  const shortages = checks.flatMap(([name, size, max, fixed]) => {
+    if (max === undefined || instances * size <= max) return [];
+    const sum = `${instances} ${instances === 1 ? 'instance' : 'instances'} × ${size} = ${instances * size} of ${max} (${name})`;
+    const fitting = Math.floor(max / instances) - fixed;
     return `${sum}: ${fitting < 1 ? 'raise it' : `lower database.pool.max to ${fitting}`} or put a pooler before it`;
   });
   return { instances, each, sum: instances * each, limit, shortage: shortages[0] };
@@ -59,7 +59,7 @@ export function toBudget(
 
 export async function readConnectionLimits(db: Queryable): Promise<ConnectionLimits> {
   const [row] = await db.query<Record<'server' | 'database' | 'authenticator' | 'owner', number | null>>(
-    // `reserved_connections` is there from PostgreSQL 16 on.
+    // `reserved_connections` exists since PostgreSQL 16.
     raw(`select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
         - coalesce(current_setting('reserved_connections', true)::int, 0) as server,
       (select nullif(datconnlimit, -1) from pg_catalog.pg_database where datname = current_database()) as database,
@@ -77,15 +77,15 @@ export async function readConnectionLimits(db: Queryable): Promise<ConnectionLim
 }
 
 export type BudgetWatchOptions = {
-  /** On the direct address. */
+  /** Uses the direct address. */
   readonly db: Queryable;
   readonly each: InstanceConnections;
-  /** Behind a pooler the connections of instances are not the server's. */
+  /** Whether requests go through a pooler. Their connections then do not count against the server's limit. */
   readonly isPooled: () => boolean;
   readonly log: Log;
 };
 
-/** Looks at the start and once a minute, and warns when there is something new to say. */
+/** Checks the budget at the start and once a minute. Warns if the shortage has changed. */
 export class BudgetWatch {
   readonly #options: BudgetWatchOptions;
   #timer: NodeJS.Timeout | undefined;
@@ -95,14 +95,14 @@ export class BudgetWatch {
     this.#options = options;
   }
 
-  /** Of the last look; undefined behind a pooler. */
+  /** Result of the last check. Undefined behind a pooler. */
   get budget(): Budget | undefined {
     return this.#budget;
   }
 
   start(): void {
-    void this.#look();
-    this.#timer = setInterval(() => void this.#look(), EVERY_MS);
+    void this.#check();
+    this.#timer = setInterval(() => void this.#check(), CHECK_INTERVAL_MS);
     this.#timer.unref();
   }
 
@@ -110,7 +110,7 @@ export class BudgetWatch {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { db, each, isPooled, log } = this.#options;
     if (isPooled()) {
       this.#budget = undefined;
@@ -125,8 +125,8 @@ export class BudgetWatch {
         log.warn(`the database may refuse connections when all instances are busy: ${shortage}`);
       }
     } catch (error) {
-      // The database is away: the next look tells.
-      log.debug({ err: error }, 'could not look whether there are enough connections');
+      // The database does not respond. The next check reports a shortage.
+      log.debug({ err: error }, 'could not check whether there are enough connections');
     }
   }
 }

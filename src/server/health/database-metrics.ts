@@ -1,11 +1,11 @@
-// What is counted of statements and connections.
+// Metrics of statements and connections.
 import type { Histogram, Metrics, Reading } from '../../log/metrics.ts';
 import { isDatabaseError } from '../../postgres/pg-error.ts';
 
-/** In seconds: the buckets that the OpenTelemetry conventions name for databases, with one between. */
+/** Bucket bounds in seconds: those of the OpenTelemetry conventions for databases, and one more. */
 const BOUNDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10];
 
-/** Of requests, reads and writes; and the product's own statements, by what they are for. */
+/** Reads and writes of requests, and the product's statements by purpose. */
 export type Operation = 'read' | 'write' | 'auth' | 'storage' | 'meta';
 
 export type PoolSize = { readonly open: number; readonly idle: number; readonly waiting: number };
@@ -25,12 +25,12 @@ export class DatabaseMetrics {
     );
     this.#waits = metrics.histogram(
       'db_client_connection_wait_time_seconds',
-      'From asking for a connection until the statement began.',
+      'Time between the request for a connection and the start of the statement.',
       BOUNDS,
     );
   }
 
-  /** A statement, or several that went together, has ended. */
+  /** Records a statement, or several statements that were sent together. */
   ran(operation: Operation, ms: number, error?: unknown): void {
     const type = error === undefined ? '' : errorType(error);
     this.#operations.observe(`${operation} ${type}`, ms / 1_000, () => ({
@@ -39,21 +39,21 @@ export class DatabaseMetrics {
     }));
   }
 
-  /** A request's statement began so long after it was asked for. */
+  /** Records how long a request's statement waited for a connection. */
   waited(ms: number): void {
     this.#waits.observe('', ms / 1_000, () => ({ pool: 'requests' }));
   }
 
   watch(pools: Readonly<Record<string, MeasuredPool>>): void {
     const each = (read: (pool: MeasuredPool) => number): Reading[] =>
-      Object.entries(pools).map(([pool, one]) => ({ labels: { pool }, value: read(one) }));
+      Object.entries(pools).map(([pool, measured]) => ({ labels: { pool }, value: read(measured) }));
     this.#metrics.read('db_client_connection_count', 'gauge', 'Open connections.', () =>
       Object.entries(pools).flatMap(([pool, { size }]) => [
         { labels: { pool, state: 'idle' }, value: size.idle },
         { labels: { pool, state: 'used' }, value: size.open - size.idle },
       ]),
     );
-    this.#metrics.read('db_client_connection_max', 'gauge', 'Most connections.', () =>
+    this.#metrics.read('db_client_connection_max', 'gauge', 'Maximum number of open connections.', () =>
       each(({ max }) => max),
     );
     this.#metrics.read(
@@ -65,7 +65,10 @@ export class DatabaseMetrics {
   }
 }
 
-/** The class of PostgreSQL's codes; somebody's SQL function may raise any code. */
+/**
+ * Returns the class of PostgreSQL's code. A user's SQL function may raise any code, so the full code is
+ * unbounded.
+ */
 function errorType(error: unknown): string {
   return isDatabaseError(error) ? error.code.slice(0, 2) : 'connection';
 }

@@ -1,25 +1,24 @@
-// Probes. `/live`: the process answers. `/health`: it is initialised and serves. `/ready`: the database answers
-// requests and takes writes, the workers of code functions come up, and no shutdown has begun; this is the one for
-// load balancers.
+// Probes. `/live`: the process responds. `/health`: it has started and serves. `/ready`: the database answers requests
+// and accepts writes, the workers of code functions start, and no shutdown has begun. Load balancers use `/ready`.
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Problem } from '../../problem/problem.ts';
 import type { Phase, Readiness } from './readiness.ts';
 
 export type HealthState = {
   readonly phase: () => Phase;
-  /** What every request is refused with while there is a reason not to serve. */
+  /** Problem for all requests while the instance must not serve. */
   readonly refusal?: () => Problem | undefined;
-  /** Without it: ready while it serves. */
+  /** Default: ready while it serves. */
   readonly readiness?: () => Readiness;
-  /** Told of every question for `/ready`. */
-  readonly asked?: () => void;
-  /** The database follows a newer file than this instance: it serves, and says so. */
+  /** Called for each request for `/ready`. */
+  readonly onProbe?: () => void;
+  /** Whether the database follows a newer file than this instance, which keeps serving and reports it. */
   readonly superseded?: () => boolean;
-  /** How changes of tables reach sockets. They do not decide whether requests are served. */
+  /** How table changes reach sockets. Does not affect readiness. */
   readonly realtime?: () => string;
-  /** Whether reasons and names may be shown: they tell of the inside of a network. */
+  /** Whether the client may see reasons and names, which reveal the internal network. */
   readonly isInsider?: (request: FastifyRequest) => boolean;
-  /** What only insiders see beside the reasons. */
+  /** Details that only insiders see, in addition to the reasons. */
   readonly details?: () => Readonly<Record<string, unknown>>;
 };
 
@@ -32,7 +31,7 @@ export function registerHealth(app: FastifyInstance, state: HealthState): void {
   });
 
   app.get('/ready', async (request, reply) => {
-    state.asked?.();
+    state.onProbe?.();
     const readiness = state.readiness?.();
     const isReady = readiness?.isReady ?? state.phase() === 'serving';
     if (!isReady) reply.code(503).header('retry-after', '1');

@@ -1,7 +1,7 @@
-// `/metrics`: what this process has answered, and how it and its connections are, for Prometheus.
+// `/metrics` for Prometheus: the responses of this process, its state and its connections.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { packageVersion } from '../../lib/own-files.ts';
+import { packageVersion } from '../../lib/package-files.ts';
 import type { ErrorReports } from '../../log/error-reports.ts';
 import { Metrics } from '../../log/metrics.ts';
 import { Problem } from '../../problem/problem.ts';
@@ -10,37 +10,37 @@ import { ProcessMetrics } from './process-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import type { StoredFigures } from './stored-figures.ts';
 
-const SHORTEST_TOKEN = 32;
-/** However often it is asked. */
-const TEXT_LIVES_MS = 1_000;
+const MIN_TOKEN_LENGTH = 32;
+/** Minimum age of the text before it is built again. */
+const METRICS_CACHE_MS = 1_000;
 
-/** What is read when somebody asks. */
+/** Values that are read when the metrics are requested. */
 export type ServedFacts = {
   readonly isReady: () => boolean;
   readonly inFlight: () => number;
-  /** Of the file that is served. */
+  /** Hash of the served file. */
   readonly configHash: () => string | undefined;
-  /** Changes of the schema that the file asks for and that are not applied; undefined where nobody has looked. */
+  /** Number of schema changes of the file that are not applied. Undefined: not known. */
   readonly pendingChanges: () => number | undefined;
   readonly catalogAgeMs: () => number;
   readonly isListening: () => boolean;
   readonly stored: StoredFigures;
   readonly errorReports: ErrorReports | undefined;
-  /** Numbers of others. */
+  /** Adds the metrics of other parts. */
   readonly more: ReadonlyArray<(metrics: Metrics) => void>;
 };
 
-/** SVC_METRICS_TOKEN; undefined where it is not set. */
+/** Returns SVC_METRICS_TOKEN, or undefined if it is not set. */
 export function metricsToken(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const token = env['SVC_METRICS_TOKEN'] ?? '';
   if (token === '') return undefined;
-  if (token.length >= SHORTEST_TOKEN) return token;
+  if (token.length >= MIN_TOKEN_LENGTH) return token;
   throw new Problem(
     'bad_metrics_token',
     500,
-    `SVC_METRICS_TOKEN has fewer than ${SHORTEST_TOKEN} characters`,
+    `SVC_METRICS_TOKEN has fewer than ${MIN_TOKEN_LENGTH} characters`,
     {
-      hint: 'Make one with: openssl rand -hex 32',
+      hint: 'Create one with: openssl rand -hex 32',
     },
   );
 }
@@ -53,61 +53,67 @@ export class ServerMetrics {
   #stored: StoredFigures | undefined;
   #text: { readonly value: Promise<string>; readonly madeAt: number } | undefined;
 
-  /** Once what is to be read is there. */
+  /** Registers the values. Called when their sources exist. */
   follow(facts: ServedFacts): void {
     const { stored, pendingChanges, configHash } = facts;
     this.#stored = stored;
     const gauge = (name: string, help: string, read: Parameters<Metrics['read']>[3]): void =>
       this.#metrics.read(name, 'gauge', help, read);
-    gauge('http_server_active_requests', 'Requests being answered.', facts.inFlight);
-    gauge('svc_ready', '1 while /ready says 200.', () => (facts.isReady() ? 1 : 0));
+    gauge('http_server_active_requests', 'Requests in progress.', facts.inFlight);
+    gauge('svc_ready', '1 while /ready responds with 200.', () => (facts.isReady() ? 1 : 0));
     const build = { version: packageVersion(), node: process.versions.node };
-    gauge('svc_build_info', 'The version that runs.', () => [{ labels: build, value: 1 }]);
-    gauge('svc_config_info', 'The file that is served.', () => {
+    gauge('svc_build_info', 'Running version of svc.', () => [{ labels: build, value: 1 }]);
+    gauge('svc_config_info', 'Hash of the served configuration.', () => {
       const hash = configHash();
       return hash === undefined ? [] : [{ labels: { hash }, value: 1 }];
     });
-    gauge('svc_migration_pending', 'Changes of the schema that are not applied.', () => {
+    gauge('svc_migration_pending', 'Schema changes of the file that are not applied.', () => {
       const pending = pendingChanges();
       return pending === undefined ? [] : pending;
     });
-    gauge('svc_catalog_age_seconds', 'Since the catalog was last known to be that of the database.', () => {
-      const ageMs = facts.catalogAgeMs();
-      return Number.isFinite(ageMs) ? ageMs / 1_000 : [];
-    });
-    gauge('svc_listen_connected', '1 while changes of the schema are heard of.', () =>
-      facts.isListening() ? 1 : 0,
+    gauge(
+      'svc_catalog_age_seconds',
+      'Time since the cached catalog was last known to match the database.',
+      () => {
+        const ageMs = facts.catalogAgeMs();
+        return Number.isFinite(ageMs) ? ageMs / 1_000 : [];
+      },
+    );
+    gauge(
+      'svc_listen_connected',
+      '1 while the connection that receives notifications of schema changes is open.',
+      () => (facts.isListening() ? 1 : 0),
     );
     this.#metrics.read(
       'svc_error_reports_total',
       'counter',
-      'Errors for the collector, and what became of them.',
+      'Errors for the collector, by outcome.',
       () => facts.errorReports?.readings() ?? [],
     );
     stored.measure(this.#metrics);
     for (const measure of facts.more) measure(this.#metrics);
   }
 
-  /** On the port of the APIs: for who has the token. `mayRead`: who needs none. */
+  /** Serves metrics on the port of the APIs, with the token. `canRead`: clients that need no token. */
   registerGuarded(
     app: FastifyInstance,
     token: string | undefined,
-    mayRead: (request: FastifyRequest) => boolean,
+    canRead: (request: FastifyRequest) => boolean,
   ): void {
     app.get('/metrics', async (request, reply) => {
-      if (mayRead(request) || hasToken(request, token)) return await this.#send(reply);
+      if (canRead(request) || hasToken(request, token)) return await this.#send(reply);
       if (token === undefined) {
         reply.callNotFound();
         return await reply;
       }
-      throw new Problem('no_metrics_token', 401, 'This needs the token of SVC_METRICS_TOKEN', {
+      throw new Problem('no_metrics_token', 401, 'This path needs the token of SVC_METRICS_TOKEN', {
         hint: 'Send it as Authorization: Bearer <token>.',
         headers: { 'www-authenticate': 'Bearer' },
       });
     });
   }
 
-  /** On a port of its own, for whoever reaches it. */
+  /** Serves metrics without authentication, on the admin port only. */
   register(app: FastifyInstance): void {
     app.get('/metrics', async (_request, reply) => await this.#send(reply));
   }
@@ -125,7 +131,7 @@ export class ServerMetrics {
 
   async #current(): Promise<string> {
     const now = performance.now();
-    if (!this.#text || now - this.#text.madeAt >= TEXT_LIVES_MS) {
+    if (!this.#text || now - this.#text.madeAt >= METRICS_CACHE_MS) {
       this.#text = { value: this.#make(), madeAt: now };
     }
     return await this.#text.value;
@@ -144,7 +150,7 @@ function hasToken({ headers }: FastifyRequest, token: string | undefined): boole
   return token !== undefined && presented !== undefined && timingSafeEqual(digest(presented), digest(token));
 }
 
-/** Of equal length, whatever is presented. */
+/** Returns a digest, so that the compared values have equal lengths. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

@@ -1,5 +1,5 @@
-// Asks the database, on a direct connection of its own, whether it takes writes. Nothing else uses the connection, so
-// nothing keeps it busy, and what waits for a lock elsewhere says nothing about it.
+// Checks on its own direct connection whether the database accepts writes. No other code uses the connection, so locks
+// and load elsewhere do not affect the result.
 import type pg from 'pg';
 import { cutOff, endClient, openSession, type ConnectionSettings } from '../../postgres/connection.ts';
 
@@ -9,7 +9,7 @@ export class PrimaryProbe {
   readonly #settings: ConnectionSettings;
   readonly #limitMs: number;
   #client: pg.Client | undefined;
-  #asking: Promise<PrimaryState> | undefined;
+  #checking: Promise<PrimaryState> | undefined;
   readonly #closed = new AbortController();
 
   constructor(settings: ConnectionSettings, limitMs: number) {
@@ -17,10 +17,13 @@ export class PrimaryProbe {
     this.#limitMs = limitMs;
   }
 
-  /** One at a time. Throws when nobody answers within the limit; the connection is closed then. */
-  ask(): Promise<PrimaryState> {
-    return (this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined;
+  /**
+   * Checks the database; concurrent calls share one check. Throws and closes the connection if there is no
+   * response in time.
+   */
+  check(): Promise<PrimaryState> {
+    return (this.#checking ??= this.#checkOnce().finally(() => {
+      this.#checking = undefined;
     }));
   }
 
@@ -31,7 +34,7 @@ export class PrimaryProbe {
     if (client) await endClient(client);
   }
 
-  async #ask(): Promise<PrimaryState> {
+  async #checkOnce(): Promise<PrimaryState> {
     this.#closed.signal.throwIfAborted();
     const clock = AbortSignal.timeout(this.#limitMs);
     const signal = AbortSignal.any([clock, this.#closed.signal]);
@@ -43,12 +46,12 @@ export class PrimaryProbe {
         "select not pg_is_in_recovery() and not current_setting('transaction_read_only')::bool as writable",
       );
       if (rows[0]?.writable === true) return 'writable';
-      // The next question goes to another host, if there is one.
+      // The next check connects to another host, if there is one.
       this.#drop(client);
       return 'read-only';
     } catch (error) {
       this.#drop(client);
-      throw clock.aborted ? this.#silent() : error;
+      throw clock.aborted ? this.#timeoutError() : error;
     } finally {
       signal.removeEventListener('abort', end);
     }
@@ -65,11 +68,11 @@ export class PrimaryProbe {
       });
       return client;
     } catch (error) {
-      throw signal.aborted && !this.#closed.signal.aborted ? this.#silent() : error;
+      throw signal.aborted && !this.#closed.signal.aborted ? this.#timeoutError() : error;
     }
   }
 
-  #silent(): Error {
+  #timeoutError(): Error {
     return new Error(`no answer within ${this.#limitMs / 1000} s`);
   }
 

@@ -1,5 +1,5 @@
-// What `/ready` answers. It is found out twice a second, by one question at a time, and an answer only tells the last
-// result: however often it is asked for, it costs the database nothing and waits for nobody.
+// The response of `/ready`. A timer checks the state twice a second, one check at a time. A request only returns the
+// last result, so it costs the database nothing and never waits.
 import type { Degraded, DegradedReason } from '../../lib/degraded.ts';
 import type { DatabaseAnswer } from '../../postgres/pool/connection-pool.ts';
 import type { Problem } from '../../problem/problem.ts';
@@ -7,29 +7,34 @@ import { Check, type CheckState } from './check.ts';
 import type { PrimaryState } from './primary-probe.ts';
 
 export const LIMIT_MS = 2_000;
-/** What fails right after a look must count as bad within six seconds all the same, of which the patience is five. */
-const EVERY_MS = 500;
-/** Requests that wait at so many looks in a row are no short crowd. */
-const LASTING_LOOKS = 6;
-/** A failover that requests are held through must not empty a load balancer either. */
-const LEAST_PATIENCE_MS = 5_000;
+/**
+ * Check interval. With the toleranceMs of five seconds, a failure right after a check counts as bad within
+ * six seconds.
+ */
+const CHECK_INTERVAL_MS = 500;
+/** Number of consecutive checks with waiting requests after which the pool counts as exhausted. */
+const MIN_EXHAUSTED_CHECKS = 6;
+/**
+ * Minimum duration of a failure. A failover during which requests are held must not empty a load balancer.
+ */
+const MIN_FAILURE_MS = 5_000;
 
 export type Phase = 'starting' | 'serving' | 'draining';
 
 export type ReadinessOptions = {
   readonly phase: () => Phase;
-  /** Why no request is served although everything works. */
+  /** Problem for all requests although everything works. */
   readonly refusal?: () => Problem | undefined;
-  readonly primary: { ask(): Promise<PrimaryState> };
-  /** The connections of requests. */
+  readonly primary: { check(): Promise<PrimaryState> };
+  /** Connections of requests. */
   readonly data: {
     answers(withinMs: number): Promise<DatabaseAnswer>;
     readonly size: { readonly open: number; readonly waiting: number };
   };
   readonly failoverWaitMs: number;
-  /** False when code functions cannot run at all. */
+  /** False if code functions cannot run. */
   readonly functionsHealthy: () => boolean;
-  /** The product's own connections, by what they serve. */
+  /** The product's connections, keyed by purpose. */
   readonly owners?: Readonly<Record<string, OwnConnections>>;
   readonly degraded: Degraded;
 };
@@ -41,12 +46,12 @@ export type OwnConnections = {
 
 export type Readiness = {
   readonly isReady: boolean;
-  /** `ready`, `degraded`, or what stands against it. */
+  /** `ready`, `degraded`, or the reason for not being ready. */
   readonly status: string;
-  /** Since when the status is this. */
+  /** Time of the last change of `status`. */
   readonly since: Date;
   readonly checks: Readonly<Record<'primary' | 'data' | 'functions', CheckState>>;
-  /** By check, why it fails. */
+  /** Reasons of failures, keyed by check. */
   readonly reasons: Readonly<Record<string, string>>;
   readonly degraded: readonly DegradedReason[];
 };
@@ -57,31 +62,31 @@ export class ReadinessWatch {
   readonly #data: Check;
   #timer: NodeJS.Timeout | undefined;
   #isReadOnly = false;
-  /** In a row. */
-  #exhaustedLooks = 0;
+  /** Number of consecutive checks with waiting requests. */
+  #exhaustedChecks = 0;
   #status = 'starting';
   #since = new Date();
 
   constructor(options: ReadinessOptions) {
     this.#options = options;
-    const patience = Math.max(LEAST_PATIENCE_MS, options.failoverWaitMs);
-    this.#primary = new Check(patience);
-    this.#data = new Check(patience);
+    const toleranceMs = Math.max(MIN_FAILURE_MS, options.failoverWaitMs);
+    this.#primary = new Check(toleranceMs);
+    this.#data = new Check(toleranceMs);
     const { degraded, owners = {}, data } = options;
-    for (const [what, one] of Object.entries(owners)) {
-      degraded.watch(`${what}_waits`, () => one.trouble && `${what}: ${one.trouble}`);
+    for (const [purpose, connections] of Object.entries(owners)) {
+      degraded.watch(`${purpose}_waits`, () => connections.trouble && `${purpose}: ${connections.trouble}`);
     }
     degraded.watch('pool_exhausted', () =>
-      this.#exhaustedLooks < LASTING_LOOKS
+      this.#exhaustedChecks < MIN_EXHAUSTED_CHECKS
         ? undefined
         : `${data.size.waiting} requests wait for one of ${data.size.open} connections`,
     );
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#look(), EVERY_MS);
+    this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS);
     this.#timer.unref();
-    this.#look();
+    this.#check();
   }
 
   close(): void {
@@ -93,7 +98,7 @@ export class ReadinessWatch {
     const functions = functionsHealthy();
     const reasons = degraded.reasons;
     const obstacle = this.#obstacle(functions);
-    this.#note(obstacle ?? (reasons.length > 0 ? 'degraded' : 'ready'));
+    this.#setStatus(obstacle ?? (reasons.length > 0 ? 'degraded' : 'ready'));
     return {
       isReady: obstacle === undefined,
       status: this.#status,
@@ -121,18 +126,18 @@ export class ReadinessWatch {
     return this.#options.refusal?.()?.message;
   }
 
-  #note(status: string): void {
+  #setStatus(status: string): void {
     if (status === this.#status) return;
     this.#status = status;
     this.#since = new Date();
   }
 
-  #look(): void {
+  #check(): void {
     const { primary, data, owners = {} } = this.#options;
-    this.#exhaustedLooks = data.size.waiting > 0 ? this.#exhaustedLooks + 1 : 0;
-    for (const one of Object.values(owners)) void one.checkIdle(LIMIT_MS);
+    this.#exhaustedChecks = data.size.waiting > 0 ? this.#exhaustedChecks + 1 : 0;
+    for (const connections of Object.values(owners)) void connections.checkIdle(LIMIT_MS);
     const startedAt = performance.now();
-    primary.ask().then(
+    primary.check().then(
       (state) => {
         this.#isReadOnly = state === 'read-only';
         if (state === 'writable') this.#primary.passed();
@@ -140,19 +145,20 @@ export class ReadinessWatch {
       },
       (error: unknown) => {
         this.#isReadOnly = false;
-        this.#primary.failed(textOf(error), startedAt);
+        this.#primary.failed(errorMessage(error), startedAt);
       },
     );
     void data.answers(LIMIT_MS).then((answer) => {
-      // With every connection busy nothing is known: one that has lost its server is noticed by its own clock.
+      // The result is unknown if every connection is busy. A connection that lost its server times out by
+      // itself.
       if (answer === 'yes') this.#data.passed();
-      else if (answer === 'no') this.#data.failed('no statement of a request gets an answer', startedAt);
+      else if (answer === 'no') this.#data.failed('statements of requests get no response', startedAt);
     });
-    // So that `since` is right although nobody asks.
+    // Updates `since` even if nothing requests `/ready`.
     void this.current;
   }
 }
 
-function textOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error && error.message !== '' ? error.message : String(error);
 }

@@ -1,12 +1,13 @@
-// What is counted of each answer. Labels are methods, routes, statuses, and names of the file: never what a request says.
+// Metrics of responses. Labels are methods, routes, statuses and names in the file, never content of a
+// request.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Counter, Histogram, Metrics } from '../../log/metrics.ts';
 
-/** In seconds: the buckets that the OpenTelemetry conventions name for HTTP. */
+/** Bucket bounds in seconds, from the OpenTelemetry conventions for HTTP. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 const AUTH = '/auth/v1/';
-/** Under it: what people do with their accounts, by route. */
+/** Account actions, keyed by method and route below `/auth/v1/`. */
 const AUTH_ACTIONS: Readonly<Record<string, string>> = {
   'POST signup': 'signup',
   'POST otp': 'otp',
@@ -39,20 +40,23 @@ export class RequestMetrics {
   constructor(metrics: Metrics) {
     this.#durations = metrics.histogram(
       'http_server_request_duration_seconds',
-      'Duration of answered requests.',
+      'Duration of requests.',
       BOUNDS,
     );
-    this.#refusals = metrics.counter('svc_refusals_total', 'Requests that were refused, by the code.');
+    this.#refusals = metrics.counter('svc_refusals_total', 'Refused requests, by error code.');
     this.#functions = metrics.histogram(
       'svc_functions_duration_seconds',
       'Duration of calls of code functions.',
       BOUNDS,
     );
-    this.#auth = metrics.counter('svc_auth_events_total', 'What was tried with accounts, and how it ended.');
-    this.#stored = metrics.counter('svc_storage_bytes_total', 'Bytes of stored files that went in and out.');
+    this.#auth = metrics.counter('svc_auth_events_total', 'Account actions, by result.');
+    this.#stored = metrics.counter(
+      'svc_storage_bytes_total',
+      'Bytes of stored files that were received and sent.',
+    );
   }
 
-  /** An answer that has ended. */
+  /** Records a finished response. */
   observe(request: FastifyRequest, { statusCode, elapsedTime }: FastifyReply): void {
     const method = METHODS.has(request.method) ? request.method : '_OTHER';
     const { url: route = '{other}' } = request.routeOptions;
@@ -69,7 +73,7 @@ export class RequestMetrics {
       this.#refusals.add(`${status} ${code}`, () => ({ code, http_response_status_code: status }));
     }
     if (functionName !== undefined) {
-      const result = resultOf(statusCode);
+      const result = requestResult(statusCode);
       this.#functions.observe(`${result} ${functionName}`, seconds, () => ({
         function: functionName,
         result,
@@ -82,7 +86,7 @@ export class RequestMetrics {
   #countAuth({ method, query }: FastifyRequest, route: string, status: number): void {
     const action = route === 'token' ? tokenAction(query) : AUTH_ACTIONS[`${method} ${route}`];
     if (action === undefined) return;
-    const result = status === 429 ? 'limited' : resultOf(status);
+    const result = status === 429 ? 'limited' : requestResult(status);
     this.#auth.add(`${action} ${result}`, () => ({ action, result }));
   }
 
@@ -97,8 +101,8 @@ export class RequestMetrics {
   }
 }
 
-/** Links in mails are answered by redirects, which say in their address how it went. */
-function resultOf(status: number): 'ok' | 'redirected' | 'refused' | 'fault' {
+/** Returns the result. Links in mails end with redirects, whose URL contains the outcome. */
+function requestResult(status: number): 'ok' | 'redirected' | 'refused' | 'fault' {
   if (status >= 500) return 'fault';
   if (status >= 400) return 'refused';
   return status >= 300 ? 'redirected' : 'ok';

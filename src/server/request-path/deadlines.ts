@@ -1,5 +1,5 @@
-// The clock of all requests: when one is given up, because it takes too long, its body does not come or its answer is not
-// taken. One timer for all: one for each request shows at thousands of them a second.
+// Cancels requests that take too long, whose body does not arrive or whose response is not read. One timer serves all
+// requests, because one timer per request is measurable at thousands of requests per second.
 import type { Server } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { RequestScope } from '../../http/request-scope.ts';
@@ -12,19 +12,19 @@ import { endBodyWith } from './rest-of-request.ts';
 export type Timeouts = {
   readonly requestMs: number;
   readonly uploadMs: number;
-  /** For the head of a request. */
+  /** Limit for the head of a request. */
   readonly headerMs: number;
-  /** Without a byte of a request's body. */
+  /** Limit without a byte of a request's body. */
   readonly bodyIdleMs: number;
-  /** Without a byte of an answer taken by its client. */
+  /** Limit without a byte of a response being read by its client. */
   readonly responseIdleMs: number;
 };
 
-/** How late a deadline may be noticed. */
+/** Maximum delay before an expired deadline is noticed. */
 const CLOCK_MS = 50;
-/** Answers that are not taken are looked for once in so many turns of the clock. */
-const TURNS_FOR_ANSWERS = 10;
-/** The longest that receiving a request may take, beyond the longest deadline. */
+/** Number of clock ticks between two checks for responses that are not read. */
+const RESPONSE_CHECK_TICKS = 10;
+/** Time to receive a request beyond the longest deadline. */
 const GRACE_MS = 10_000;
 
 export class Deadlines {
@@ -41,11 +41,11 @@ export class Deadlines {
     this.#server = server;
     this.#timeouts = timeouts;
     this.#setServer(timeouts());
-    this.#clock = setInterval(() => this.#look(), CLOCK_MS);
+    this.#clock = setInterval(() => this.#check(), CLOCK_MS);
     this.#clock.unref();
   }
 
-  /** From here on the request has its deadline, and is answered by `reply` when it is given up. */
+  /** Starts the deadline of a request. `reply` gets the response when the request is cancelled. */
   watch(scope: RequestScope, request: FastifyRequest, reply: FastifyReply): void {
     scope.reply = reply;
     const { deadline } = request.routeOptions.config;
@@ -58,36 +58,37 @@ export class Deadlines {
     clearInterval(this.#clock);
   }
 
-  /** The backstop in the parser, for what never becomes a request. */
+  /** Sets the limits of the parser, which apply to data that never becomes a request. */
   #setServer({ requestMs, uploadMs, headerMs }: Timeouts): void {
     this.#server.headersTimeout = headerMs;
     this.#server.requestTimeout = Math.max(requestMs, uploadMs, headerMs) + GRACE_MS;
   }
 
-  #look(): void {
+  #check(): void {
     const now = performance.now();
     const timeouts = this.#timeouts();
     this.#setServer(timeouts);
-    const looksAtAnswers = ++this.#turn % TURNS_FOR_ANSWERS === 0;
+    const checksResponses = ++this.#turn % RESPONSE_CHECK_TICKS === 0;
     for (const scope of this.#inFlight) {
       const { reply } = scope;
       if (!reply) continue;
-      if (looksAtAnswers && reply.raw.headersSent) this.#watchTaking(scope, reply, timeouts.responseIdleMs);
+      if (checksResponses && reply.raw.headersSent) this.#watchReader(scope, reply, timeouts.responseIdleMs);
       if (scope.aborted) continue;
-      if (scope.endsAt <= now) this.#endLate(scope, reply);
+      if (scope.endsAt <= now) this.#endExpired(scope, reply);
       else if (!reply.request.raw.complete && isIdle(scope, reply, now, timeouts.bodyIdleMs)) {
-        giveUp(scope, reply, 'slow-body');
+        cancel(scope, reply, 'slow-body');
       }
     }
   }
 
-  /** The request ends at its deadline: its statement is cancelled and the caller told at once. */
-  #endLate(scope: RequestScope, reply: FastifyReply): void {
-    if (!reply.raw.headersSent) giveUp(scope, reply, isWaitedFor(reply) ? 'slow-body' : 'deadline');
+  /** Ends a request at its deadline: cancels its statement and answers the caller immediately. */
+  #endExpired(scope: RequestScope, reply: FastifyReply): void {
+    if (!reply.raw.headersSent) cancel(scope, reply, isAwaitingBody(reply) ? 'slow-body' : 'deadline');
     else if (reply.raw.writableEnded) {
-      // Complete and on its way, and how long that may take is for `response_idle`; or until its memory is needed.
+      // The response is complete. `response_idle` limits its transfer, and it may be cut off when its memory
+      // is needed.
       scope.endsAt = Number.POSITIVE_INFINITY;
-      scope.answer?.mayCut(() => this.#cut(reply, 'its client took it slowly and others needed the memory'));
+      scope.answer?.allowCut(() => this.#cut(reply, 'its client read it slowly and its memory was needed'));
     } else {
       scope.abort('deadline');
       reply.raw.destroy();
@@ -95,42 +96,41 @@ export class Deadlines {
   }
 
   /**
-   * The connection ends when its client takes nothing of what is written. The timer of the socket knows best: it sees
-   * what the system has taken of a single large write. It looks once in `idleMs`, so an end may come after twice that.
+   * Closes the connection if its client reads nothing of the response. Uses the timer of the socket, which
+   * observes how much
+   * of a single large write the system has accepted. It checks once per `idleMs`, so it may act only after
+   * twice that time.
    */
-  #watchTaking(scope: RequestScope, reply: FastifyReply, idleMs: number): void {
+  #watchReader(scope: RequestScope, reply: FastifyReply, idleMs: number): void {
     const { raw } = reply;
     const { socket } = raw;
     if (!socket) return;
     const isWaiting = socket.writableLength > 0;
-    if (isWaiting === scope.isTaking) return;
-    scope.isTaking = isWaiting;
+    if (isWaiting === scope.isSlowReader) return;
+    scope.isSlowReader = isWaiting;
     socket.setTimeout(isWaiting ? idleMs : 0);
     if (raw.listenerCount('timeout') === 0) {
       raw.once('timeout', () =>
-        this.#cut(reply, 'its client took nothing of it for server.timeouts.response_idle'),
+        this.#cut(reply, 'its client read nothing for server.timeouts.response_idle'),
       );
     }
   }
 
   #cut({ raw, request }: FastifyReply, why: string): void {
     const { id: requestId, client, url } = request;
-    this.#log.info(
-      { requestId, client: client.address, url: loggedUrl(url) },
-      `an answer was cut off: ${why}`,
-    );
+    this.#log.info({ requestId, client: client.address, url: loggedUrl(url) }, `response cut off: ${why}`);
     raw.destroy();
   }
 }
 
-function giveUp(scope: RequestScope, reply: FastifyReply, reason: Abort['reason']): void {
+function cancel(scope: RequestScope, reply: FastifyReply, reason: Abort['reason']): void {
   scope.abort(reason);
-  // Answered already, if only in part.
+  // The response has been sent, at least partly.
   if (reply.sent) {
     reply.raw.destroy();
     return;
   }
-  // What is still to come of the request would keep the connection busy.
+  // The rest of the request body would keep the connection busy.
   if (!reply.request.raw.complete) {
     reply.raw.setHeader('Connection', 'close');
     endBodyWith(reply);
@@ -139,16 +139,16 @@ function giveUp(scope: RequestScope, reply: FastifyReply, reason: Abort['reason'
   void reply.send(new Abort(reason));
 }
 
-/** The client is to send more of the body: what it has sent is read. */
-function isWaitedFor({ request }: FastifyReply): boolean {
+/** Returns whether the client has to send more of the body: all received bytes have been read. */
+function isAwaitingBody({ request }: FastifyReply): boolean {
   return !request.raw.complete && request.raw.readableLength === 0;
 }
 
-/** No byte of the body has come for so long. Once the answer is under way, the rest of the body is nobody's concern. */
+/** Returns whether no byte of the body has arrived for `idleMs`. False once the response has started. */
 function isIdle(scope: RequestScope, reply: FastifyReply, now: number, idleMs: number): boolean {
   if (reply.raw.headersSent) return false;
   const { bytesRead } = reply.request.raw.socket;
-  if (isWaitedFor(reply) && scope.bytesRead === bytesRead) return now - scope.readAt >= idleMs;
+  if (isAwaitingBody(reply) && scope.bytesRead === bytesRead) return now - scope.readAt >= idleMs;
   scope.bytesRead = bytesRead;
   scope.readAt = now;
   return false;

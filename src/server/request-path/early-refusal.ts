@@ -1,10 +1,12 @@
-// Answers to what the HTTP parser refuses: invalid HTTP, a head that is too large or too slow. Mostly there is no request
-// yet, so the answer is written to the socket: in the format of the API that was asked, and with CORS headers, because
-// without them a browser would show a network failure.
+// Responses to requests that the HTTP parser rejects: invalid HTTP, or a head that is too large or too slow. Usually no
+// request object exists yet, so the response is written to the socket, in the format of the requested API. It has CORS
+// headers, because without them a browser would show a network failure.
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { allowedOrigin, type CorsPolicy } from '../../http/cors.ts';
 import type { Mount } from '../../http/feature.ts';
+import { originForm } from '../../http/request-target.ts';
 import { generalFormat, type RefusalFormat } from '../../http/refusal-format.ts';
 import type { Log } from '../../log/log.ts';
 import { Problem } from '../../problem/problem.ts';
@@ -24,21 +26,31 @@ export type EarlyRefusalOptions = {
 };
 
 export type EarlyRefusal = {
-  /** Node's `clientError`. */
+  /** Handler of Node's `clientError` event. */
   readonly onClientError: (error: ParserError, socket: Socket) => void;
-  /** How the API of this URL writes its refusals. */
-  readonly formatOf: (url: string | undefined) => RefusalFormat;
+  /** Handler of Node's `connect` event. svc is not a proxy. */
+  readonly onConnect: (socket: Duplex) => void;
+  /** Returns the error format of the API at this URL. */
+  readonly errorFormat: (url: string | undefined) => RefusalFormat;
 };
 
-export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefusalOptions): EarlyRefusal {
-  const formatOf = (url = ''): RefusalFormat =>
-    mounts.find(({ prefix }) => url.startsWith(prefix) && /^(?:[/?]|$)/.test(url.slice(prefix.length)))
-      ?.format ?? generalFormat;
+const NO_PROXY = new Problem('method_not_allowed', 405, 'CONNECT is not supported', {
+  hint: 'svc is not a proxy: send the request itself.',
+});
 
-  /** A request is being answered: what is wrong with its body is told in its answer, or not at all. */
+export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefusalOptions): EarlyRefusal {
+  const errorFormat = (target = ''): RefusalFormat => {
+    const url = originForm(target);
+    const mount = mounts.find(
+      ({ prefix }) => url.startsWith(prefix) && /^(?:[/?]|$)/.test(url.slice(prefix.length)),
+    );
+    return mount?.format ?? generalFormat;
+  };
+
+  /** Answers a request whose body is invalid, unless its response has started. */
   const endRequest = (socket: Socket, error: ParserError): void => {
-    const response = responseOn(socket);
-    // The client has left in the middle of it.
+    const response = currentResponse(socket);
+    // The client closed the connection while it sent the body.
     if (error.code === 'HPE_INVALID_EOF_STATE') {
       socket.destroy();
       return;
@@ -48,41 +60,55 @@ export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefus
       if (reply.sent || reply.raw.headersSent) break;
       reply.raw.setHeader('Connection', 'close');
       endBodyWith(reply);
-      void reply.send(problemOf(error));
+      void reply.send(parserProblem(error));
       return;
     }
     socket.destroy();
   };
 
   return {
-    formatOf,
+    errorFormat,
+    onConnect(socket) {
+      const requestId = nextId();
+      const { status, body } = generalFormat(NO_PROXY, requestId);
+      socket.on('error', () => void socket.destroy());
+      socket.end(
+        `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+          `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
+          `Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\nX-Request-Id: ${requestId}\r\n\r\n${body}`,
+      );
+      log.info(
+        { requestId, method: 'CONNECT', status, ...refusalFields(NO_PROXY) },
+        'request refused by the parser',
+      );
+    },
     onClientError(error, socket) {
-      // The client is gone, or has an answer to what it goes on sending.
+      // The client has disconnected, or has already got its response.
       if (error.code === 'ECONNRESET' || !socket.writable || isAnswered(socket)) {
         socket.destroy();
         return;
       }
-      if (responseOn(socket) !== undefined) {
+      if (currentResponse(socket) !== undefined) {
         endRequest(socket, error);
         return;
       }
       const packet = Buffer.isBuffer(error.rawPacket) ? error.rawPacket.toString('latin1') : '';
       const url = /^(?:\r?\n)*[!-~]+ (\S+)/.exec(packet)?.[1];
       const requestId = nextId();
-      const problem = problemOf(error);
-      const { status, headers, body } = formatOf(url)(problem, requestId);
+      const problem = parserProblem(error);
+      const { status, headers, body } = errorFormat(url)(problem, requestId);
       const head = {
         'Content-Type': 'application/json; charset=utf-8',
         ...headers,
         'Content-Length': String(Buffer.byteLength(body)),
         Connection: 'close',
         'X-Request-Id': requestId,
-        ...readableBy(originIn(packet), cors()),
+        ...earlyCorsHeaders(originIn(packet), cors()),
       };
       const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}\r\n`);
       dropAll(socket);
       socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
-      // Without headers there is no other: the client, or the proxy before it.
+      // Without headers there is no forwarded address: this is the client, or the proxy in front of svc.
       // oxlint-disable-next-line no-restricted-properties
       const { remoteAddress: client } = socket;
       const where = url === undefined ? {} : { url: loggedUrl(url) };
@@ -94,22 +120,23 @@ export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefus
   };
 }
 
-/** Node keeps the response that owns the connection under this name. */
-function responseOn(socket: Socket): unknown {
+/** Returns the response that owns the connection. Node stores it under this name. */
+function currentResponse(socket: Socket): unknown {
   return '_httpMessage' in socket ? (socket._httpMessage ?? undefined) : undefined;
 }
 
 /**
- * Only the last packet of a large head is here, so the origin is often unknown. The answer is the same for everybody;
- * where any page is allowed, every page may read it.
+ * Returns the CORS headers. Only the last packet of a large head is available, so the origin is often
+ * unknown. The response
+ * is the same for all clients, so every page may read it if any page is allowed.
  */
-function readableBy(origin: string | undefined, policy: CorsPolicy): Record<string, string> {
+function earlyCorsHeaders(origin: string | undefined, policy: CorsPolicy): Record<string, string> {
   if (origin !== undefined) return corsHeaders(origin, policy);
   const allowsPages = policy.origins.length > 0 || policy.allowLoopback;
   return allowsPages ? { 'Access-Control-Allow-Origin': '*' } : {};
 }
 
-/** For a page of this origin. */
+/** Returns the CORS headers for a page of this origin. */
 export function corsHeaders(origin: string | undefined, policy: CorsPolicy): Record<string, string> {
   const allowed = origin === undefined ? undefined : allowedOrigin(origin, policy);
   if (allowed === undefined) return {};
@@ -119,11 +146,11 @@ export function corsHeaders(origin: string | undefined, policy: CorsPolicy): Rec
     : { ...toOrigin, 'Access-Control-Allow-Credentials': 'true', Vary: 'Origin' };
 }
 
-function problemOf({ code }: ParserError): Problem {
+function parserProblem({ code }: ParserError): Problem {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new Problem('headers_too_large', 431, 'The head of the request is larger than 64 KB', {
-        hint: 'Shorten the URL or the headers: ask for fewer values at once, or send them in the body of a function call.',
+        hint: 'Shorten the URL or the headers: request fewer values, or send them in the body of a function call.',
       });
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Problem('request_timeout', 408, 'The request did not arrive in time', {
@@ -136,7 +163,7 @@ function problemOf({ code }: ParserError): Problem {
   }
 }
 
-/** Of the last packet, which is all there is. */
+/** Returns the origin in the last packet, the only part of the head that is available. */
 function originIn(packet: string): string | undefined {
   return /^origin:[ \t]*([\x21-\x7e]+)[ \t]*\r?$/im.exec(packet)?.[1];
 }

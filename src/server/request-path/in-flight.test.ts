@@ -4,7 +4,7 @@ import { InFlight } from './in-flight.ts';
 
 const ids = (inFlight: InFlight): string[] => [...inFlight].map((scope) => scope.id).toSorted();
 
-test('what ends is gone, in whichever order, and ending twice takes nobody else along', () => {
+test('requests can be deleted in any order, and a second delete has no effect', () => {
   const inFlight = new InFlight();
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((id) => new RequestScope(id)) as [
     RequestScope,
@@ -25,14 +25,30 @@ test('what ends is gone, in whichever order, and ending twice takes nobody else 
   expect(inFlight.size).toBe(0);
 });
 
-test('a request that was never in it takes nobody out', () => {
+test('deleting a request that was never added has no effect', () => {
   const inFlight = new InFlight();
   inFlight.add(new RequestScope('a'));
   inFlight.delete(new RequestScope('b'));
   expect(ids(inFlight)).toEqual(['a']);
 });
 
-test('all can be taken out while they are gone through', () => {
+test('the last quarter of the limit is for networks without a request', () => {
+  const inFlight = new InFlight();
+  const fits = (address: string, max = 8): boolean => {
+    const scope = new RequestScope('x', address);
+    inFlight.add(scope);
+    const hasRoom = inFlight.hasRoomFor(scope, max);
+    if (!hasRoom) inFlight.delete(scope);
+    return hasRoom;
+  };
+  const greedy = Array.from({ length: 10 }, () => fits('192.0.2.1'));
+  expect(greedy).toEqual([...Array(6).fill(true), ...Array(4).fill(false)]);
+  expect([fits('2001:db8::1'), fits('2001:db8::2')]).toEqual([true, false]);
+  expect([fits('198.51.100.7'), fits('198.51.100.8')]).toEqual([true, false]);
+  expect(fits('192.0.2.1', Number.POSITIVE_INFINITY)).toBe(true);
+});
+
+test('all requests can be deleted during the iteration', () => {
   const inFlight = new InFlight();
   for (const id of ['a', 'b', 'c']) inFlight.add(new RequestScope(id));
   const seen: string[] = [];

@@ -1,10 +1,14 @@
-// The requests being answered now, for the deadline clock and the shutdown.
+// The requests in progress, for the deadline clock and the shutdown.
 import type { RequestScope } from '../../http/request-scope.ts';
+import { callerKey } from '../../lib/limits/caller-key.ts';
+import { canTake, defaultReserve } from '../../lib/limits/fair-share.ts';
 
 /**
- * A list in which each request knows its index. Not a Set: V8 rehashes a Set with many additions and deletions into new
- * tables, each referenced by the one before. Once an old one is promoted, the requests in later ones are no longer
- * collected with the young generation.
+ * A list in which each request stores its index. A Set would be slower: after many additions and deletions V8
+ * rehashes it
+ * into new tables, each referenced by the previous one. Once an old table is promoted, requests in later
+ * tables are no
+ * longer collected with the young generation.
  */
 export class InFlight implements Iterable<RequestScope> {
   readonly #scopes: RequestScope[] = [];
@@ -13,11 +17,29 @@ export class InFlight implements Iterable<RequestScope> {
     return this.#scopes.length;
   }
 
+  /**
+   * Returns whether a request of this list fits into `max`. The last quarter serves only clients without
+   * another request.
+   * Clients are distinguished by network, because the caller is not known before the credentials are read.
+   */
+  hasRoomFor(scope: RequestScope, max: number): boolean {
+    const units = { free: max - (this.size - 1), reserve: defaultReserve(max) };
+    // Checks for another request of the client only near the limit.
+    return (
+      canTake({ ...units, held: 1 }) || canTake({ ...units, held: this.#hasOtherRequest(scope) ? 1 : 0 })
+    );
+  }
+
+  #hasOtherRequest(scope: RequestScope): boolean {
+    const key = callerKey(undefined, scope.address);
+    return this.#scopes.some((request) => request !== scope && callerKey(undefined, request.address) === key);
+  }
+
   add(scope: RequestScope): void {
     scope.place = this.#scopes.push(scope) - 1;
   }
 
-  /** Does nothing when it is not in the list. */
+  /** Does nothing if the request is not in the list. */
   delete(scope: RequestScope): void {
     const { place } = scope;
     if (this.#scopes[place] !== scope) return;
@@ -27,7 +49,7 @@ export class InFlight implements Iterable<RequestScope> {
     last.place = place;
   }
 
-  /** From last to first, so that a request may be deleted while it is visited. */
+  /** Iterates from last to first, so that a visited request may be deleted. */
   *[Symbol.iterator](): Iterator<RequestScope> {
     for (let at = this.#scopes.length - 1; at >= 0; at--) {
       const scope = this.#scopes[at];

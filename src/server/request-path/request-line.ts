@@ -1,21 +1,21 @@
-// The line that a request leaves in the log. A field has one name and one meaning in all lines: docs/running.md lists
-// them.
+// The log line of a request. A field has the same name and meaning in all lines; docs/running.md lists the
+// fields.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../problem/problem.ts';
 import { loggedUrl } from '../logged-url.ts';
 
-/** Hints are sentences; a hint of somebody's SQL function may be anything. */
-const LONGEST_HINT = 300;
+/** Maximum length of a hint. Our hints are short, but a user's SQL function may raise any hint. */
+const MAX_HINT_LENGTH = 300;
 
 export type RefusalFields = { readonly code: string; readonly hint?: string };
 
-/** Why a request was refused, as each line about a refusal says it. */
+/** Returns code and hint of a refusal, for all log lines about refusals. */
 export function refusalFields({ code, hint }: Pick<Problem, 'code' | 'hint'>): RefusalFields {
   if (hint === undefined || hint === '') return { code };
-  return { code, hint: hint.length > LONGEST_HINT ? `${hint.slice(0, LONGEST_HINT)}…` : hint };
+  return { code, hint: hint.length > MAX_HINT_LENGTH ? `${hint.slice(0, MAX_HINT_LENGTH)}…` : hint };
 }
 
-/** Times are rounded to tenths. */
+/** Returns the fields of the line. Times are rounded to tenths of a millisecond. */
 export function requestLine(
   request: FastifyRequest,
   { statusCode, elapsedTime }: FastifyReply,
@@ -46,23 +46,26 @@ function tenths(ms: number): number {
   return Math.round(ms * 10) / 10;
 }
 
-/** SVC_LOG_SAMPLE: the share of requests below 400 that get a line, 0 to 1. */
+/** Reads SVC_LOG_SAMPLE: the share of requests below 400 that are logged, from 0 to 1. */
 export function logSample(env: Readonly<Record<string, string | undefined>>): number {
   const text = env['SVC_LOG_SAMPLE'];
   if (!text) return 1;
   const share = Number(text);
   if (/^[\d.]+$/.test(text) && share >= 0 && share <= 1) return share;
   throw new Problem('bad_log_setting', 500, `SVC_LOG_SAMPLE is ${JSON.stringify(text)}`, {
-    hint: 'It is a number from 0 to 1: 0.01 keeps one line of a hundred, and each line of 400 and above.',
+    hint: 'Use a number from 0 to 1. For example, 0.01 logs one in a hundred requests below 400, and all others.',
   });
 }
 
-/** SVC_LOG_USERS: whether the lines of requests name the user. An id is somebody's, so it is asked for. */
+/**
+ * Reads SVC_LOG_USERS: whether request lines contain the user id. Off by default, because an id is
+ * personal data.
+ */
 export function logsUsers(env: Readonly<Record<string, string | undefined>>): boolean {
   const text = env['SVC_LOG_USERS'];
   if (!text || text === 'off') return false;
   if (text === 'on') return true;
   throw new Problem('bad_log_setting', 500, `SVC_LOG_USERS is ${JSON.stringify(text)}`, {
-    hint: 'It is on or off.',
+    hint: 'Use on or off.',
   });
 }

@@ -6,7 +6,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a request that the program makes of itself has no connection to close later', async () => {
+test('an injected request has no connection to close later', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   const app = fastify();
   app.get('/', (request) => {

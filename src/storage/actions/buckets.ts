@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { isoTimestamp, raw, sql } from '../../postgres/sql.ts';
 import { during } from '../http/caller.ts';
-import { queryOf } from '../http/raw-path.ts';
+import { readQuery } from '../http/raw-path.ts';
 import { readJson } from './json-body.ts';
 import { findBucket } from '../objects/bucket.ts';
 import { readAs } from '../objects/object.ts';
@@ -29,13 +29,13 @@ export const listQuery = z.object({
 });
 
 export async function listBuckets({ context, request, reply, caller }: CallerCall): Promise<FastifyReply> {
-  const parsed = listQuery.safeParse(Object.fromEntries(queryOf(request)));
+  const parsed = listQuery.safeParse(Object.fromEntries(readQuery(request)));
   if (!parsed.success) {
     throw invalidBody(`querystring/${parsed.error.issues[0]?.path.join('/') ?? ''} is invalid`);
   }
   const { limit, offset, sortColumn, sortOrder, search } = parsed.data;
   const ordering = raw(`${sortColumn} ${sortOrder}`);
-  // Not LIKE: `%` and `_` stand for themselves.
+  // Not LIKE, because `%` and `_` are literal characters here.
   const matching = search === '' ? sql`true` : sql`position(${search.toLowerCase()} in lower(name)) > 0`;
   const buckets = await readAs(
     context.callers,
@@ -63,7 +63,7 @@ const createBody = z.looseObject({ id: z.string().optional(), name: z.string().o
 export async function refuseBucketCreation(call: CallerCall): Promise<never> {
   const body = await readJson(call, createBody);
   if (call.caller.role !== 'service_role') throw accessDenied();
-  // What start-up scripts that create their buckets expect.
+  // Start-up scripts that create their buckets expect this error.
   if (findBucket(call.context.snapshot().config, body.id ?? body.name ?? '')) throw bucketAlreadyExists();
   throw bucketsAreDeclared({ headers: { allow: 'GET, HEAD' } });
 }

@@ -14,7 +14,7 @@ export async function downloadPublic(call: Call): Promise<FastifyReply> {
 }
 
 export async function downloadAs(call: OptionalCallerCall): Promise<FastifyReply> {
-  return await download(call, readerOf(call, 'storage.object.get_authenticated'));
+  return await download(call, chooseReader(call, 'storage.object.get_authenticated'));
 }
 
 export async function downloadSigned(call: Call): Promise<FastifyReply> {
@@ -37,7 +37,7 @@ export async function readDownloadLink({ context, request, address }: Call): Pro
 }
 
 export type Reader = {
-  /** Anybody may read it. */
+  /** True for a public object. */
   readonly shared: boolean;
   readonly find: () => Promise<StoredObject | undefined>;
 };
@@ -53,8 +53,11 @@ export function signedReader({ context, address }: Call): Reader {
   return { shared: false, find: () => findObject(context.owner, address) };
 }
 
-/** In a private bucket the caller sees what select policies show; without credentials not even the bucket. */
-export function readerOf(
+/**
+ * Finds the object in a private bucket as far as select policies show it. Without credentials the bucket is not
+ * visible, either.
+ */
+export function chooseReader(
   { context, request, address, caller }: OptionalCallerCall,
   operation: string,
 ): Reader {
@@ -65,7 +68,7 @@ export function readerOf(
   return { shared: false, find: () => findObjectAs(context.callers, as, address) };
 }
 
-/** There is one version of each object, which can be requested by its id. */
+/** An object has exactly one version, which can be requested by its id. */
 export function requireObject(object: StoredObject | undefined, request: FastifyRequest): StoredObject {
   const versionId = queryValue(request, 'versionId');
   if (!object || (versionId !== undefined && versionId !== '' && versionId !== object.version)) {

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { varyByCaller } from '../http/serve.ts';
 import { objectFacts, type StoredObject } from '../objects/object.ts';
 import type { Call, OptionalCallerCall } from '../storage-context.ts';
-import { publicReader, readerOf, requireObject } from './download.ts';
+import { publicReader, chooseReader, requireObject } from './download.ts';
 
 export async function infoPublic(call: Call): Promise<FastifyReply> {
   const { find } = publicReader(call);
@@ -12,7 +12,7 @@ export async function infoPublic(call: Call): Promise<FastifyReply> {
 
 export async function infoAs(call: OptionalCallerCall): Promise<FastifyReply> {
   const { request, reply } = call;
-  const { find } = readerOf(call, 'object.get_authenticated_info');
+  const { find } = chooseReader(call, 'object.get_authenticated_info');
   varyByCaller(reply);
   return await reply
     .header('cache-control', 'private, no-cache')

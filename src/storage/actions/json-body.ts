@@ -1,11 +1,13 @@
-// JSON bodies, parsed without regard to the content type: some clients send one of their own.
+// Parses JSON bodies and ignores the content type, because some clients send a different one.
 import type { z } from 'zod';
 import { readBody } from '../../http/body.ts';
-import { invalidBody } from '../problem.ts';
+import { foreignCharset } from '../../http/charset.ts';
+import { invalidBody, invalidContentType } from '../problem.ts';
 import type { Call } from '../storage-context.ts';
 
 export async function readJson<T>({ context, request }: Call, schema: z.ZodType<T>): Promise<T> {
   const { maxBodyBytes } = context.snapshot().config.server;
+  if (foreignCharset(request.headers['content-type']) !== undefined) throw invalidContentType();
   const body = await readBody(request.body, maxBodyBytes, request.headers['content-length']);
   let value: unknown = {};
   if (body.length > 0) {
@@ -19,13 +21,16 @@ export async function readJson<T>({ context, request }: Call, schema: z.ZodType<
     const parsed = schema.safeParse(value);
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;
-    const other = coerced(issue, value);
-    if (other === undefined) throw invalidBody(describe(issue, value));
-    value = other;
+    const coercedValue = coerced(issue, value);
+    if (coercedValue === undefined) throw invalidBody(describe(issue, value));
+    value = coercedValue;
   }
 }
 
-/** Clients write `"60"` for 60, which Supabase Storage takes. The value with that one place read so; undefined otherwise. */
+/**
+ * Returns the value with one string coerced, because clients write `"60"` for 60 and Supabase Storage accepts it.
+ * Undefined if no coercion applies.
+ */
 function coerced(issue: z.core.$ZodIssue | undefined, value: unknown): unknown {
   if (issue?.code !== 'invalid_type') return undefined;
   const path = issue.path.map(String);
@@ -45,14 +50,16 @@ function coerced(issue: z.core.$ZodIssue | undefined, value: unknown): unknown {
 function withValue(value: unknown, [first, ...rest]: readonly string[], read: unknown): unknown {
   if (first === undefined) return read;
   if (Array.isArray(value))
-    return value.map((one: unknown, index) => (String(index) === first ? withValue(one, rest, read) : one));
+    return value.map((item: unknown, index) =>
+      String(index) === first ? withValue(item, rest, read) : item,
+    );
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [key, key === first ? withValue(one, rest, read) : one]),
+    Object.entries(value).map(([key, item]) => [key, key === first ? withValue(item, rest, read) : item]),
   );
 }
 
-/** In the words of Supabase Storage, which applications match. */
+/** Uses the wording of Supabase Storage, because applications match it. */
 function describe(issue: z.core.$ZodIssue | undefined, value: unknown): string {
   if (!issue) return 'body is invalid';
   const path = issue.path.map(String);

@@ -96,14 +96,14 @@ const cursorShape = z.object({
 });
 type Cursor = z.infer<typeof cursorShape>;
 
-/** With its metadata and times, which are sent as they are. The id of a folder is null. */
+/** An entry of a page. Metadata and times are sent unchanged. The id of a folder is null. */
 type Entry = { readonly name: string; readonly id: string | null; readonly ms: number | null };
 
 export async function listV2(call: CallerCall): Promise<FastifyReply> {
   const { context, request, reply, address, caller } = call;
   const body = await readJson(call, listV2Body);
   const cursor = body.cursor === undefined || body.cursor === '' ? undefined : parseCursor(body.cursor);
-  // A page continues in the order of the first one.
+  // A page uses the order of the first page.
   const column = cursor?.c ?? body.sortBy.column;
   const direction = cursor?.o ?? body.sortBy.order;
   const listing: Listing = {
@@ -114,7 +114,7 @@ export async function listV2(call: CallerCall): Promise<FastifyReply> {
     direction: raw(direction),
     beyond: raw(direction === 'desc' ? '<' : '>'),
     cursor,
-    // One more than is shown tells whether there is a next page.
+    // The additional row shows whether there is a next page.
     limit: body.limit + 1,
   };
   const rows = await readAs(
@@ -122,14 +122,15 @@ export async function listV2(call: CallerCall): Promise<FastifyReply> {
     during(caller, 'storage.object.list_v2', request),
     sql`select json_build_object('name', name, 'id', id, 'ms', ms, 'metadata', metadata,
       'updated_at', ${isoTimestamp('updated_at')}, 'created_at', ${isoTimestamp('created_at')},
-      'last_accessed_at', ${isoTimestamp('last_accessed_at')}) from (${pageOf(listing, column, body.with_delimiter)}) page`,
+      'last_accessed_at', ${isoTimestamp('last_accessed_at')}) from (${pageQuery(listing, column, body.with_delimiter)}) page`,
   );
   const hasNext = rows.length > body.limit;
   const page = rows.slice(0, body.limit).map((json) => JSON.parse(json) as Entry);
   // A folder's name ends in a slash, its key does not. Without folders entries have no key.
-  const keyOf = (name: string): string => name.replace(/\/$/, '').slice(body.prefix.lastIndexOf('/') + 1);
+  const relativeKey = (name: string): string =>
+    name.replace(/\/$/, '').slice(body.prefix.lastIndexOf('/') + 1);
   const shown = page.map(({ ms: _ms, ...entry }) =>
-    body.with_delimiter ? { ...entry, key: keyOf(entry.name) } : entry,
+    body.with_delimiter ? { ...entry, key: relativeKey(entry.name) } : entry,
   );
   const folders = shown.filter(({ id }) => id === null);
   const objects = shown.filter(({ id }) => id !== null);
@@ -152,7 +153,7 @@ type Listing = {
   readonly limit: number;
 };
 
-function pageOf(listing: Listing, column: Cursor['c'], delimited: boolean): Sql {
+function pageQuery(listing: Listing, column: Cursor['c'], delimited: boolean): Sql {
   if (!delimited) return flatPage(listing, column);
   return column === 'name' ? delimitedPageByName(listing) : delimitedPageByTime(listing, column);
 }
@@ -182,7 +183,9 @@ function flatPage(listing: Listing, column: Cursor['c']): Sql {
     where ${within(listing)} ${after} order by ${ms} ${direction}, o.name ${direction} limit ${limit}`;
 }
 
-/** One index probe per entry: the walk skips what is inside a folder, so its cost depends on the page size only. */
+/**
+ * Uses one index probe per entry. The walk skips the content of folders, so its cost depends on the page size only.
+ */
 function delimitedPageByName(listing: Listing): Sql {
   const { prefix, descending, direction, cursor, limit } = listing;
   const start = cursor ? resume(sql`${cursor.k}::text`, descending) : sql`true`;
@@ -191,13 +194,13 @@ function delimitedPageByName(listing: Listing): Sql {
     from storage.objects o where ${within(listing)} and ${beyond}
     order by o.name ${direction} limit 1`;
   // A row appears as itself or as the folder that it is in.
-  const entryOf = (row: Sql): Sql =>
+  const entryExpression = (row: Sql): Sql =>
     sql`case when ${row}.slash > 0 then left(${row}.name, ${prefix.length}::int + ${row}.slash) else ${row}.name end`;
   return sql`
     with recursive walk as (
-      select 1 as n, ${entryOf(raw('head'))} as entry, head.* from (${next(start)}) head
+      select 1 as n, ${entryExpression(raw('head'))} as entry, head.* from (${next(start)}) head
       union all
-      select walk.n + 1, ${entryOf(raw('following'))}, following.*
+      select walk.n + 1, ${entryExpression(raw('following'))}, following.*
       from walk, lateral (${next(resume(raw('walk.entry'), descending))}) following
       where walk.n < ${limit}
     )
@@ -232,7 +235,7 @@ function delimitedPageByTime(listing: Listing, column: 'created_at' | 'updated_a
     select * from entries ${after} order by ms ${direction}, name collate "C" ${direction} limit ${limit}`;
 }
 
-/** A range instead of LIKE, so that `%`, `_` and `\` in a prefix stand for themselves. */
+/** Uses a range instead of LIKE, so that `%`, `_` and `\` in a prefix are literal characters. */
 function startsWith(column: Sql, prefix: string): Sql {
   if (prefix === '') return sql`true`;
   // The end is the first text after all that begin with `prefix`: the "C" order is the order of UTF-8 bytes.

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { Bucket } from '../../config/config.ts';
 import { sql } from '../../postgres/sql.ts';
 import { BlobMissing, readAtMost } from '../backend/backend.ts';
-import { during, ownerOf } from '../http/caller.ts';
+import { during, callerOwner } from '../http/caller.ts';
 import { readJson } from './json-body.ts';
 import { requireBucket } from '../objects/bucket.ts';
 import { checkDeclaredType, checkSniffedType, isHeaderValue, SNIFF_BYTES } from '../objects/content-type.ts';
@@ -17,7 +17,7 @@ import {
   type StoredObject,
 } from '../objects/object.ts';
 import { isFolderPlaceholder, parseObjectPath } from '../objects/object-path.ts';
-import { asUuid, dryRun, dryRunUpload, xminOf } from '../objects/permission.ts';
+import { asUuid, dryRun, dryRunUpload, xminColumn } from '../objects/permission.ts';
 import {
   alreadyExists,
   blobNotFound,
@@ -51,7 +51,7 @@ export const copyBody = z.object({
     .nullish(),
 });
 
-/** How often a move is tried again when the object changes meanwhile. */
+/** Maximum number of attempts to move an object that concurrent requests change. */
 const MAX_ATTEMPTS = 5;
 const COPY_PENDING_MS = 60 * 60_000;
 
@@ -59,7 +59,7 @@ export async function move(call: CallerCall): Promise<FastifyReply> {
   const { context, request, reply, caller } = call;
   const { body, from, to, destination, isSamePlace } = await readRequest(call, moveBody);
   const as = during(caller, 'storage.object.move', request);
-  const ownerId = ownerOf(caller);
+  const ownerId = callerOwner(caller);
   const set = sql`bucket_id = ${to.bucket}, name = ${to.name}, owner = ${asUuid(ownerId)}::uuid, owner_id = ${ownerId}`;
   const done = { message: 'Successfully moved' };
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -72,7 +72,7 @@ export async function move(call: CallerCall): Promise<FastifyReply> {
       as,
       sql`
         with seen as materialized (
-          select o.id, ${xminOf('o')} as state from storage.objects o
+          select o.id, ${xminColumn('o')} as state from storage.objects o
           where o.id = ${source.id} and o.version = ${source.version}
             and o.bucket_id = ${from.bucket} and o.name = ${from.name}
         ), moved as (
@@ -83,14 +83,16 @@ export async function move(call: CallerCall): Promise<FastifyReply> {
     // Neither a row nor an error: a policy hides the row from the update.
     if (state === undefined) throw objectNotFound();
     const moved = await context.owner.query(
-      sql`update storage.objects o set ${set} where o.id = ${source.id} and ${xminOf('o')} = ${state} returning o.id`,
+      sql`update storage.objects o set ${set} where o.id = ${source.id} and ${xminColumn('o')} = ${state} returning o.id`,
     );
     if (moved.length > 0) return await reply.send(done);
   }
   throw lockTimeout();
 }
 
-/** A second object with the same bytes, for a caller who may read the one and write the other. */
+/**
+ * Creates a second object with the same bytes. The caller must be able to read the source and write the destination.
+ */
 export async function copy(call: CallerCall): Promise<FastifyReply> {
   const { context, request, reply, caller } = call;
   const { body, from, to, destination, isSamePlace } = await readRequest(call, copyBody);
@@ -106,7 +108,7 @@ export async function copy(call: CallerCall): Promise<FastifyReply> {
   await checkFits(context, source, facts, destination);
   if (!upsert && isSamePlace) throw alreadyExists();
 
-  const ownerId = ownerOf(caller);
+  const ownerId = callerOwner(caller);
   const metadata = fileMetadata(facts, facts.size, facts.etag, context.now());
   const { mimetype, contentLength } = metadata;
   const draft = { ...to, ownerId, metadata: { mimetype, contentLength }, userMetadata };

@@ -8,12 +8,12 @@ import { during } from '../http/caller.ts';
 import { readJson } from './json-body.ts';
 import { findBucket, requireBucket } from '../objects/bucket.ts';
 import { findObject, findObjectAs, OBJECT_JSON, type StoredObject } from '../objects/object.ts';
-import { dryRun, xminOf } from '../objects/permission.ts';
+import { dryRun, xminColumn } from '../objects/permission.ts';
 import { accessDenied, objectNotFound } from '../problem.ts';
 import type { CallerCall, StorageContext } from '../storage-context.ts';
 
 const MAX_NAMES = 1000;
-/** How often rows that others change meanwhile are tried again. */
+/** Maximum number of attempts for rows that concurrent requests change. */
 const MAX_ATTEMPTS = 5;
 
 export const removeBody = z.object({
@@ -59,11 +59,11 @@ export async function removeOne(call: CallerCall): Promise<FastifyReply> {
 type Target = {
   readonly bucket: string;
   readonly names: readonly string[];
-  /** Versions that were asked for, by name. */
+  /** Requested versions by name. */
   readonly versions: ReadonlyMap<string, string>;
 };
 
-/** Deletes what the caller may delete, and returns it. */
+/** Deletes the objects that the caller may delete, and returns them. */
 async function remove(
   context: StorageContext,
   caller: CallerSettings,
@@ -79,7 +79,7 @@ async function remove(
         delete from storage.objects o
         using unnest(${allowed.map(({ id }) => id)}::uuid[], ${allowed.map(({ state }) => state)}::text[])
           as allowed (id, state)
-        where o.id = allowed.id and ${xminOf('o')} = allowed.state
+        where o.id = allowed.id and ${xminColumn('o')} = allowed.state
         returning o.*
       )
       select ${OBJECT_JSON} as object from o`);
@@ -100,7 +100,7 @@ async function dryRunRemoval(
     callers,
     caller,
     sql`delete from storage.objects o where o.bucket_id = ${bucket} and o.name = any (${names}::text[])
-      returning o.id::text || ' ' || ${xminOf('o')} || ' ' || o.version || ' ' || o.name`,
+      returning o.id::text || ' ' || ${xminColumn('o')} || ' ' || o.version || ' ' || o.name`,
   );
   return lines
     .map((line) => {

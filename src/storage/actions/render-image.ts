@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify';
 import { BlobMissing, readAtMost } from '../backend/backend.ts';
 import { evaluate } from '../http/conditions.ts';
-import { queryOf } from '../http/raw-path.ts';
+import { readQuery } from '../http/raw-path.ts';
 import { writeHeaders } from '../http/serve.ts';
 import {
   describeTransformation,
@@ -17,7 +17,7 @@ import type { Call, CallerCall } from '../storage-context.ts';
 import {
   publicReader,
   readDownloadLink,
-  readerOf,
+  chooseReader,
   requireObject,
   signedReader,
   type Reader,
@@ -30,7 +30,7 @@ export async function renderPublic(call: Call): Promise<FastifyReply> {
 
 export async function renderAs(call: CallerCall): Promise<FastifyReply> {
   const wanted = queriedTransformation(call);
-  return await render(call, readerOf(call, 'storage.render.image_authenticated'), wanted);
+  return await render(call, chooseReader(call, 'storage.render.image_authenticated'), wanted);
 }
 
 export async function renderSigned(call: Call): Promise<FastifyReply> {
@@ -42,7 +42,7 @@ export async function renderSigned(call: Call): Promise<FastifyReply> {
 }
 
 function queriedTransformation({ request }: Call): Transformation {
-  return parseTransformation(Object.fromEntries(queryOf(request)));
+  return parseTransformation(Object.fromEntries(readQuery(request)));
 }
 
 async function render(
@@ -75,7 +75,7 @@ async function render(
       throw error instanceof BlobMissing ? blobNotFound() : error;
     });
   writeImageHeaders();
-  // The image was made here, whatever the stored type.
+  // The server rendered the image, so the stored type does not matter.
   return await reply
     .removeHeader('content-security-policy')
     .header('content-type', image.contentType)

@@ -1,8 +1,8 @@
-// Resumable uploads by tus 1.0.0: POST creates one, PATCH appends at the offset, HEAD tells the offset, DELETE ends
-// it. Every request checks permission again.
+// Resumable uploads with tus 1.0.0: POST creates an upload, PATCH appends at the offset, HEAD returns the offset,
+// DELETE cancels it. Every request checks permission again.
 import type { FastifyReply } from 'fastify';
 import type { Caller } from '../../identity/caller.ts';
-import { during, ownerOf } from '../http/caller.ts';
+import { during, callerOwner } from '../http/caller.ts';
 import { findBucket, requireBucket, uploadRules } from '../objects/bucket.ts';
 import { checkDeclaredType } from '../objects/content-type.ts';
 import { isObjectPath, parseObjectPath, type Address } from '../objects/object-path.ts';
@@ -34,15 +34,17 @@ import {
   unknownUpload,
   wrongOffset,
 } from '../uploads/tus.ts';
-import { holderOf, linkHolder } from '../uploads/upload-slots.ts';
+import { identifyHolder, linkHolder } from '../uploads/upload-slots.ts';
 import { abandonUpload, completeUpload, writePart, type Writer } from '../uploads/write-part.ts';
 import { UPLOAD_LINK_OPERATION } from './sign.ts';
 
-/** Without a caller the token of an upload link, in `x-signature`, authorizes the request. */
+/**
+ * Call of a tus action. Without a caller, the token of an upload link in `x-signature` authorizes the request.
+ */
 type TusCall = Call & { readonly caller?: Caller };
 type TusAction = (call: TusCall) => Promise<FastifyReply>;
 
-/** With the protocol's checks, headers and format of refusals. */
+/** Adds the checks, headers and error format of the protocol. */
 const tus =
   (action: TusAction): TusAction =>
   async (call) => {
@@ -107,7 +109,7 @@ export const tusOffset: TusAction = tus(async (call) => {
   const { context, reply } = call;
   const { authority, ...found } = await findUpload(call);
   let { upload } = found;
-  // All bytes are stored but not committed: the process that took the last ones died.
+  // All bytes are stored but not committed: the process that received the last part died.
   if (!upload.completed && upload.length === upload.offset) {
     upload = await context.leases.hold(upload.version, (lease) =>
       completeUpload(context, lease.upload, authority),
@@ -162,14 +164,14 @@ type Authority = Writer & {
   readonly isService: boolean;
 };
 
-/** Who acts on the target: the caller, or whoever made the upload link. */
+/** Returns the identity that acts on the target: the caller, or the creator of the upload link. */
 async function authorize({ context, request, caller }: TusCall, target: Address): Promise<Authority> {
   if (caller) {
     const operation = request.method === 'POST' ? 'storage.tus.upload.create' : 'storage.tus.upload.part';
     return {
-      ownerId: ownerOf(caller),
+      ownerId: callerOwner(caller),
       caller: during(caller, operation, request),
-      holder: holderOf(caller, request),
+      holder: identifyHolder(caller, request),
       upsert: request.headers['x-upsert'] === 'true',
       mayReplace: true,
       isService: caller.role === 'service_role',
@@ -202,7 +204,7 @@ async function checkPermission(
   await dryRunUpload(context.callers, authority.caller, { ...draft, metadata }, upsert);
 }
 
-/** The upload of the URL, for whoever created it: knowing the URL is not enough. */
+/** Returns the upload of the URL to its creator only: knowing the URL is not enough. */
 async function findUpload(call: TusCall): Promise<{ upload: ResumableUpload; authority: Authority }> {
   const { context, rest } = call;
   const id = parseUploadId(rest);

@@ -1,8 +1,8 @@
-// Creating signed links. Whoever creates one needs permission now; whoever uses it needs only the link.
+// Creates signed links. Creating a link requires permission. Using it requires only the link.
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { sql } from '../../postgres/sql.ts';
-import { during, ownerOf } from '../http/caller.ts';
+import { during, callerOwner } from '../http/caller.ts';
 import { readJson } from './json-body.ts';
 import { requireBucket } from '../objects/bucket.ts';
 import { signedTransformation } from '../objects/image.ts';
@@ -15,7 +15,7 @@ import { DEFAULT_CONTENT_TYPE, readMetadataHeader } from '../uploads/fields.ts';
 
 const MAX_PATHS = 1000;
 const UPLOAD_LINK_SECONDS = 2 * 60 * 60;
-/** For policies, creating and using an upload link are one operation. */
+/** Policies treat creating and using an upload link as one operation. */
 export const UPLOAD_LINK_OPERATION = 'storage.object.sign_upload_url';
 const NO_ACCESS = 'Either the object does not exist or you do not have access to it';
 
@@ -69,7 +69,7 @@ export async function createUploadLink(call: CallerCall): Promise<FastifyReply> 
   const { context, request, reply, address, caller } = call;
   requireBucket(context.snapshot().config, address.bucket);
   parseObjectPath(address.name);
-  const ownerId = ownerOf(caller);
+  const ownerId = callerOwner(caller);
   const upsert = request.headers['x-upsert'] === 'true';
   const metadata = { mimetype: DEFAULT_CONTENT_TYPE };
   const userMetadata = readMetadataHeader(request.headers['x-metadata']);

@@ -1,12 +1,12 @@
 // Uploads in one request: POST creates an object, PUT replaces one; and using a signed upload link.
 import type { FastifyReply } from 'fastify';
-import { during, ownerOf } from '../http/caller.ts';
+import { during, callerOwner } from '../http/caller.ts';
 import { queryValue } from '../http/raw-path.ts';
 import { requireBucket } from '../objects/bucket.ts';
 import { invalidUrlToken } from '../problem.ts';
 import type { Call, CallerCall } from '../storage-context.ts';
 import { receive } from '../uploads/receive.ts';
-import { holderOf, linkHolder } from '../uploads/upload-slots.ts';
+import { identifyHolder, linkHolder } from '../uploads/upload-slots.ts';
 import { UPLOAD_LINK_OPERATION } from './sign.ts';
 
 export async function upload(call: CallerCall): Promise<FastifyReply> {
@@ -18,9 +18,9 @@ export async function upload(call: CallerCall): Promise<FastifyReply> {
     bucket: requireBucket(context.snapshot().config, address.bucket),
     name: address.name,
     upsert,
-    ownerId: ownerOf(caller),
+    ownerId: callerOwner(caller),
     caller: during(caller, operation, request),
-    holder: holderOf(caller, request),
+    holder: identifyHolder(caller, request),
   });
   return await reply.send({ Id: object.id, Key: `${object.bucket_id}/${object.name}` });
 }

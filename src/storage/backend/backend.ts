@@ -1,5 +1,5 @@
-// What stores bytes. A backend knows versions only: a version is a fresh UUID that names one blob, which is written
-// once and never changed, so a backend needs no locks, overwrites or renames by name.
+// Interface to the stored bytes. A backend knows versions only: a version is a fresh UUID that names one blob. A blob
+// is written once and never changed, so a backend needs no locks, overwrites or renames by name.
 import type { Readable } from 'node:stream';
 import { Problem } from '../../problem/problem.ts';
 import type { StoreMark } from './store-mark.ts';
@@ -28,7 +28,7 @@ export type S3Place = {
 };
 
 export interface Backend {
-  /** What tells this store from another one; recorded in the database by `verifyLocation`. */
+  /** Identity of this store, recorded in the database by `verifyLocation`. */
   readonly place: S3Place | StoreMark;
 
   /** Throws a Problem when the location cannot be used. */
@@ -100,10 +100,10 @@ export async function* once(bytes: Buffer): AsyncIterable<Buffer> {
   yield bytes;
 }
 
-/** What `check` throws. */
-export function unusable(code: string, what: string, hint: string, cause: unknown): Problem {
+/** Returns the Problem that `check` throws. */
+export function unusable(code: string, subject: string, hint: string, cause: unknown): Problem {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new Problem(code, 500, `${what} cannot be used: ${reason}`, { hint, cause });
+  return new Problem(code, 500, `${subject} cannot be used: ${reason}`, { hint, cause });
 }
 
 /** Runs a deletion for each version and collects the failures. Ignores what is not a version. */

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { hasCode } from '../../lib/error-code.ts';
-import { freeChunk } from '../../lib/free-chunk.ts';
+import { freeChunk } from '../../lib/memory/free-chunk.ts';
 import {
   assertVersion,
   BlobMissing,
@@ -29,7 +29,7 @@ const WRITE_BATCH_BYTES = 512 * 1024;
 const READ_AT_ONCE_BYTES = 128 * 1024;
 const READ_CHUNK_BYTES = 256 * 1024;
 
-/** One directory for each first two hexadecimal digits of a version. */
+/** Number of directories: one for each prefix of two hexadecimal digits of a version. */
 const SHARDS = 256;
 
 const FILE_MODE = 0o640;
@@ -109,7 +109,7 @@ export class LocalBackend implements Backend {
       let filled = 0;
       while (filled < buffer.length) {
         const { bytesRead } = await file.read(buffer, filled, buffer.length - filled, start + filled);
-        if (bytesRead === 0) throw new Error(`blob ${version} is shorter than its object says`);
+        if (bytesRead === 0) throw new Error(`blob ${version} is shorter than its object`);
         filled += bytesRead;
       }
       return buffer;
@@ -136,7 +136,7 @@ export class LocalBackend implements Backend {
   }
 
   async remove(deletions: readonly Deletion[]): Promise<ReadonlyMap<string, Error>> {
-    // Of a directory that is not there, everything would count as deleted.
+    // A missing directory would make every blob count as deleted.
     await this.place.assertPresent();
     return await removeEach(deletions, 1, async ({ version }) => {
       await rm(this.#blobPath(version), { force: true });
@@ -172,7 +172,7 @@ export class LocalBackend implements Backend {
       if (parts.length === 0) await syncDirectory(this.#staging);
       return { id: String(offset), bytes };
     } catch (error) {
-      // The incomplete part would take up the room that is needed.
+      // The incomplete part would use up the remaining space.
       if (isFull(error)) await file.truncate(offset).catch(() => {});
       throw error;
     } finally {
@@ -186,7 +186,7 @@ export class LocalBackend implements Backend {
     if (await exists(this.#blobPath(version))) return;
     const file = await this.#open(version, path, parts.length === 0 ? 'a' : 'r+');
     try {
-      // Drops bytes that a failed request left behind the recorded ones.
+      // Drops bytes after the recorded ones, left by a failed request.
       await file.truncate(totalBytes(parts));
       await file.datasync();
     } finally {
@@ -222,7 +222,7 @@ export class LocalBackend implements Backend {
       await rename(staged, path);
     } catch (error) {
       if (!isMissing(error) || !(await exists(staged))) throw error;
-      // Somebody deleted the empty shard directory.
+      // Another process deleted the empty shard directory.
       this.#shards.delete(dirname(path));
       await this.#ensureShard(version);
       await rename(staged, path);
@@ -238,7 +238,7 @@ export class LocalBackend implements Backend {
     this.#shards.add(shard);
   }
 
-  /** All at once with one sync, so that no upload waits for a directory of its own. */
+  /** Creates all directories with one sync, so that no upload waits for a directory. */
   async #makeShards(): Promise<void> {
     for (let n = 0; n < SHARDS; n++) {
       const shard = join(this.#blobs, n.toString(16).padStart(2, '0'));

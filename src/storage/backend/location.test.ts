@@ -11,7 +11,7 @@ const same: Decision = { kind: 'same' };
 type Row = [what: string, situation: Partial<Situation>, decision: Decision];
 const ROWS: Row[] = [
   ['a first start', { found: unmarked }, { kind: 'record', id: undefined }],
-  ['a mark of somebody else’s first start', { found: marked }, { kind: 'record', id: 'this' }],
+  ['a mark of another database’s first start', { found: marked }, { kind: 'record', id: 'this' }],
   ['the recorded mark', { recorded: THIS, found: marked, stored: true }, same],
   ['no mark, and none of the bytes', { recorded: THIS, found: unmarked, stored: true }, elsewhere],
   ['no mark, and nothing is stored yet', { recorded: THIS, found: unmarked }, elsewhere],
@@ -35,7 +35,7 @@ const ROWS: Row[] = [
   ['the old word, none of its bytes', { recorded: 'local', found: unmarked, stored: true }, elsewhere],
   ['the old word, nothing stored', { recorded: 'local', found: unmarked }, { kind: 'record', id: undefined }],
   [
-    'dev without objects begins anew',
+    'dev without objects starts over',
     { recorded: THIS, found: unmarked, dev: true },
     { kind: 'record', id: undefined },
   ],

@@ -10,23 +10,23 @@ import { MARK_FILE, StoreMark } from './store-mark.ts';
 /** `storage.settings`, key `location`. Versions before the mark wrote one word: `local`, or `s3:<store>/<bucket>`. */
 export type Location = S3Place | { readonly kind: 'local'; readonly id: string };
 
-/** What the table of `decide` looks at. */
+/** Input of `decide`. */
 export type Situation = {
   readonly recorded: Location | string | undefined;
   readonly found: S3Place | { readonly kind: 'local'; readonly mark: string | undefined };
-  /** Rows that stand for bytes exist. */
+  /** True if rows exist that refer to bytes. */
   readonly stored: boolean;
   /** Bytes of this database were found in the directory. */
   readonly holdsBytes: boolean;
-  /** One instance, and nothing in it is worth a refusal. */
+  /** True for a development instance, whose data does not justify an error. */
   readonly dev: boolean;
 };
 
 export type Decision =
   | { readonly kind: 'same' }
-  /** The place becomes the recorded one; a directory gets the mark `id`, or a new one. */
+  /** Record the place. A directory gets the mark `id`, or a new one. */
   | { readonly kind: 'record'; readonly id?: string | undefined }
-  /** It is the recorded directory without its mark: the mark is written again. */
+  /** The recorded directory without its mark, which is written again. */
   | { readonly kind: 'mark'; readonly id: string }
   | { readonly kind: 'elsewhere' };
 
@@ -41,7 +41,8 @@ export function decide({ recorded, found, stored, holdsBytes, dev }: Situation):
   if (typeof recorded === 'object' && recorded.kind === 'local') {
     if (mark === recorded.id) return { kind: 'same' };
     if (mark === undefined && holdsBytes) return { kind: 'mark', id: recorded.id };
-    // Without objects too: the next instance with a directory of its own would start, and its uploads be lost.
+    // Reject even without objects: otherwise another instance with its own directory would start, and its uploads
+    // would be lost.
     return dev && !stored ? { kind: 'record', id: mark } : { kind: 'elsewhere' };
   }
   const wasLocal = recorded === undefined || recorded === 'local';
@@ -97,7 +98,7 @@ async function readRecorded(owner: OwnerDatabase): Promise<Location | string | u
   return row?.value;
 }
 
-/** False when something else is recorded by now. */
+/** Returns false if another instance has recorded a place in the meantime. */
 async function record(
   owner: OwnerDatabase,
   before: Location | string | undefined,
@@ -154,7 +155,9 @@ async function elsewhere(
           : recorded;
     return new Problem('storage_elsewhere', 503, `The files of this project are in ${old}, not in ${where}`, {
       details: `${where} holds none of them.`,
-      hint: "Copy blobs/ there first. Then let svc find out anew: delete from storage.settings where key = 'location';",
+      hint:
+        'Copy blobs/ there first. Then let svc detect the location again: ' +
+        "delete from storage.settings where key = 'location';",
     });
   }
   const mark = found.kind === 'local' ? found.mark : undefined;
@@ -166,7 +169,9 @@ async function elsewhere(
     `The files are in a directory with the mark ${recorded.id}, this one ${this_}`,
     {
       details: `This one is ${place.directory} (providers.storage).`,
-      hint: `Mount that one on every instance, or use S3. If this is to take its place: copy the files, then write {"id":"${recorded.id}"} to ${MARK_FILE} in it.`,
+      hint:
+        'Mount that one on every instance, or use S3. If this is to take its place: copy the files, ' +
+        `then write {"id":"${recorded.id}"} to ${MARK_FILE} in it.`,
     },
   );
 }
@@ -187,8 +192,8 @@ async function aboutDirectory<T>(work: Promise<T>): Promise<T> {
   });
 }
 
-function samePlace(one: S3Place, other: S3Place): boolean {
-  return one.endpoint === other.endpoint && one.bucket === other.bucket && one.prefix === other.prefix;
+function samePlace(a: S3Place, b: S3Place): boolean {
+  return a.endpoint === b.endpoint && a.bucket === b.bucket && a.prefix === b.prefix;
 }
 
 function wordFor({ endpoint, bucket }: S3Place): string {

@@ -1,6 +1,6 @@
 // Objects of a bucket of an S3-compatible store, by their keys.
 import { Readable } from 'node:stream';
-import { freeChunk } from '../../lib/free-chunk.ts';
+import { freeChunk } from '../../lib/memory/free-chunk.ts';
 import { openS3, type S3Access, type S3Client } from './s3-client.ts';
 
 export type Opened = S3Client & { readonly Bucket: string };
@@ -114,7 +114,7 @@ export class S3Objects {
   }
 
   /** Undefined where there is none. */
-  async sizeOf(key: string): Promise<number | undefined> {
+  async readSize(key: string): Promise<number | undefined> {
     const { sdk, client, Bucket } = await this.open();
     try {
       const head = await client.send(new sdk.HeadObjectCommand({ Bucket, Key: key }));
@@ -125,7 +125,7 @@ export class S3Objects {
     }
   }
 
-  /** A missing one counts as deleted. */
+  /** Deletes an object. A missing object counts as deleted. */
   async delete(key: string): Promise<void> {
     const { sdk, client, Bucket } = await this.open();
     try {
@@ -135,7 +135,7 @@ export class S3Objects {
     }
   }
 
-  /** Those whose keys begin so. */
+  /** Lists the objects with a key prefix. */
   async *objects(Prefix: string): AsyncIterable<ListedObject> {
     const { sdk, client, Bucket } = await this.open();
     let ContinuationToken: string | undefined;
@@ -147,7 +147,7 @@ export class S3Objects {
     } while (ContinuationToken !== undefined);
   }
 
-  /** What comes after the prefix and before the next slash, each once, with the prefix. */
+  /** Returns the distinct folders directly below the prefix, including the prefix. */
   async folders(Prefix: string): Promise<string[]> {
     const { sdk, client, Bucket } = await this.open();
     const found: string[] = [];

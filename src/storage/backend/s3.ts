@@ -54,7 +54,8 @@ export class S3Backend implements Backend {
       throw unusable(
         'storage_bucket',
         `The S3 bucket "${this.place.bucket}"`,
-        'Check providers.storage.s3 in svc.yaml: the bucket must exist and the key must be allowed to read, write, list and delete in it.',
+        'Check providers.storage.s3 in svc.yaml: the bucket must exist and the key must be allowed to read, ' +
+          'write, list and delete in it.',
         cause,
       );
     }
@@ -103,7 +104,7 @@ export class S3Backend implements Backend {
 
   async assemble(version: string, parts: readonly StagedPart[]): Promise<void> {
     const total = totalBytes(parts);
-    if ((await this.#objects.sizeOf(blobKey(version))) === total) return;
+    if ((await this.#objects.readSize(blobKey(version))) === total) return;
     const pieces = parts
       .filter((part) => part.bytes > 0)
       .map((part) => ({ key: stagedKey(version, part.id), bytes: part.bytes }));

@@ -1,5 +1,5 @@
-// Whether the bytes are where this database says: asked at the start, at each reload, each hour and before each run of
-// the sweeper. Requests wait for the first yes.
+// Checks that the bytes are at the location in the database: at the start, at each reload, each hour and before each
+// run of the sweeper. Requests wait for the first success.
 import type { Degraded } from '../../lib/degraded.ts';
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
@@ -20,7 +20,7 @@ export class StoreGuard {
   readonly #options: StoreGuardOptions;
   #verified = false;
   #opened: Promise<void> | undefined;
-  /** What was logged last, so that a sweeper that waits does not repeat it every few seconds. */
+  /** Last logged problem, so that a waiting sweeper does not repeat it every few seconds. */
   #trouble: string | undefined;
 
   constructor(options: StoreGuardOptions) {
@@ -37,7 +37,7 @@ export class StoreGuard {
     this.#settle();
   }
 
-  /** Before a request: the place is the right one and takes bytes. */
+  /** Checks before a request that the place is correct and accepts bytes. */
   async open(): Promise<void> {
     this.#opened ??= this.#open().catch((error: unknown) => {
       // The next request tries again: the store may be reachable by then.
@@ -55,8 +55,8 @@ export class StoreGuard {
   }
 
   /**
-   * For background work, which must not touch another place; says once why not. Records nothing. `anew` asks the
-   * database too, where another instance may have recorded something else.
+   * Returns whether background work may touch the store, and logs the reason once if not. Records nothing. `anew`
+   * also queries the database, where another instance may have recorded another location.
    */
   async usable(anew = false): Promise<boolean> {
     try {

@@ -1,5 +1,5 @@
-// What tells one storage directory from another: a file in it with an id, made at its first use. The path says
-// nothing: on another machine, or after a failed mount, the same path is another directory.
+// Identifies a storage directory by a file with an id, created at its first use. The path is not sufficient: on
+// another machine, or after a failed mount, the same path is another directory.
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ export class StoreMark {
     const staged = `${this.#file}.${randomUUID()}`;
     await writeDurably(staged, text);
     try {
-      // Unlike a rename, a link does not replace what is there: of several starters one wins.
+      // A link does not replace an existing file, unlike a rename: exactly one of several concurrent starts succeeds.
       await link(staged, this.#file);
     } catch (error) {
       // No hard links on this file system.
@@ -51,7 +51,7 @@ export class StoreMark {
     return (await this.read()) ?? id;
   }
 
-  /** From now on `assertPresent` insists on this id. */
+  /** Makes `assertPresent` require this id. */
   trust(id: string): void {
     this.#trusted = id;
   }
@@ -91,7 +91,7 @@ function idIn(text: string): string | undefined {
   }
 }
 
-/** For a new file only. */
+/** Writes and syncs a new file. */
 async function writeDurably(path: string, text: string): Promise<void> {
   const file = await open(path, 'wx', 0o640);
   try {

@@ -22,7 +22,7 @@ export type CleanupOptions = {
 const BATCH = 100;
 const DEFAULT_GRACE_MS = 60_000;
 const DEFAULT_POLL_MS = 5_000;
-/** From this many failures on, a deletion is logged as an error. */
+/** Number of failures after which a deletion is logged as an error. */
 const ALERT_ATTEMPTS = 10;
 
 /** SVC_BLOB_GRACE; undefined where it is not set. */
@@ -72,7 +72,7 @@ export class Cleanup {
 
   /** The storage is full: deletes without the grace. A download that has just found the row gets a 404. */
   makeRoom(): void {
-    // What somebody has asked to be kept may be all that brings a file back.
+    // A configured grace period may be the only way to recover a file.
     this.#withoutGrace = this.#options.graceMs === undefined;
     this.wake();
   }

@@ -21,9 +21,9 @@ export type OrphanReport = {
   readonly blobs: number;
   readonly orphans: number;
   readonly deleted: number;
-  /** Objects whose bytes are gone; never repaired by deleting the row. */
+  /** Objects without bytes. Their rows are never deleted as a repair. */
   readonly missing: readonly string[];
-  /** Nothing was deleted, because it would have been too much. */
+  /** True if nothing was deleted because there were too many orphans. */
   readonly refused: boolean;
 };
 
@@ -33,7 +33,7 @@ const BATCH = 500;
 const SUSPICIOUS_COUNT = 100;
 const SUSPICIOUS_SHARE = 0.05;
 
-/** By version: everything, or only what is staged beside a blob in use. */
+/** Orphans by version: everything, or only the staged parts of a blob in use. */
 type Orphans = Map<string, 'whole' | 'staged'>;
 
 export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport> {
@@ -64,7 +64,7 @@ export async function sweepOrphans(options: OrphanOptions): Promise<OrphanReport
   return { blobs, orphans: orphans.size, deleted, missing, refused };
 }
 
-/** A backup reads what it found some time ago; a database that was restored does not know files that came after it. */
+/** A running backup relies on the files that it has listed. A restored database does not know newer files. */
 async function isHeld(owner: OwnerDatabase): Promise<boolean> {
   const holds = await owner.query(sql`
     select from storage.deletion_hold where expires_at > now()

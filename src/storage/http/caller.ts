@@ -1,9 +1,9 @@
 // The caller of a storage request, as its route requires one.
 import type { FastifyRequest } from 'fastify';
-import { resolveDataCaller, tokenCaller, type Caller, type Resolution } from '../../identity/caller.ts';
+import { resolveDataCaller, resolveToken, type Caller, type Resolution } from '../../identity/caller.ts';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
 import type { CredentialReader, Presented } from '../../identity/credentials.ts';
-import { badToken, noCredentials } from '../problem.ts';
+import { badToken, noCredentials, sessionEnded, sessionRestricted } from '../problem.ts';
 
 /** Refuses a request without usable credentials. */
 export async function requireCaller(credentials: CredentialReader, request: FastifyRequest): Promise<Caller> {
@@ -11,16 +11,18 @@ export async function requireCaller(credentials: CredentialReader, request: Fast
   if (resolution.ok) return resolution.caller;
   const { refusal } = resolution;
   if (refusal.reason === 'bad-token') throw badToken(refusal.fault.message);
+  if (refusal.reason === 'restricted') throw sessionRestricted();
+  if (refusal.reason === 'session-ended') throw sessionEnded();
   throw noCredentials();
 }
 
 /**
- * Unlike in the data API, a user token needs no API key beside it: it proves more than the publishable key, and tus
- * clients configured for Supabase send nothing else.
+ * Accepts a user token without an API key, unlike the data API. The token proves more than the publishable key, and
+ * tus clients configured for Supabase send nothing else.
  */
 function resolve(presented: Presented): Resolution {
   const { apikey, bearer } = presented;
-  if (apikey.kind === 'none' && bearer.kind === 'token') return { ok: true, caller: tokenCaller(bearer) };
+  if (apikey.kind === 'none' && bearer.kind === 'token') return resolveToken(bearer);
   if (apikey.kind === 'none' && bearer.kind === 'bad-token') {
     return { ok: false, refusal: { reason: 'bad-token', fault: bearer.fault } };
   }
@@ -37,7 +39,7 @@ export async function optionalCaller(
 }
 
 /** Objects are owned by users; an API key owns nothing. */
-export function ownerOf(caller: Caller): string | null {
+export function callerOwner(caller: Caller): string | null {
   return caller.user?.sub ?? null;
 }
 

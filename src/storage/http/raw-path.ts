@@ -11,11 +11,11 @@ export function rawPath(request: FastifyRequest, prefix: string, skip: number): 
     .join('/');
 }
 
-export function queryOf(request: FastifyRequest): URLSearchParams {
+export function readQuery(request: FastifyRequest): URLSearchParams {
   const start = request.url.indexOf('?');
   return new URLSearchParams(start < 0 ? '' : request.url.slice(start + 1));
 }
 
 export function queryValue(request: FastifyRequest, name: string): string | undefined {
-  return queryOf(request).get(name) ?? undefined;
+  return readQuery(request).get(name) ?? undefined;
 }

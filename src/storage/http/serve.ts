@@ -1,7 +1,7 @@
 // Answering with an object's bytes. Headers come from the row; the backend is only opened to send a body.
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { freeChunk } from '../../lib/free-chunk.ts';
+import { freeChunk } from '../../lib/memory/free-chunk.ts';
 import type { Log } from '../../log/log.ts';
 import { BlobMissing, type Backend } from '../backend/backend.ts';
 import { evaluate, selectRange } from './conditions.ts';
@@ -12,7 +12,7 @@ import { queryValue } from './raw-path.ts';
 
 export type Reading = {
   readonly object: StoredObject;
-  /** Anybody may read it, and shared caches may keep it. */
+  /** True for a public object, which shared caches may store. */
   readonly shared: boolean;
   /** End of a signed link, sent instead of `Cache-Control`. */
   readonly expiresAt?: Date | undefined;
@@ -97,7 +97,9 @@ export function clearHeaders(reply: FastifyReply): void {
   reply.headers(SAFE_HEADERS);
 }
 
-/** On every answer, because stored files, and errors that quote them, share an origin with the API. */
+/**
+ * Headers of every response, because stored files, and errors that quote them, share an origin with the API.
+ */
 export const SAFE_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'content-security-policy': SANDBOX,
@@ -132,7 +134,7 @@ export function writeHeaders(
   if (download !== undefined) reply.header('content-disposition', disposition(download));
 }
 
-/** Shared caches must not keep a private object, whatever the uploader asked for. */
+/** Shared caches must not store a private object, even if the uploader allowed it. */
 export function privately(cacheControl: string): string {
   const kept = cacheControl
     .split(',')
@@ -145,7 +147,7 @@ export function varyByCaller(reply: FastifyReply): void {
   reply.raw.appendHeader('Vary', 'Authorization, apikey');
 }
 
-/** An empty name asks for a download without naming the file. */
+/** An empty name requests a download without a file name. */
 export function disposition(name: string): string {
   if (name === '') return 'attachment;';
   const encoded = encodeURIComponent(name).replace(

@@ -8,7 +8,7 @@ import { isFolderPlaceholder } from './object-path.ts';
 
 export type UploadRules = { readonly maxBytes: number; readonly types: readonly string[] };
 
-/** What an upload of this name must satisfy. A folder placeholder is empty and of any type. */
+/** Returns the limits of an upload with this name. A folder placeholder is empty and of any type. */
 export function uploadRules(bucket: Bucket, name: string): UploadRules {
   return isFolderPlaceholder(name)
     ? { maxBytes: 0, types: [] }
@@ -25,7 +25,7 @@ export function requireBucket(config: Config, id: string): Bucket {
   return bucket;
 }
 
-/** A private bucket is answered like a missing one. */
+/** Rejects a private bucket with the error of a missing one. */
 export function requirePublicBucket(config: Config, id: string): Bucket {
   const bucket = requireBucket(config, id);
   if (!bucket.public) throw bucketNotFound();

@@ -8,7 +8,7 @@ import { sql } from '../../postgres/sql.ts';
 import { alreadyExists, lockTimeout } from '../problem.ts';
 import { OBJECT_JSON, type FileMetadata, type StoredObject } from './object.ts';
 import type { Address } from './object-path.ts';
-import { asUuid, dryRunUpload, jsonOrNull, xminOf, type Draft } from './permission.ts';
+import { asUuid, dryRunUpload, jsonOrNull, xminColumn, type Draft } from './permission.ts';
 
 /**
  * Records a version before its first byte is stored. Does not wait for the disk: if a database crash loses the row,
@@ -69,10 +69,12 @@ export async function commitAs(
   throw lockTimeout();
 }
 
-/** Without asking a policy: for what the product itself stores. What was there under the name is replaced. */
+/**
+ * Commits an object of the product itself, without checking policies. Replaces an object of the same name.
+ */
 export async function commitAsOwner(transaction: Queryable, commit: Commit): Promise<void> {
   const [found] = await transaction.query<{ xmin: string }>(sql`
-    select ${xminOf('o')} as xmin from storage.objects o
+    select ${xminColumn('o')} as xmin from storage.objects o
     where bucket_id = ${commit.bucket} and name = ${commit.name} for update`);
   const outcome = await tryCommit(transaction, commit, found?.xmin);
   if (typeof outcome === 'string') throw lockTimeout();
@@ -95,7 +97,7 @@ async function tryCommit(owner: Queryable, commit: Commit, replaces: string | un
         update storage.objects o set version = reserved.version, metadata = ${metadata}::jsonb,
           user_metadata = ${userMetadata}::jsonb, owner = ${ownerUuid}::uuid, owner_id = ${commit.ownerId}
         from reserved
-        where o.bucket_id = ${commit.bucket} and o.name = ${commit.name} and ${xminOf('o')} = ${replaces}
+        where o.bucket_id = ${commit.bucket} and o.name = ${commit.name} and ${xminColumn('o')} = ${replaces}
         returning o.*`;
   const [row] = await owner.query<{ reserved: boolean; object: StoredObject | null }>(sql`
     with reserved as materialized (

@@ -5,9 +5,11 @@ import { contentTypeMismatch, invalidContentType, mimeTypeRefused } from '../pro
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+";
 const MEDIA_TYPE = new RegExp(`^(${TOKEN})/(${TOKEN})(\\s*;.*)?$`);
 
-/** `type/subtype` in lower case without parameters; undefined when the text is no media type. */
+/**
+ * Returns `type/subtype` in lower case without parameters, or undefined for a text that is not a media type.
+ */
 export function essence(contentType: string): string | undefined {
-  // Stored now, sent as a header later: control characters would break every answer.
+  // The type becomes a header later: control characters would break every response.
   if (!isHeaderValue(contentType)) return undefined;
   const match = MEDIA_TYPE.exec(contentType.trim());
   return match ? `${match[1]}/${match[2]}`.toLowerCase() : undefined;
@@ -129,7 +131,7 @@ export function servedType(stored: string): Served {
   if (text.includes('text/html') || text.includes('application/xhtml+xml')) {
     return { contentType: 'text/plain', policy: SANDBOX };
   }
-  // Their parts have headers of their own, which the policy of the whole may not cover.
+  // Parts of these types have separate headers, which the policy of the whole may not cover.
   if (/(multipart|message)\//.test(text)) return { contentType: 'application/octet-stream', policy: SANDBOX };
   const inert = INERT.has(type) && PLAIN_PARAMETERS.test(stored.trim());
   return { contentType: stored, policy: inert ? undefined : SANDBOX };

@@ -10,7 +10,7 @@ const LIMITS = {
   waiting: 1,
 };
 
-test('whoever leaves the line makes room in it', async () => {
+test('leaving the queue frees a place', async () => {
   const picture = await sharp({ create: { width: 8, height: 8, channels: 3, background: '#000' } })
     .png()
     .toBuffer();

@@ -26,8 +26,11 @@ type Readable = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'heif';
 /** libvips loaders of these formats; all others are blocked. */
 const READERS = ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Tiff', 'Heif'].map((name) => `VipsForeignLoad${name}`);
 
-/** By magic number, before the library sees the file: its own detection would already parse an SVG. */
-function formatOf(source: Buffer): Readable | undefined {
+/**
+ * Detects the format by magic number, before the library reads the file: its own detection would already parse an
+ * SVG.
+ */
+function detectFormat(source: Buffer): Readable | undefined {
   const start = source.toString('latin1', 0, 12);
   if (start.startsWith('\u00ff\u00d8\u00ff')) return 'jpeg';
   if (start.startsWith('\u0089PNG\r\n\u001a\n')) return 'png';
@@ -54,7 +57,7 @@ const transformation = z.object({
 export type Transformation = z.infer<typeof transformation>;
 type Format = NonNullable<Transformation['format']>;
 
-/** From a query string or a sign request; unknown keys are ignored. */
+/** Parses a query string or a sign request. Unknown keys are ignored. */
 export function parseTransformation(given: Readonly<Record<string, unknown>>): Transformation {
   const present = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== '' && value !== null),
@@ -86,7 +89,7 @@ export function transformedTag(etag: string, transformation: Transformation, out
 /** Another format only where `Accept` names it: every client sends a wildcard. */
 export function wantedFormat({ format }: Transformation, accept: string | undefined): Format {
   if (format !== undefined) return format;
-  // Never AVIF unasked: encoding it takes many times longer.
+  // AVIF requires an explicit request, because its encoding takes many times longer.
   return /\bimage\/webp\b/.test(accept ?? '') ? 'webp' : 'origin';
 }
 
@@ -108,7 +111,9 @@ function loadSharp(): Promise<Sharp | undefined> {
   return loading;
 }
 
-/** For signing: the transformation as the token carries it; undefined where nothing can be rendered. */
+/**
+ * Returns the transformation for the token of a signed link. Undefined if the server cannot render images.
+ */
 export async function signedTransformation(
   transform: Readonly<Record<string, unknown>>,
 ): Promise<string | undefined> {
@@ -180,10 +185,10 @@ async function transform(
   limits: ImageLimits,
 ): Promise<Rendered> {
   const options = { limitInputPixels: limits.maxInputPixels, failOn: 'error', pages: 1 } as const;
-  const readable = formatOf(source);
+  const readable = detectFormat(source);
   if (!readable) throw unreadableImage();
   try {
-    const output: Output = wanted !== 'origin' ? wanted : outputOf(readable);
+    const output: Output = wanted !== 'origin' ? wanted : outputFormat(readable);
     const body = await sharp(source, options)
       .autoOrient()
       .resize({
@@ -202,7 +207,7 @@ async function transform(
   }
 }
 
-function outputOf(format: Readable): Output {
+function outputFormat(format: Readable): Output {
   if (format === 'tiff') return 'jpeg';
   return format === 'heif' ? 'avif' : format;
 }

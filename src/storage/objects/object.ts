@@ -35,13 +35,13 @@ export type StoredObject = {
   readonly last_accessed_at: string;
 };
 
-/** One object as JSON. Lists its keys, so that a column added to the table is not exposed. */
+/** An object as JSON. Lists its keys, so that a column added to the table is not exposed. */
 export const OBJECT_JSON: Sql = sql`json_build_object(
   'name', o.name, 'bucket_id', o.bucket_id, 'owner', o.owner, 'owner_id', o.owner_id, 'version', o.version, 'id', o.id,
   'updated_at', ${isoTimestamp('o.updated_at')}, 'created_at', ${isoTimestamp('o.created_at')},
   'last_accessed_at', ${isoTimestamp('o.last_accessed_at')}, 'metadata', o.metadata, 'user_metadata', o.user_metadata)`;
 
-/** As the owner, without policies: for public and signed reads. */
+/** Finds an object as the owner, without policies: for public and signed reads. */
 export async function findObject(
   owner: OwnerDatabase,
   { bucket, name }: Address,
@@ -52,7 +52,7 @@ export async function findObject(
   return row?.object;
 }
 
-/** As the caller: undefined when there is none or a policy hides it. */
+/** Finds an object as the caller. Undefined if it is missing or hidden by a policy. */
 export async function findObjectAs(
   callers: CallerPool,
   caller: CallerSettings,
@@ -88,7 +88,10 @@ export type ObjectFacts = {
   readonly robots: string | undefined;
 };
 
-/** What a download needs to know. The table can be written with SQL, so nothing in `metadata` is trusted. */
+/**
+ * Returns the properties that a download needs. The table can be written with SQL, so nothing in `metadata` is
+ * trusted.
+ */
 export function objectFacts({ metadata, version, updated_at: updatedAt }: StoredObject): ObjectFacts {
   const size = metadata?.['size'];
   const header = (key: string): string | undefined => {

@@ -21,7 +21,7 @@ export async function dryRun(callers: CallerPool, caller: CallerSettings, statem
 }
 
 /** Changes with every update of the row. `alias` must be written in code. */
-export function xminOf(alias: string): Sql {
+export function xminColumn(alias: string): Sql {
   return raw(`${alias}.xmin::text`);
 }
 
@@ -56,7 +56,7 @@ export async function dryRunUpload(
     caller,
     sql`
       with seen as materialized (
-        select ${xminOf('o')} as state from storage.objects o
+        select ${xminColumn('o')} as state from storage.objects o
         where o.bucket_id = ${draft.bucket} and o.name = ${draft.name}
       ), put as (
         ${insert} on conflict (bucket_id, name) do update set
@@ -69,7 +69,7 @@ export async function dryRunUpload(
   return xmin === '' ? undefined : xmin;
 }
 
-/** For the `owner` column, which is a uuid; `owner_id` takes any user id. */
+/** Converts a user id for the `owner` column, which is a uuid. `owner_id` accepts any user id. */
 export function asUuid(ownerId: string | null): string | null {
   return ownerId !== null && /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(ownerId) ? ownerId : null;
 }

@@ -9,7 +9,7 @@ import { invalidSignature, invalidUrlToken } from '../problem.ts';
 type UrlScope = 'download' | 'upload';
 
 export type DownloadToken = { readonly transformations: string | undefined; readonly expiresAt: Date };
-/** Who created an upload link: using it needs their permission again. */
+/** Creator of an upload link. Using the link checks the creator's permission again. */
 type LinkMaker = { readonly role: DatabaseRole; readonly claims: string };
 type UploadToken = {
   readonly owner: string | null;

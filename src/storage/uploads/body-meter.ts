@@ -50,7 +50,7 @@ export class BodyMeter {
       for await (const chunk of source.iterator({ destroyOnReturn: false })) {
         if (!Buffer.isBuffer(chunk)) throw new TypeError('the body is not made of bytes');
         if (reason) throw reason;
-        this.#take(chunk);
+        this.#consume(chunk);
         yield chunk;
       }
       this.#checkHead();
@@ -62,7 +62,7 @@ export class BodyMeter {
     }
   }
 
-  #take(chunk: Buffer): void {
+  #consume(chunk: Buffer): void {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#limits.maxBytes) throw tooLarge();
     this.#hash.update(chunk);

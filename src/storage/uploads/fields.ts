@@ -1,5 +1,6 @@
-// What an upload says about its file, in headers or form fields. Values that are sent as headers later are checked.
+// Reads the metadata of an upload from headers or form fields. Values that are sent as headers later are validated.
 import type { FastifyRequest } from 'fastify';
+import { isStorableJson } from '../../http/storable-json.ts';
 import { isHeaderValue } from '../objects/content-type.ts';
 import type { UserMetadata } from '../objects/object.ts';
 import { invalidRequest, invalidRobotsTag } from '../problem.ts';
@@ -15,7 +16,7 @@ export type UploadFields = {
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const DEFAULT_CACHE_CONTROL = 'no-cache';
 
-/** Of an upload whose body is the file. */
+/** Reads the fields of an upload whose body is the file. */
 export function rawFields(request: FastifyRequest): UploadFields {
   const { headers } = request;
   return {
@@ -27,7 +28,9 @@ export function rawFields(request: FastifyRequest): UploadFields {
   };
 }
 
-/** Of a form; `partType` is the media type of its file part. Headers that the form repeats are overridden. */
+/**
+ * Reads the fields of a form. `partType` is the media type of its file part. Form fields override headers.
+ */
 export function formFields(
   form: ReadonlyMap<string, string>,
   partType: string | undefined,
@@ -43,7 +46,7 @@ export function formFields(
   };
 }
 
-/** Of a resumable upload, from `Upload-Metadata`. */
+/** Reads the fields of a resumable upload from `Upload-Metadata`. */
 export function tusFields(
   metadata: ReadonlyMap<string, string>,
 ): Pick<UploadFields, 'contentType' | 'cacheControl' | 'userMetadata'> {
@@ -60,14 +63,18 @@ export function readMetadataHeader(header: string | string[] | undefined): Recor
   return readMetadata(Buffer.from(header, 'base64').toString('utf8')) ?? {};
 }
 
-/** A JSON object; undefined when it is none: like Supabase Storage, the API ignores unreadable metadata. */
+/** A JSON object; undefined for other text: like Supabase Storage, the API ignores unreadable metadata. */
 function readMetadata(json: string | undefined): Record<string, unknown> | undefined {
-  if (json === undefined) return undefined;
+  const value = json === undefined ? undefined : parse(json);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  if (!isStorableJson(value))
+    throw invalidRequest('metadata must not contain NUL characters or lone surrogates');
+  return { ...value };
+}
+
+function parse(json: string): unknown {
   try {
-    const value: unknown = JSON.parse(json);
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    // jsonb cannot hold NUL.
-    return isObject && !json.includes('\\u0000') ? { ...value } : undefined;
+    return JSON.parse(json);
   } catch {
     return undefined;
   }
@@ -93,9 +100,9 @@ export function readRobots(request: FastifyRequest): string | undefined {
 }
 
 /** Undefined when empty; refused when it cannot be sent as a header. */
-function headerValue(what: string, value: string | undefined): string | undefined {
+function headerValue(name: string, value: string | undefined): string | undefined {
   if (value === undefined || value === '') return undefined;
   if (value.length > 1024 || !isHeaderValue(value))
-    throw invalidRequest(`${what} cannot be sent as a header`);
+    throw invalidRequest(`${name} cannot be sent as a header`);
   return value;
 }

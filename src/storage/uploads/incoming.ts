@@ -3,7 +3,7 @@
 import { Readable } from 'node:stream';
 import busboy from 'busboy';
 import type { FastifyRequest } from 'fastify';
-import { networkOf } from '../../lib/ip-address.ts';
+import { clientNetwork } from '../../lib/ip-address.ts';
 import { Abort } from '../../problem/problem.ts';
 import { checkDeclaredType } from '../objects/content-type.ts';
 import type { UploadRules } from '../objects/bucket.ts';
@@ -12,7 +12,7 @@ import { formFields, rawFields, readMetadataHeader, readRobots, type UploadField
 import type { UploadContext } from './upload-context.ts';
 
 export type IncomingUpload = {
-  /** As known so far: of a form, from the fields before its file. */
+  /** Fields known so far. For a form: the fields before its file. */
   readonly fields: UploadFields;
   readonly source: Readable;
   /** Content-Length, which includes the fields of a form. */
@@ -86,8 +86,9 @@ function openForm({ slots, snapshot }: FormContext, request: FastifyRequest): Pr
       if (!form.destroyed) form.destroy(failure);
     };
     const expire = (): void => fail(new Abort('deadline'));
-    const leave = slots.opening(networkOf(request.client.address), fail);
-    // That bytes come at all is watched for every request; a head of a byte now and then needs a deadline of its own.
+    const leave = slots.opening(clientNetwork(request.client.address), fail);
+    // Every request has an idle timeout for its body. A slow form head with occasional bytes needs a separate
+    // deadline.
     const { bodyIdleMs } = snapshot().config.server.timeouts;
     const deadline = setTimeout(expire, bodyIdleMs * HEAD_IDLES);
     const stopWatching = (): void => {

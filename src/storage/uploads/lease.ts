@@ -1,6 +1,6 @@
-// The lease on a resumable upload: whichever process a request comes to, only the one that holds the lease writes.
-// A holder renews it while it works and stops as soon as another request wants it; the lease of a process that died
-// expires.
+// The lease on a resumable upload: only the process that holds the lease writes, whichever process receives a
+// request. A holder renews it while it works, and stops as soon as another request asks for it. The lease of a dead
+// process expires.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Queryable } from '../../postgres/owner-database.ts';
@@ -10,7 +10,7 @@ import { lockedUpload, unknownUpload } from './tus.ts';
 
 const LEASE_SECONDS = 15;
 const RENEW_MS = 1_000;
-/** Without a renewal for this long the holder stops writing: well before the lease expires for others. */
+/** Time without a renewal after which the holder stops writing, well before the lease expires for others. */
 const TRUSTED_MS = 10_000;
 const WAIT_MS = 5_000;
 const POLL_MS = 100;
@@ -18,7 +18,7 @@ const POLL_MS = 100;
 export type Lease = {
   readonly upload: ResumableUpload;
   readonly id: string;
-  /** Aborts when another request wants the lease. */
+  /** Aborts when another request asks for the lease. */
   readonly signal: AbortSignal;
   /** False once the lease may have expired. */
   readonly isValid: () => boolean;

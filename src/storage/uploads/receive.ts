@@ -21,7 +21,7 @@ export type Reception = {
   readonly name: string;
   readonly upsert: boolean;
   readonly ownerId: string | null;
-  /** Whose permission is needed, before the first byte and again before the commit. */
+  /** Caller whose permission is checked before the first byte and again before the commit. */
   readonly caller: CallerSettings;
   readonly holder: SlotHolder;
 };

@@ -10,7 +10,7 @@ import { jsonOrNull } from '../objects/permission.ts';
 import type { UploadFields } from './fields.ts';
 
 const LIFETIME_MS = 24 * 60 * 60_000;
-/** With the MD5 of its bytes, for the entity tag. */
+/** A part with the MD5 of its bytes, for the entity tag. */
 export type ReceivedPart = StagedPart & { readonly md5: string };
 
 export type ResumableUpload = {

@@ -1,4 +1,4 @@
-// What receiving an upload needs of the storage API.
+// Parts of the storage API that an upload uses.
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Backend } from '../backend/backend.ts';
 import type { Cleanup } from '../cleanup/cleanup.ts';

@@ -1,33 +1,33 @@
-// Limits on the uploads that this process receives at once, over all protocols: a total, shares of it for each caller and
-// each address, and one for all callers without a user together.
+// Limits on the uploads that this process receives at once, over all protocols: a total, shares of it for each caller
+// and each address, and one for all callers without a user together.
 import type { FastifyRequest } from 'fastify';
-import { networkOf } from '../../lib/ip-address.ts';
+import { clientNetwork } from '../../lib/ip-address.ts';
 import type { Caller } from '../../identity/caller.ts';
 import { slowDown, type StorageProblem } from '../problem.ts';
 
 export type SlotLimits = {
   /** Uploads at once; more get 429. */
   readonly concurrentUploads: number;
-  /** Of these, for one user, or for one address without a user. */
+  /** Limit for one user, or for one address without a user. */
   readonly uploadsPerCaller: number;
-  /** Of these, for one address, whoever uses it; the service is not counted. */
+  /** Limit for one address, including all its users but not the service. */
   readonly uploadsPerAddress: number;
-  /** Of these, for all callers without a user together. */
+  /** Limit for all callers without a user together. */
   readonly anonymousUploads: number;
 };
 
 export type SlotHolder = {
-  /** Whose share it is; undefined for the service, which only the total limits. */
+  /** Key of the caller's share. Undefined for the service, which only the total limits. */
   readonly key: string | undefined;
-  /** Where it comes from, of IPv6 the network; undefined for the service. */
+  /** Address of the caller, for IPv6 its network. Undefined for the service. */
   readonly network: string | undefined;
   readonly anonymous: boolean;
 };
 
-export function holderOf(caller: Caller, request: FastifyRequest): SlotHolder {
+export function identifyHolder(caller: Caller, request: FastifyRequest): SlotHolder {
   if (caller.role === 'service_role' && caller.user === null)
     return { key: undefined, network: undefined, anonymous: false };
-  const network = networkOf(request.client.address);
+  const network = clientNetwork(request.client.address);
   return caller.user?.sub === undefined
     ? { key: `address ${network}`, network, anonymous: true }
     : { key: `user ${caller.user.sub}`, network, anonymous: false };
@@ -35,7 +35,7 @@ export function holderOf(caller: Caller, request: FastifyRequest): SlotHolder {
 
 /** Uploads with a link count for the address that uses it, not for the link's maker. */
 export function linkHolder(request: FastifyRequest): SlotHolder {
-  const network = networkOf(request.client.address);
+  const network = clientNetwork(request.client.address);
   return { key: `address ${network}`, network, anonymous: false };
 }
 
@@ -56,9 +56,9 @@ export class UploadSlots {
     const { concurrentUploads, uploadsPerCaller, uploadsPerAddress, anonymousUploads } = this.#limits;
     const { key, network } = holder;
     const taken = [...this.#slots].flatMap((slot) => ('holder' in slot ? [slot.holder] : []));
-    const own = taken.filter((other) => key !== undefined && other.key === key);
-    const near = taken.filter((other) => network !== undefined && other.network === network);
-    const anonymous = taken.filter((other) => other.anonymous);
+    const own = taken.filter((slot) => key !== undefined && slot.key === key);
+    const near = taken.filter((slot) => network !== undefined && slot.network === network);
+    const anonymous = taken.filter((slot) => slot.anonymous);
     if (
       taken.length >= concurrentUploads ||
       own.length >= uploadsPerCaller ||

@@ -1,6 +1,6 @@
-// What a resumable upload goes through under its lease: parts are appended at the offset, each durable and recorded
-// before it is acknowledged; with the last one the upload is completed, and its object committed. A request that
-// dies in between leaves a state from which the next one continues.
+// Writes a resumable upload under its lease. Parts are appended at the offset, and each is durable and recorded
+// before it is acknowledged. The last part completes the upload and commits its object. The next request can continue
+// after a crash at any point.
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { CallerSettings } from '../../postgres/pool/caller-pool.ts';
@@ -26,7 +26,7 @@ import type { UploadContext } from './upload-context.ts';
 import type { SlotHolder } from './upload-slots.ts';
 
 export type Writer = {
-  /** Whose permission is needed. */
+  /** Caller whose permission is checked. */
   readonly caller: CallerSettings;
   readonly holder: SlotHolder;
   /** False for a link without `upsert`: it must not finish an upload that replaces. */
@@ -41,7 +41,7 @@ export async function writePart(
   writer: Writer,
 ): Promise<ResumableUpload> {
   const { upload } = lease;
-  const { maxBytes, types } = rulesOf(context, upload);
+  const { maxBytes, types } = resumableRules(context, upload);
   const room = (upload.length ?? maxBytes) - upload.offset;
   if (Number(request.headers['content-length'] ?? 0) > room) throw maximumExceeded();
   const meter = new BodyMeter({
@@ -106,7 +106,11 @@ export async function completeUpload(
   if (upload.completed) return upload;
   const { version, fields, ownerId, userMetadata } = upload;
   try {
-    checkSniffedType(await headOf(context, upload), fields.contentType, rulesOf(context, upload).types);
+    checkSniffedType(
+      await readHead(context, upload),
+      fields.contentType,
+      resumableRules(context, upload).types,
+    );
     await context.backend.assemble(version, upload.parts);
     const metadata = fileMetadata(fields, upload.offset, entityTag(upload.parts), context.now());
     const { bucket, name } = upload;
@@ -132,7 +136,7 @@ export async function abandonUpload(context: UploadContext, { version }: Resumab
   context.cleanup.wake();
 }
 
-function rulesOf(context: UploadContext, { bucket, name }: ResumableUpload): UploadRules {
+function resumableRules(context: UploadContext, { bucket, name }: ResumableUpload): UploadRules {
   return uploadRules(requireBucket(context.snapshot().config, bucket), name);
 }
 
@@ -140,7 +144,7 @@ async function isCommitted(context: UploadContext, { version }: ResumableUpload)
   return (await context.owner.query(sql`select from storage.objects where version = ${version}`)).length > 0;
 }
 
-async function headOf(context: UploadContext, { version, parts }: ResumableUpload): Promise<Buffer> {
+async function readHead(context: UploadContext, { version, parts }: ResumableUpload): Promise<Buffer> {
   try {
     return await readAtMost(context.backend.readStaged(version, parts), SNIFF_BYTES);
   } catch (error) {

@@ -1,20 +1,20 @@
-// Databases as other products and people make them, each with the features of its kind. `left`: what the file cannot say, as
-// the pulled file lists it.
+// Databases with typical features of products and frameworks. `left` matches the lines of the pulled file about objects
+// that it cannot express.
 export type Profile = {
   readonly name: string;
-  /** As its owner, in `public` and schemas of its own. */
+  /** Statements of the owner, in `public` and other schemas. */
   readonly sql: string;
-  /** What only a superuser may do, before. */
+  /** Statements that a superuser runs first. */
   readonly prepare?: string | undefined;
   readonly schemas?: readonly string[];
-  /** Statements; absent: everything to the API roles. */
+  /** Grant statements. By default, all privileges for the API roles. */
   readonly grants?: string;
   readonly left: readonly RegExp[];
 };
 
 export const PROFILES: readonly Profile[] = [
   {
-    name: 'a record shop: mixed-case names, small numbers, bytes, keys of two columns',
+    name: 'a record shop: mixed-case names, smallint, bytea, composite keys',
     left: [],
     sql: `
       create table "Artist" ("ArtistId" integer primary key, "Name" varchar(120));
@@ -53,7 +53,7 @@ export const PROFILES: readonly Profile[] = [
       insert into posts (source, md5) values ('a', 'x'), ('b', 'y');`,
   },
   {
-    name: 'contracts to sign: enums of quoted names, cascading updates, indexes of trigrams',
+    name: 'contracts: enums with quoted names, cascading updates, trigram indexes',
     prepare: 'create extension if not exists pg_trgm schema extensions',
     left: [],
     sql: `
@@ -70,7 +70,7 @@ export const PROFILES: readonly Profile[] = [
       insert into "User" (email) values ('ann@example.com'); insert into "Document" (id, "userId", title) values ('d', 1, 'Rent');`,
   },
   {
-    name: 'a map: composite types, checks that are not validated, functions in indexes',
+    name: 'a map: composite types, unvalidated checks, functions in indexes',
     left: [],
     sql: `
       create type kind as enum ('node', 'way', 'relation');
@@ -86,10 +86,10 @@ export const PROFILES: readonly Profile[] = [
       alter table way_nodes add constraint of_node foreign key (node) references nodes (id) not valid;`,
   },
   {
-    name: 'billing: views on views, INCLUDE, NULLS NOT DISTINCT, tables without a key; one that is stored; partitions',
+    name: 'billing: nested views, a materialized view, INCLUDE, NULLS NOT DISTINCT, tables without a key, partitions',
     left: [
       /partitions of public."?Days/,
-      /partitions of public.events: grants/,
+      /partitions of public.events: separate grants/,
       /partitions of public.names/,
     ],
     sql: `
@@ -115,7 +115,7 @@ export const PROFILES: readonly Profile[] = [
       insert into customers (name) values ('Ann');`,
   },
   {
-    name: 'traces: keys over several columns that follow updates, descending indexes',
+    name: 'traces: composite keys with ON UPDATE CASCADE, descending indexes',
     left: [],
     sql: `
       create type level as enum ('DEBUG', 'DEFAULT', 'ERROR');
@@ -130,7 +130,7 @@ export const PROFILES: readonly Profile[] = [
       insert into projects values ('p', 'P'); insert into traces values ('t', 'p'); insert into scores values ('s', 'p', 't', 1);`,
   },
   {
-    name: 'a queue: triggers, comments, columns that are computed',
+    name: 'a queue: triggers, comments, generated columns',
     left: [],
     sql: `
       create type job_state as enum ('new', 'running', 'done');
@@ -147,7 +147,7 @@ export const PROFILES: readonly Profile[] = [
       insert into jobs (payload) values ('{}');`,
   },
   {
-    name: 'a film rental: domains, sequences of their own, an aggregate, a rule, statistics, overloads, bodies that the server has read',
+    name: 'a film rental: domains, sequences, an aggregate, a rule, statistics, overloads, atomic bodies',
     left: [],
     sql: `
       create domain year as integer check (value >= 1901 and value <= 2155);
@@ -174,7 +174,7 @@ export const PROFILES: readonly Profile[] = [
       insert into films (title, released) values ('One', 1999);`,
   },
   {
-    name: 'a booking desk: range types, operators, casts, collations, text search of its own',
+    name: 'a booking desk: range types, operators, casts, collations, text search configurations',
     left: [],
     sql: `
       create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -212,7 +212,7 @@ export const PROFILES: readonly Profile[] = [
       insert into bookings (id, guest, at, seats, until) values (1, 'Ann', '[10:00,11:00)', 2, 4);`,
   },
   {
-    name: 'accounts in a schema of their own: functions with the owner’s rights and an empty path',
+    name: 'accounts in a separate schema: security definer functions with an empty search path',
     schemas: ['accounts'],
     left: [],
     sql: `

@@ -1,11 +1,12 @@
-// A database as a Supabase project leaves it: `auth` and `storage` of roles of their own, and a project in `public`.
+// A database like that of a Supabase project: `auth` and `storage` belong to separate roles, and `public` contains
+// tables.
 const ROLES = ['anon', 'authenticated', 'service_role', 'supabase_auth_admin', 'supabase_storage_admin'];
 
-/** Roles belong to the cluster, and other tests make some of them. */
-const MAKE_ROLES = `do $$ declare one text; begin
-  foreach one in array array[${ROLES.map((role) => `'${role}'`).join(', ')}] loop
-    if not exists (select from pg_roles where rolname = one) then
-      begin execute format('create role %I', one); exception when duplicate_object or unique_violation then null; end;
+/** Creates missing roles. Roles belong to the cluster, and other tests create some of them. */
+const MAKE_ROLES = `do $$ declare name text; begin
+  foreach name in array array[${ROLES.map((role) => `'${role}'`).join(', ')}] loop
+    if not exists (select from pg_roles where rolname = name) then
+      begin execute format('create role %I', name); exception when duplicate_object or unique_violation then null; end;
     end if;
   end loop; end $$;`;
 

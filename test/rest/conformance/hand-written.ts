@@ -1,4 +1,4 @@
-// Requests that a generator would hardly find: the corners of the grammar, one a line.
+// Requests that a generator is unlikely to produce: corner cases of the grammar, one per line.
 import type { Made } from './requests.ts';
 
 const ORDER = 'order=id';
@@ -26,7 +26,7 @@ const GETS: readonly string[] = [
   '/kinds?select=c_jsonb->"a"&id=eq.1',
   '/kinds?select=c_jsonb->t::text&id=eq.1',
   '/kinds?select=c_jsonb->>b::int&id=eq.1',
-  // every operator once
+  // each operator once
   '/kinds?select=id&c_int=eq.1',
   '/kinds?select=id&c_text=like.*a*&order=id',
   '/kinds?select=id&c_text=ilike.AL%25&order=id',
@@ -166,7 +166,7 @@ const GETS: readonly string[] = [
   '/people?select=team_id::text,total:age.sum()&order=team_id',
   '/people?select=teams(name),n:count()&team_id=not.is.null&team_id=eq.1',
   '/people?select=...teams(team:name),n:count()&team_id=eq.1',
-  // groups by every kind of column, also where their order is that of a column which a spread lifted
+  // groups by every kind of column, including an order by a column that a spread lifts
   ...[
     'c_bool',
     'c_date',
@@ -203,7 +203,7 @@ const GETS: readonly string[] = [
   '/people?select=...teams(name),home_id,n:count()&order=teams(name),home_id',
   '/people?select=teams(name),n:count()&order=teams(name)',
   '/teams?select=id,people(...places!people_home(city),n:count())&people.order=places(city)&order=id',
-  // with an alias only the alias is the embed
+  // an embed with an alias is referenced only by its alias
   '/people?select=id,k:boss_id(name)&boss_id=is.null&order=id',
   '/people?select=id,k:boss_id(name)&boss_id=not.is.null&order=id',
   '/people?select=id,k:boss_id(name)&k=is.null&order=id',
@@ -226,7 +226,7 @@ const GETS: readonly string[] = [
   '/people?select=id,k:boss_id(id,l:boss_id(id))&k.boss_id=is.null&order=id',
   '/teams?select=id,p:people(id,k:boss_id(id))&p.boss_id=is.null&p.order=id&order=id',
   '/teams?select=id,p:people(id,k:boss_id(id))&p.k=is.null&p.order=id&order=id',
-  // a page of an embed that has no row
+  // a page of an embed without rows
   '/teams?select=id,people!inner(id)&people.limit=0&order=id',
   '/teams?select=id,people(id)&people=not.is.null&people.limit=0&order=id',
   '/teams?select=id,people(id)&people=is.null&people.limit=0&order=id',
@@ -240,7 +240,7 @@ const GETS: readonly string[] = [
   '/teams?select=name,people(age.sum())&order=id',
   '/teams?select=name,people(team_id,n:count())&order=id',
   '/people?select=id,age.nope()',
-  // tables that are not there, paths and methods
+  // unknown tables, paths and methods
   '/nope',
   '/kinds/',
   '/rpc/nope',

@@ -1,5 +1,5 @@
-// Requests made from the grammar and the catalog of kinds-fixture.ts. Every list is ordered by a unique key, so
-// that two correct servers must answer alike.
+// Generates requests from the grammar and the catalog of kinds-fixture.ts. Every list is ordered by a unique key, so
+// that two correct servers return the same response.
 import * as fc from 'fast-check';
 
 export type Made = {
@@ -9,7 +9,7 @@ export type Made = {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
   readonly asUser?: boolean | undefined;
-  /** The rows of the list come in any order. */
+  /** The rows of the list have no defined order. */
   readonly unordered?: boolean | undefined;
 };
 
@@ -202,7 +202,7 @@ const VALUES: Readonly<Record<Kind, readonly string[]>> = {
 const COMPARE = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte'];
 const ENCODED = (text: string): string => encodeURIComponent(text);
 
-/** In a logic tree a value with reserved characters must be quoted. */
+/** Quotes a value with reserved characters, as a logic tree requires. */
 function quotedIfNeeded(value: string): string {
   return /[,()"\\{}]/.test(value) || value === ''
     ? `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
@@ -308,7 +308,7 @@ function field(table: Relation): fc.Arbitrary<string> {
   });
 }
 
-/** Two embeds of one name are an error in both, though not always the first one that is found. */
+/** Two embeds with the same name are an error in both servers, but not always the first error that is found. */
 function embedName({ select }: Part): string {
   return /^(?:\.\.\.)?(\w+)/.exec(select)?.[1] ?? select;
 }
@@ -317,19 +317,19 @@ type Part = {
   readonly select: string;
   readonly parameters: readonly string[];
   readonly unordered?: boolean;
-  /** The keys that an embed adds to the row it stands in: its own, or what a spread lifts. */
+  /** Keys that an embed adds to its parent row: its name, or the keys that a spread lifts. */
   readonly keys?: readonly string[];
 };
 
-/** An embed that a spread lifts beside one of its name would be two keys of one name. */
+/** A spread that lifts an embed next to another with the same name would create a duplicate key. */
 function haveKeysOnce(parts: readonly Part[]): boolean {
-  const keys = parts.flatMap((one) => one.keys ?? []);
+  const keys = parts.flatMap((part) => part.keys ?? []);
   return new Set(keys).size === keys.length;
 }
 
 function embed(table: Relation, depth: number, prefix: string): fc.Arbitrary<Part> {
-  const toOne = table.one.map((one) => ({ ...one, isOne: true }));
-  const toMany = table.many.map((one) => ({ ...one, isOne: false }));
+  const toOne = table.one.map((relationship) => ({ ...relationship, isOne: true }));
+  const toMany = table.many.map((relationship) => ({ ...relationship, isOne: false }));
   return fc.constantFrom(...toOne, ...toMany).chain(({ embed: text, to, isOne }) => {
     const target = relation(to);
     const name = (/^(\w+):/.exec(text)?.[1] ?? /^\w+/.exec(text)?.[0]) || text;
@@ -368,7 +368,7 @@ function embed(table: Relation, depth: number, prefix: string): fc.Arbitrary<Par
   });
 }
 
-/** Two columns of one name would be two keys of one name, which JSON parsers read each in their way. */
+/** Two columns with the same name would create duplicate keys, which JSON parsers treat differently. */
 function spreadAlias(item: string, name: string): string {
   if (item.includes('(') || item.startsWith('...')) return item;
   const bare = item.includes(':') && !item.startsWith(':') ? item.replace(/^[a-z]\w*:(?!:)/, '') : item;
@@ -385,7 +385,7 @@ function outputKey(item: string): string {
   return keys.at(-1) ?? item;
 }
 
-/** Groups by columns of any type, by embeds and by what a spread lifts; aggregates here and in the spread. */
+/** Groups by columns of any type, by embeds and by lifted columns; aggregates here and in the spread. */
 function groupedRead(table: Relation): fc.Arbitrary<Part & { readonly unordered: boolean }> {
   const toOne = table.one.filter(({ embed: text }) => !text.includes(':'));
   const spread = (): fc.Arbitrary<Part> =>
@@ -428,11 +428,11 @@ function groupedRead(table: Relation): fc.Arbitrary<Part & { readonly unordered:
       fc.boolean(),
     )
     .map(([fields, aggregates, more, filters, isOrdered]) => {
-      // A column and an embed of one name are two keys of one name, and an ambiguous group to PostgREST.
-      const keys = fields.filter((one) => !more.keys?.includes(outputKey(one)));
+      // A column and an embed with the same name are a duplicate key, and an ambiguous group for PostgREST.
+      const keys = fields.filter((field) => !more.keys?.includes(outputKey(field)));
       const plain = keys.filter((key) => !/::|->/.test(key)).map((key) => key.replace(/^\w+:/, ''));
       const own = isOrdered && plain.length > 0 ? [`order=${plain.join(',')}`] : [];
-      const hasOrder = more.parameters.some((one) => one.startsWith('order='));
+      const hasOrder = more.parameters.some((text) => text.startsWith('order='));
       return {
         select: [...keys, ...aggregates, more.select].filter(Boolean).join(','),
         parameters: [...filters, ...more.parameters, ...(hasOrder ? [] : own)],
@@ -492,12 +492,12 @@ function groupedEmbed(table: Relation): fc.Arbitrary<Part> {
   });
 }
 
-/** Aliases that are also names of columns or of other tables, and everything that may go by them. */
+/** Aliases that are also names of columns or of other tables, and all parameters that may use them. */
 function aliasedRead(table: Relation): fc.Arbitrary<Part> {
   const names = [...Object.keys(table.columns), ...Object.keys(RELATIONS), 'k', 'k'];
   const targets = [
-    ...table.one.map((one) => ({ ...one, isOne: true })),
-    ...table.many.map((one) => ({ ...one, isOne: false })),
+    ...table.one.map((relationship) => ({ ...relationship, isOne: true })),
+    ...table.many.map((relationship) => ({ ...relationship, isOne: false })),
   ];
   return fc
     .uniqueArray(
@@ -519,31 +519,31 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
           select: `${alias}:${target}${join}(${relation(to).key.join(',')})`,
         };
       });
-      const spoken = [
+      const references = [
         ...shown.flatMap(({ alias, target }) => [alias, alias, target]),
         ...Object.keys(table.columns),
       ];
-      const name = fc.constantFrom(...spoken);
-      // Where two embeds have one target, its name says neither of them.
-      const targetOf = (target: string, alias: string): string =>
+      const name = fc.constantFrom(...references);
+      // If two embeds have the same target, its name identifies neither.
+      const referenceName = (target: string, alias: string): string =>
         shown.filter((other) => other.target === target).length > 1 ? alias : target;
       const value = fc.constantFrom('is.null', 'not.is.null', 'is.null', 'not.is.null', 'eq.1');
       const inside = fc.constantFrom(...shown).chain(({ alias, target, to, isOne }) =>
         fc
           .tuple(
-            fc.constantFrom(alias, alias, targetOf(target, alias)),
+            fc.constantFrom(alias, alias, referenceName(target, alias)),
             fc.constantFrom(...relation(to).key),
             fc.constantFrom('filter', 'order', 'limit', 'related'),
           )
-          .map(([said, column, what]) => {
-            if (what === 'filter') return `${said}.${column}=neq.1`;
-            if (what === 'order') return `${said}.order=${column}.desc`;
-            if (what === 'limit') return `${said}.limit=1`;
-            return isOne ? `order=${said}(${column}),${table.key.join(',')}` : `${said}.offset=1`;
+          .map(([reference, column, kind]) => {
+            if (kind === 'filter') return `${reference}.${column}=neq.1`;
+            if (kind === 'order') return `${reference}.order=${column}.desc`;
+            if (kind === 'limit') return `${reference}.limit=1`;
+            return isOne ? `order=${reference}(${column}),${table.key.join(',')}` : `${reference}.offset=1`;
           }),
       );
-      const one = fc.oneof(
-        { weight: 3, arbitrary: fc.tuple(name, value).map(([said, test]) => `${said}=${test}`) },
+      const parameter = fc.oneof(
+        { weight: 3, arbitrary: fc.tuple(name, value).map(([reference, test]) => `${reference}=${test}`) },
         { weight: 3, arbitrary: inside },
         {
           weight: 1,
@@ -553,7 +553,7 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
         },
       );
       return fc
-        .uniqueArray(one, { minLength: 1, maxLength: 3, selector: (text) => text.split('=')[0] })
+        .uniqueArray(parameter, { minLength: 1, maxLength: 3, selector: (text) => text.split('=')[0] })
         .map((parameters) => ({
           select: [...table.key, ...shown.map(({ select }) => select)].join(','),
           parameters: [
@@ -607,8 +607,8 @@ export const readRequests: fc.Arbitrary<Made> = fc
         order(table),
       )
       .map(([items, embeds, filters, ordering]) => ({
-        select: [...items, ...embeds.map((one) => one.select)].join(','),
-        parameters: [...filters, ...embeds.flatMap((one) => one.parameters), `order=${ordering}`],
+        select: [...items, ...embeds.map((embed) => embed.select)].join(','),
+        parameters: [...filters, ...embeds.flatMap((embed) => embed.parameters), `order=${ordering}`],
       }));
     const counted: fc.Arbitrary<Part> = fc
       .tuple(aggregateSelect(table), fc.array(parameter(table, ''), { maxLength: 1 }))
@@ -665,19 +665,19 @@ export const readRequests: fc.Arbitrary<Made> = fc
         range: fc.constantFrom(undefined, undefined, undefined, undefined, '0-2', '1-', '3-1', 'items=0-1'),
         asUser: fc.boolean(),
       })
-      .map(({ read: one, page: pageText, prefer, accept, method, range, asUser }) => ({
+      .map(({ read: choice, page: pageText, prefer, accept, method, range, asUser }) => ({
         method,
         path: url(
           `/${table.name}`,
-          `select=${ENCODED(one.select)}`,
-          ...one.parameters,
-          // What comes in any order can only be compared as a whole.
-          one.unordered && !/^(limit=\d{3,})?$/.test(pageText) ? '' : pageText,
+          `select=${ENCODED(choice.select)}`,
+          ...choice.parameters,
+          // Unordered lists can only be compared as a whole.
+          choice.unordered && !/^(limit=\d{3,})?$/.test(pageText) ? '' : pageText,
         ),
         prefer,
         asUser,
-        unordered: one.unordered,
-        headers: { ...(accept ? { accept } : {}), ...(range && !one.unordered ? { range } : {}) },
+        unordered: choice.unordered,
+        headers: { ...(accept ? { accept } : {}), ...(range && !choice.unordered ? { range } : {}) },
       }));
   });
 
@@ -710,7 +710,7 @@ const LOG_ROWS = fc
   )
   .map((row) => {
     const { nope, ...rest } = row;
-    // Mostly keys that exist.
+    // Mostly existing keys.
     return nope !== undefined && Object.keys(rest).length === 2 ? row : rest;
   });
 
@@ -739,7 +739,7 @@ const url = (path: string, ...parts: ReadonlyArray<string>): string => {
 
 const inserts: fc.Arbitrary<Made> = fc
   .record({
-    // Explicit ids, because a sequence does not roll back and would differ between the two.
+    // Explicit ids: a sequence does not roll back and would differ between the two servers.
     body: fc.oneof(
       LOG_ROWS.map((row) => ({ id: 70, ...row })).map((row) => JSON.stringify(row)),
       fc
@@ -774,12 +774,12 @@ const inserts: fc.Arbitrary<Made> = fc
     conflict: fc.constantFrom('', '', 'on_conflict=id', 'on_conflict=line'),
     order: fc.constantFrom('', 'order=id.desc'),
   })
-  .map((one) => ({
+  .map((choice) => ({
     method: 'POST',
-    path: url('/log', one.select, one.columns, one.conflict, one.order),
-    prefer: join(one.resolution, one.missing, one.returns, one.count, 'tx=rollback'),
-    headers: { 'content-type': 'application/json', ...(one.accept ? { accept: one.accept } : {}) },
-    body: one.body,
+    path: url('/log', choice.select, choice.columns, choice.conflict, choice.order),
+    prefer: join(choice.resolution, choice.missing, choice.returns, choice.count, 'tx=rollback'),
+    headers: { 'content-type': 'application/json', ...(choice.accept ? { accept: choice.accept } : {}) },
+    body: choice.body,
   }));
 
 const updates: fc.Arbitrary<Made> = fc
@@ -803,12 +803,17 @@ const updates: fc.Arbitrary<Made> = fc
     accept: SINGULAR,
     order: fc.constant('order=id'),
   })
-  .map((one) => ({
+  .map((choice) => ({
     method: 'PATCH',
-    path: url('/log', one.where, one.select, one.returns === 'return=representation' ? one.order : ''),
-    prefer: join(one.returns, one.count, 'tx=rollback'),
-    headers: { 'content-type': 'application/json', ...(one.accept ? { accept: one.accept } : {}) },
-    body: one.body,
+    path: url(
+      '/log',
+      choice.where,
+      choice.select,
+      choice.returns === 'return=representation' ? choice.order : '',
+    ),
+    prefer: join(choice.returns, choice.count, 'tx=rollback'),
+    headers: { 'content-type': 'application/json', ...(choice.accept ? { accept: choice.accept } : {}) },
+    body: choice.body,
   }));
 
 const deletes: fc.Arbitrary<Made> = fc
@@ -826,11 +831,16 @@ const deletes: fc.Arbitrary<Made> = fc
     count: COUNT,
     accept: SINGULAR,
   })
-  .map((one) => ({
+  .map((choice) => ({
     method: 'DELETE',
-    path: url('/log', one.where, one.select, 'order=id'),
-    prefer: join(one.returns, one.count, 'tx=rollback'),
-    headers: one.accept ? { accept: one.accept } : {},
+    path: url(
+      '/log',
+      choice.where,
+      choice.select,
+      choice.returns === 'return=representation' ? 'order=id' : '',
+    ),
+    prefer: join(choice.returns, choice.count, 'tx=rollback'),
+    headers: choice.accept ? { accept: choice.accept } : {},
   }));
 
 const puts: fc.Arbitrary<Made> = fc
@@ -840,12 +850,12 @@ const puts: fc.Arbitrary<Made> = fc
     returns: RETURN,
     where: fc.constantFrom('', '', 'line=eq.x'),
   })
-  .map((one) => ({
+  .map((choice) => ({
     method: 'PUT',
-    path: url('/log', `id=eq.${one.id}`, one.where),
-    prefer: join(one.returns, 'tx=rollback'),
+    path: url('/log', `id=eq.${choice.id}`, choice.where),
+    prefer: join(choice.returns, 'tx=rollback'),
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ id: one.bodyId, line: 'put', level: 1, at: null }),
+    body: JSON.stringify({ id: choice.bodyId, line: 'put', level: 1, at: null }),
   }));
 
 const embeddedWrites: fc.Arbitrary<Made> = fc
@@ -861,22 +871,133 @@ const embeddedWrites: fc.Arbitrary<Made> = fc
     where: fc.constantFrom('id=eq.1', 'id=lt.4', 'team_id=is.null', 'name=eq.Ada'),
     asUser: fc.boolean(),
   })
-  .map((one) => ({
+  .map((choice) => ({
     method: 'PATCH',
     path: url(
       '/people',
-      one.where,
-      `select=${one.select}`,
+      choice.where,
+      `select=${choice.select}`,
       'order=id',
-      'tags.order=id'.repeat(one.select.includes('tags') ? 1 : 0),
+      'tags.order=id'.repeat(choice.select.includes('tags') ? 1 : 0),
     ),
     prefer: 'return=representation, tx=rollback',
     headers: { 'content-type': 'application/json' },
     body: '{"age":50}',
-    asUser: one.asUser,
+    asUser: choice.asUser,
+  }));
+
+/** Writes whose representation shows fewer rows than they change. */
+const narrowedWrites: fc.Arbitrary<Made> = fc
+  .record({
+    method: fc.constantFrom('PATCH', 'DELETE'),
+    select: fc.constantFrom(
+      'select=id,people!inner(name)',
+      'select=id,people!inner(name)&people.name=eq.Ada',
+      'select=id,people(name)&people.age=gt.26',
+      'select=count()',
+      'select=who,n:count()',
+      'select=id',
+    ),
+    where: fc.constantFrom('id=eq.1', 'id=lt.3', 'id=gt.0', 'who=is.null', 'id=eq.99'),
+    count: COUNT,
+    accept: SINGULAR,
+  })
+  .map((choice) => ({
+    method: choice.method,
+    path: url('/bookings', choice.where, choice.select),
+    prefer: join('return=representation', choice.count, 'tx=rollback'),
+    headers: { 'content-type': 'application/json', ...(choice.accept ? { accept: choice.accept } : {}) },
+    ...(choice.method === 'PATCH' ? { body: '{"at":"2024-02-29"}' } : {}),
+    unordered: true,
+  }));
+
+const narrowedPuts: fc.Arbitrary<Made> = fc
+  .record({
+    select: fc.constantFrom('select=label', 'select=people_tags!inner(weight)', 'select=count()'),
+    id: fc.constantFrom('1', '9'),
+    bodyId: fc.constantFrom(1, 9),
+  })
+  .map(({ select, id, bodyId }) => ({
+    method: 'PUT',
+    path: url('/tags', `id=eq.${id}`, select),
+    prefer: 'return=representation, tx=rollback',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ id: bodyId, label: 'put' }),
+  }));
+
+/** Ids from a sequence are not shown, because a sequence does not roll back. */
+const identityWrites: fc.Arbitrary<Made> = fc
+  .record({
+    table: fc.constantFrom(
+      { path: '/log', text: 'line', value: 'level' },
+      { path: '/counted', text: 'name', value: 'plan' },
+    ),
+    rows: fc.array(
+      fc.record(
+        {
+          id: fc.constantFrom(1, 500, 501),
+          text: fc.constantFrom('a', 'b', null),
+          level: fc.constantFrom(7, null),
+        },
+        { requiredKeys: [] },
+      ),
+      { maxLength: 3 },
+    ),
+    columns: fc.constantFrom('id,TEXT', 'TEXT,VALUE', 'id,TEXT,level', 'id,TEXT,VALUE,level'),
+    missing: fc.constantFrom('missing=default', 'missing=default', ''),
+    resolution: fc.constantFrom('', '', 'resolution=merge-duplicates', 'resolution=ignore-duplicates'),
+    isPatch: fc.integer({ min: 0, max: 3 }).map((number) => number === 0),
+  })
+  .map(({ table, rows, columns, missing, resolution, isPatch }) => {
+    const named = columns.replace('TEXT', table.text).replace('VALUE', table.value);
+    // Unique ids far from those of the sequence.
+    const sent = rows.map(({ text, id, level }, index) => ({
+      ...(id === undefined ? {} : { id: id === 1 ? 1 : id + index * 10 }),
+      ...(text === undefined ? {} : { [table.text]: text }),
+      ...(level === undefined ? {} : { level }),
+    }));
+    return {
+      method: isPatch ? 'PATCH' : 'POST',
+      path: url(
+        table.path,
+        isPatch ? 'id=eq.2' : '',
+        `columns=${[...new Set(named.split(','))].join(',')}`,
+        `select=${[...new Set([table.text, table.value, 'level'])].join(',')}`,
+      ),
+      prefer: join(missing, isPatch ? '' : resolution, 'return=representation', 'tx=rollback'),
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(isPatch ? (sent[0] ?? {}) : sent),
+      unordered: true,
+    };
+  });
+
+const csvWrites: fc.Arbitrary<Made> = fc
+  .record({
+    header: fc.constantFrom('id,line,level', '"id","line","level"'),
+    rows: fc.array(
+      fc.tuple(
+        fc.constantFrom('700', '701', 'x', 'NULL'),
+        fc.constantFrom('a', '"a,b"', '"a ""b"""', '"NULL"', 'ü', '""', '"two\nlines"', ' a '),
+        fc.constantFrom('1', 'NULL', '"7"', 'high'),
+      ),
+      { minLength: 1, maxLength: 3 },
+    ),
+    end: fc.constantFrom('', '\n'),
+    line: fc.constantFrom('\n', '\r\n'),
+  })
+  .map(({ header, rows, end, line }) => ({
+    method: 'POST',
+    path: '/log?select=line,level',
+    prefer: 'return=representation, tx=rollback',
+    headers: { 'content-type': 'text/csv' },
+    body: [header, ...rows.map((cells) => cells.join(','))].join(line) + end,
   }));
 
 export const writeRequests: fc.Arbitrary<Made> = fc.oneof(
+  { weight: 2, arbitrary: narrowedWrites },
+  { weight: 1, arbitrary: narrowedPuts },
+  { weight: 3, arbitrary: identityWrites },
+  { weight: 1, arbitrary: csvWrites },
   { weight: 5, arbitrary: inserts },
   { weight: 3, arbitrary: updates },
   { weight: 2, arbitrary: deletes },
@@ -973,27 +1094,27 @@ export const callRequests: fc.Arbitrary<Made> = fc
         ),
         asUser: fc.boolean(),
       })
-      .map((one) => {
-        const simple = Object.values(one.args).every(
+      .map((choice) => {
+        const simple = Object.values(choice.args).every(
           (value) => typeof value !== 'object' || Array.isArray(value),
         );
-        const byGet = one.get && STABLE.has(name) && simple;
+        const byGet = choice.get && STABLE.has(name) && simple;
         const query = byGet
-          ? Object.entries(one.args).map(
+          ? Object.entries(choice.args).map(
               ([key, value]) =>
                 `${key}=${ENCODED(Array.isArray(value) ? `{${value.map((item) => item ?? 'NULL').join(',')}}` : String(value))}`,
             )
           : [];
         return {
           method: byGet ? 'GET' : 'POST',
-          path: url(`/rpc/${name}`, ...query, one.select, one.where, one.order, one.page),
-          prefer: one.prefer || undefined,
-          asUser: one.asUser,
+          path: url(`/rpc/${name}`, ...query, choice.select, choice.where, choice.order, choice.page),
+          prefer: choice.prefer || undefined,
+          asUser: choice.asUser,
           headers: {
-            ...(one.accept ? { accept: one.accept } : {}),
+            ...(choice.accept ? { accept: choice.accept } : {}),
             ...(byGet ? {} : { 'content-type': 'application/json' }),
           },
-          ...(byGet ? {} : { body: JSON.stringify(one.args) }),
+          ...(byGet ? {} : { body: JSON.stringify(choice.args) }),
         };
       });
   });

@@ -1,8 +1,9 @@
-// Plain HTTP for tests: an answer as its parts, and requests that fetch cannot make.
+// Plain HTTP for tests: responses in parts, and requests that fetch cannot send.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { scaled } from '../../support/run/scaled.ts';
 
-/** One entry of a list, or one object. */
+/** An entry of a list, or an object. */
 export type Entry = {
   readonly id: string | null;
   readonly name: string;
@@ -12,7 +13,7 @@ export type Entry = {
   readonly metadata: { readonly text: string };
 };
 
-/** Every key the tests look at, whatever the route; what an answer lacks is undefined when it is read. */
+/** All keys that the tests read, for any route. Missing keys are undefined. */
 export type Wire = readonly Entry[] &
   Entry & {
     readonly statusCode: string;
@@ -45,7 +46,7 @@ export type Call = {
   readonly body?: string | Buffer | object | undefined;
 };
 
-/** A plain object becomes JSON; everything else is sent as it is. */
+/** A plain object is sent as JSON, everything else unchanged. */
 export async function call(method: string, url: string, { headers = {}, body }: Call = {}): Promise<Answer> {
   const plain =
     body !== undefined && typeof body === 'object' && Object.getPrototypeOf(body) === Object.prototype;
@@ -65,7 +66,7 @@ function parse(text: string): Wire {
   try {
     return JSON.parse(text) as Wire;
   } catch {
-    // Not every answer is JSON; tests that look into this one find nothing.
+    // Not every response is JSON.
     return JSON.parse('[]') as Wire;
   }
 }
@@ -74,11 +75,11 @@ export type RawRequest = {
   readonly socket: Socket;
   /** Everything received so far. */
   received(): string;
-  /** Until the head of the answer is here. */
+  /** Resolves when the headers of the response have arrived. */
   answered(): Promise<number>;
 };
 
-/** A request written by hand: odd paths, bodies that stop, bytes that are counted. */
+/** A raw request: unusual paths, bodies that stop, counted bytes. */
 export async function openRaw(
   url: string,
   method: string,
@@ -110,7 +111,7 @@ export async function until(
   what = 'the condition',
   timeoutMs = 10_000,
 ): Promise<void> {
-  const deadline = Date.now() + timeoutMs;
+  const deadline = Date.now() + scaled(timeoutMs);
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`${what} did not come true`);
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -1,4 +1,4 @@
-// What clients of this API rely on, as a black box over any backend.
+// Behaviour that clients of this API rely on, as black-box tests for any backend.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { createClient as createOldClient } from 'supabase-js-2.107';
@@ -40,7 +40,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
     answer.json?.code,
   ];
   const fresh = (): string => `d${randomUUID().slice(0, 8)}`;
-  /** Every stored blob belongs to an object, and every object has its blob. */
+  /** Checks that every stored blob belongs to an object, and every object has its blob. */
   const consistent = async (): Promise<void> => {
     await world.sweep();
     const report = await world.storage.sweepOrphans({ minAgeMs: 0, dryRun: true });
@@ -59,7 +59,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
         aBucket('priv', {
           rls: [
             OWN,
-            // One restrictive policy, which must not affect the other buckets.
+            // A restrictive policy, which must not affect the other buckets.
             aPolicy({ operations: ['select'], type: 'restrictive', using: "name not like 'hidden%'" }),
           ],
         }),
@@ -418,9 +418,9 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       const name = fresh();
       await put(`pub/${name}`, 'x', { 'x-robots-tag': 'all' });
       expect((await api('GET', `/object/public/pub/${name}`)).headers.get('x-robots-tag')).toBe('all');
-      const other = fresh();
-      await put(`pub/${other}`);
-      expect((await api('GET', `/object/public/pub/${other}`)).headers.get('x-robots-tag')).toBe('none');
+      const second = fresh();
+      await put(`pub/${second}`);
+      expect((await api('GET', `/object/public/pub/${second}`)).headers.get('x-robots-tag')).toBe('none');
       const bad = await api('POST', `/object/pub/${fresh()}`, {
         headers: { ...A, 'x-robots-tag': 'garbage!' },
         body: 'x',
@@ -438,14 +438,14 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       await put(open, '0123456789', { 'content-type': 'image/png' });
       await put(closed, '0123456789');
     });
-    test('a public object by its address', async () => {
+    test('a public object by its URL', async () => {
       const answer = await api('GET', `/object/public/${open}`);
       expect(answer.status).toBe(200);
       expect(answer.headers.get('etag')).toBe('"781e5e245d69b566979b86e28d23f2c7"');
       expect(answer.headers.get('accept-ranges')).toBe('bytes');
       expect(answer.headers.get('content-length')).toBe('10');
     });
-    test('the public address of a private bucket', async () => {
+    test('the public URL of a private bucket', async () => {
       expect(refused(await api('GET', `/object/public/${closed}`))).toEqual([400, '404', 'NoSuchBucket']);
       expect(refused(await api('GET', `/object/${closed}`))).toEqual([400, '404', 'NoSuchBucket']);
     });
@@ -462,7 +462,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       const name = `${closed}-alone`;
       expect((await api('POST', `/object/${name}`, { headers: alone, body: 'x' })).status).toBe(200);
       expect((await api('DELETE', `/object/${name}`, { headers: alone })).status).toBe(200);
-      // A token that has expired says so, and a key is still what it was.
+      // An expired token is reported; an expired key is still a key.
       expect(refused(await api('GET', `/object/authenticated/${closed}`, { headers: garbage }))).toEqual([
         400,
         '403',
@@ -483,7 +483,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
         'NoSuchKey',
       ]);
     });
-    test('the address without public or authenticated', async () => {
+    test('the URL without public or authenticated', async () => {
       expect((await api('GET', `/object/${closed}`, { headers: A })).text).toBe('0123456789');
     });
     const garbage = { authorization: 'Bearer aaa.bbb.ccc' };
@@ -535,8 +535,8 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       expect(answer.status).toBe(304);
     });
     test('If-Match and If-Range', async () => {
-      const other = await api('GET', `/object/public/${open}`, { headers: { 'if-match': '"other"' } });
-      expect(other.status).toBe(412);
+      const second = await api('GET', `/object/public/${open}`, { headers: { 'if-match': '"other"' } });
+      expect(second.status).toBe(412);
       const stale = await api('GET', `/object/public/${open}`, {
         headers: { range: 'bytes=0-1', 'if-range': '"other"' },
       });
@@ -680,13 +680,16 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       const deep = (await list({ prefix: `${folder}/a`, search: 'b/c/' })).map((entry) => entry.name);
       expect(deep).toEqual(['b/c/file.png']);
     });
-    test.each(['%', '_', '\\', 'x%', 'x\\_y', '*', "'", '%25'])('%s is a letter', async (search) => {
-      expect(await list({ prefix: folder, search })).toEqual([]);
-    });
+    test.each(['%', '_', '\\', 'x%', 'x\\_y', '*', "'", '%25'])(
+      '%s is an ordinary character',
+      async (search) => {
+        expect(await list({ prefix: folder, search })).toEqual([]);
+      },
+    );
     test('a literal underscore is found', async () => {
       expect((await list({ prefix: folder, search: 'x_' })).map((entry) => entry.name)).toEqual(['x_y.txt']);
     });
-    test('limit and offset lose nothing', async () => {
+    test('limit and offset skip no entries', async () => {
       const names = [
         ...Array.from({ length: 100 }, (_, n) => `f${String(n + 1).padStart(3, '0')}`),
         'f100.txt',
@@ -717,7 +720,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
         'fine.txt',
       ]);
     });
-    test('folders that differ in case stay apart', async () => {
+    test('folders that differ in case stay separate', async () => {
       const under = await seed(['Pics/1', 'pics/2', 'PICS/3']);
       expect((await list({ prefix: under })).map((entry) => entry.name)).toEqual(['PICS', 'Pics', 'pics']);
       await unseed(under);
@@ -766,7 +769,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
     const tricky = ['a', 'a-1', 'a.txt', 'b', 'c/1', 'c/2', 'c0', 'c-', 'd_/x', 'da'];
     for (const order of ['asc', 'desc']) {
       for (const column of ['name', 'created_at', 'updated_at']) {
-        test(`v2 pages by ${column} ${order} lose nothing`, async () => {
+        test(`v2 pages by ${column} ${order} skip no entries`, async () => {
           const under = await seed(tricky);
           const flat = await walk({ prefix: `${under}/`, limit: 1, sortBy: { column, order } });
           expect([...flat].sort()).toEqual(tricky.map((name) => `${under}/${name}`).sort());
@@ -812,7 +815,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
   });
 
   describe('removing, moving and copying', () => {
-    test('remove by exact names, and the bytes go too', async () => {
+    test('remove by exact names, and delete the bytes', async () => {
       const name = fresh();
       await put(`priv/${name}`);
       const before = (await world.storage.sweepOrphans({ minAgeMs: 0, dryRun: true })).blobs;
@@ -908,7 +911,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       const theft = await move({ bucketId: 'priv', sourceKey: stranger, destinationKey: `${stranger}2` }, B);
       expect(theft.json.code).toBe('NoSuchKey');
     });
-    test('move is held to the rules of the destination bucket', async () => {
+    test('move follows the rules of the destination bucket', async () => {
       const from = fresh();
       await put(`priv/${from}`, 'text');
       const answer = await move({
@@ -1002,6 +1005,14 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       await put(`priv/${name}`);
       expect((await sign(`priv/${name}`, { expiresIn: 60 }, B)).json.code).toBe('NoSuchKey');
     });
+    test('a version that is not the current one cannot be signed', async () => {
+      const name = fresh();
+      await put(`priv/${name}`);
+      const { version } = await info(`priv/${name}`);
+      expect((await sign(`priv/${name}`, { expiresIn: 60, versionId: version })).status).toBe(200);
+      const second = await sign(`priv/${name}`, { expiresIn: 60, versionId: randomUUID() });
+      expect(second.json.code).toBe('NoSuchKey');
+    });
     test('many links at once', async () => {
       const name = fresh();
       await put(`priv/${name}`);
@@ -1035,7 +1046,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       await until(async () => (await api('GET', signedURL)).status === 400, 'expiry');
       expect((await api('GET', signedURL)).json.code).toBe('InvalidJWT');
     });
-    test('a signed link is no login', async () => {
+    test('a signed link is not a login', async () => {
       const name = fresh();
       await put(`priv/${name}`);
       const token = new URL(`http://x${(await sign(`priv/${name}`)).json.signedURL}`).searchParams.get(
@@ -1055,7 +1066,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       for (const expiresIn of [0, -1, 1.5, '1.5', 'soon', null, Number.MAX_SAFE_INTEGER]) {
         expect((await sign(`priv/${name}`, { expiresIn })).status, String(expiresIn)).toBe(400);
       }
-      // As the client for Python writes it.
+      // Format of the Python client.
       expect((await sign(`priv/${name}`, { expiresIn: '60' })).status).toBe(200);
     });
     const uploadLink = async (path: string, headers: Record<string, string> = {}): Promise<Wire> =>
@@ -1121,7 +1132,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       expect(refused(await api('GET', '/bucket/nope', { headers: S }))).toEqual([400, '404', 'NoSuchBucket']);
       expect(refused(await api('GET', '/bucket/pub', { headers: A }))).toEqual([400, '404', 'NoSuchBucket']);
     });
-    test('creating a declared bucket answers that it exists', async () => {
+    test('creating a declared bucket reports that it exists', async () => {
       const { error } = await world.client('service').storage.createBucket('pub');
       expect(error).toMatchObject({ statusCode: '409', message: 'The resource already exists' });
     });
@@ -1157,7 +1168,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       ).toEqual({ message: 'success' });
       expect((await api('DELETE', '/cdn/pub', { headers: A })).status).toBe(403);
     });
-    test('what is not there says so', async () => {
+    test('missing buckets are reported', async () => {
       expect(refused(await api('POST', '/vector/CreateIndex', { headers: S, body: {} }))).toEqual([
         403,
         '403',
@@ -1169,6 +1180,25 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
         'FeatureNotEnabled',
       ]);
       expect((await api('GET', '/status')).status).toBe(200);
+    });
+    test('the S3 endpoint reports in XML that it does not exist', async () => {
+      for (const path of ['/s3', '/s3/pub/a.png?list-type=2']) {
+        const answer = await api('GET', path, { headers: S });
+        expect(answer.status).toBe(501);
+        expect(answer.headers.get('content-type')).toContain('application/xml');
+        expect(answer.text).toContain('<Code>NotImplemented</Code>');
+      }
+    });
+    test('metadata with text that the database cannot store is rejected', async () => {
+      for (const text of [String.raw`{"k":"\u0000"}`, String.raw`{"k":"\ud800"}`]) {
+        const headers = {
+          ...A,
+          'content-type': 'text/plain',
+          'x-metadata': Buffer.from(text).toString('base64'),
+        };
+        const answer = await api('POST', '/object/priv/unstorable.txt', { headers, body: 'x' });
+        expect(refused(answer)[0]).toBe(400);
+      }
     });
   });
 
@@ -1222,7 +1252,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       const original = (signed.data?.signedUrl ?? '').replace('/render/image/sign/', '/object/sign/');
       expect((await call('GET', original)).json.code).toBe('InvalidSignature');
     });
-    test('what is no image is refused', async () => {
+    test('a file that is not an image is rejected', async () => {
       const text = `pub/${fresh()}.png`;
       await put(text, 'no picture', { 'content-type': 'image/png' });
       expect(refused(await api('GET', `/render/image/public/${text}?width=10`))).toEqual([
@@ -1256,14 +1286,14 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
       });
       expect(answer.headers.get('access-control-allow-origin')).toBeNull();
     });
-    test('a restrictive policy binds its bucket only', async () => {
+    test('a restrictive policy affects only its bucket', async () => {
       const name = `hidden-${fresh()}`;
       await put(`priv/${name}`);
       await put(`shared/${name}`);
       expect((await info(`priv/${name}`)).code).toBe('NoSuchKey');
       expect((await info(`shared/${name}`)).name).toBe(name);
     });
-    test('what a caller writes into the table directly is refused', async () => {
+    test('direct writes to the table are rejected', async () => {
       const claims = JSON.stringify({ role: 'authenticated', sub: world.alice.id });
       const write = world.callers.run({ role: 'authenticated', claims }, [
         {
@@ -1291,7 +1321,7 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
         },
       ]);
     });
-    test('errors are not kept by caches', async () => {
+    test('errors are not cached', async () => {
       expect((await api('GET', '/object/public/pub/none')).headers.get('cache-control')).toBe('no-store');
     });
   });

@@ -1,13 +1,13 @@
-// Resumable uploads as a black box over any backend: with the protocol's own client, and by hand where a client
-// would not go.
+// Resumable uploads as black-box tests for any backend: with the protocol's client, and with raw requests.
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { Upload } from 'tus-js-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import { call, openRaw, until, type Answer } from './http.ts';
 import { aBucket, createWorld, OWN, type World, type WorldOptions } from './world.ts';
+import { scaled } from '../../support/run/scaled.ts';
 
-/** `chunkBytes`: a store joins parts of 5 MB and more without their bytes passing through the server. */
+/** `chunkBytes`: a store joins parts of 5 MB and more without passing their bytes through the server. */
 export function resumableSuite(
   chunkBytes: number,
   provider: () => Promise<Pick<WorldOptions, 'provider'>>,
@@ -105,7 +105,7 @@ export function resumableSuite(
     });
   }
 
-  test('a large file in chunks', async () => {
+  test('a large file in chunks', { timeout: scaled(180_000) }, async () => {
     const name = `${fresh()}/large file.bin`;
     const bytes = randomBytes(2 * chunkBytes + 100_000);
     const { url } = await uploadWithClient(name, bytes);
@@ -119,12 +119,12 @@ export function resumableSuite(
       cache_control: 'max-age=3600',
       metadata: { from: 'tus' },
     });
-    // The client that missed the last answer asks again, and hears that all is there.
+    // A client that missed the last response sends HEAD and learns that the upload is complete.
     expect((await head(url ?? '')).headers.get('upload-offset')).toBe(String(bytes.length));
     await consistent();
-  }, 180_000);
+  });
 
-  test('an interrupted upload is continued', async () => {
+  test('an interrupted upload is continued', { timeout: scaled(180_000) }, async () => {
     const name = fresh();
     const bytes = randomBytes(2 * chunkBytes + 100_000);
     const first = await uploadWithClient(name, bytes, { stopAfter: 1 });
@@ -134,14 +134,14 @@ export function resumableSuite(
     expect(asked.headers.get('cache-control')).toBe('no-store');
     await uploadWithClient(name, bytes, { uploadUrl: first.url ?? '' });
     expect((await download(name)).bytes.equals(bytes)).toBe(true);
-  }, 180_000);
+  });
 
   test('what arrived before the connection broke is kept', async () => {
     const name = fresh();
     const location = (await create(name, { 'upload-length': '300000' })).headers.get('location') ?? '';
     const bytes = randomBytes(300_000);
     let offset = 0;
-    // Again when the connection broke before the server had read anything.
+    // Also when the connection broke before the server had read anything.
     await until(async () => {
       const request = await openRaw(world.url, 'PATCH', new URL(location).pathname, {
         ...tus,
@@ -196,7 +196,7 @@ export function resumableSuite(
   test('permission is needed to create an upload and for every part', async () => {
     expect((await create(fresh(), { 'upload-length': '1' }, { as: world.anonymous })).status).toBe(403);
     const location = (await create(fresh(), { 'upload-length': '1' })).headers.get('location') ?? '';
-    // The URL alone opens nothing: another user finds no upload behind it.
+    // The URL alone gives no access: another user finds no upload there.
     for (const answer of [
       await patch(location, 0, 'x', world.bob.headers),
       await patch(location, 0, 'x', world.anonymous),
@@ -205,7 +205,7 @@ export function resumableSuite(
     ]) {
       expect(answer.status).toBe(404);
     }
-    // A right that is taken away in between ends the upload at its next piece.
+    // A right that ends in between ends the upload at its next part.
     const revoked = (await create(fresh(), { 'upload-length': '1' })).headers.get('location') ?? '';
     const policy = sql`alter policy svc_priv_0_insert on storage.objects with check`;
     await world.owner.query(sql`${policy} (false)`);
@@ -236,8 +236,8 @@ export function resumableSuite(
     const headers = { 'x-signature': data?.token ?? '' };
     await uploadWithClient(name, Buffer.from('by link'), { headers, path: '/sign' });
     expect((await download(name)).text).toBe('by link');
-    const other = await create(fresh(), { 'upload-length': '1', ...headers }, { as: {}, path: '/sign' });
-    expect(other.json.code).toBe('InvalidSignature');
+    const second = await create(fresh(), { 'upload-length': '1', ...headers }, { as: {}, path: '/sign' });
+    expect(second.json.code).toBe('InvalidSignature');
     const none = await create(fresh(), { 'upload-length': '1' }, { as: {}, path: '/sign' });
     expect(none.status).toBe(403);
   });
@@ -267,7 +267,7 @@ export function resumableSuite(
     expect((await download(empty)).bytes).toHaveLength(0);
   });
 
-  test('a length that is told later', async () => {
+  test('a deferred length', async () => {
     const name = fresh();
     const location = (await create(name, { 'upload-defer-length': '1' })).headers.get('location') ?? '';
     expect((await head(location)).headers.get('upload-defer-length')).toBe('1');
@@ -300,7 +300,7 @@ export function resumableSuite(
       { body: page },
     );
     expect(answer.status).toBe(415);
-    // Also when it is cut into pieces too small to tell.
+    // Also in parts that are too small to detect the type.
     const open = await create('', { 'upload-length': String(page.length), 'upload-metadata': image });
     const location = open.headers.get('location') ?? '';
     expect((await patch(location, 0, page.subarray(0, 1))).status).toBe(204);
@@ -337,7 +337,7 @@ export function resumableSuite(
     });
     slow.socket.write(bytes.subarray(0, 100_000));
     await until(() => isLeased(name));
-    // The client has lost its connection, the server has not noticed yet: the resumed request must win.
+    // The client has lost its connection and the server has not noticed yet: the resumed request must win.
     let offset = 0;
     let answer: Answer | undefined;
     await until(async () => {
@@ -349,16 +349,16 @@ export function resumableSuite(
     slow.socket.destroy();
   });
 
-  test('a commit that was interrupted is made up for by HEAD', async () => {
+  test('HEAD completes an interrupted commit', async () => {
     const name = fresh();
     const location = (await create(name, { 'upload-length': '6' })).headers.get('location') ?? '';
     await patch(location, 0, 'abc');
-    // As a process leaves it that dies between recording the last piece and committing the object.
+    // State of a process that died between recording the last part and committing the object.
     const md5 = createHash('md5').update('def').digest('hex');
     const [row] = await world.owner.query<{ version: string }>(
       sql`select version from storage.resumable_uploads where name = ${name}`,
     );
-    const part = await world.backend().append(row?.version ?? '', await partsOf(name), chunk('def'), 3);
+    const part = await world.backend().append(row?.version ?? '', await readParts(name), chunk('def'), 3);
     await world.owner.query(sql`
       update storage.resumable_uploads set received = 6, parts = parts || ${JSON.stringify([{ ...part, md5 }])}::jsonb
       where name = ${name}`);
@@ -366,14 +366,14 @@ export function resumableSuite(
     expect((await head(location)).headers.get('upload-offset')).toBe('6');
     expect((await download(name)).text).toBe('abcdef');
   });
-  async function partsOf(name: string): Promise<Array<{ id: string; bytes: number }>> {
+  async function readParts(name: string): Promise<Array<{ id: string; bytes: number }>> {
     const [row] = await world.owner.query<{ parts: Array<{ id: string; bytes: number }> }>(
       sql`select parts from storage.resumable_uploads where name = ${name}`,
     );
     return row?.parts ?? [];
   }
 
-  test('what the protocol demands of requests', async () => {
+  test('validates requests as the protocol requires', async () => {
     const options = await call('OPTIONS', endpoint());
     expect([options.status, options.headers.get('tus-version')]).toEqual([204, '1.0.0']);
     expect(options.headers.get('tus-extension')).toContain('creation-with-upload');

@@ -1,5 +1,5 @@
-// A real S3-compatible store: OpenStack Swift with its S3 protocol, as Debian packages it, started as five processes
-// in a temporary folder, once per test run. SVC_TEST_S3_ENDPOINT names another store to use instead.
+// An S3-compatible store: OpenStack Swift with its S3 protocol from Debian packages, started as five processes in a
+// temporary folder once per test run. SVC_TEST_S3_ENDPOINT selects another store.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -16,7 +16,7 @@ type Store = {
 };
 
 export type S3Server = Store & {
-  /** A new bucket. All test files share the store, so each names its own. */
+  /** Creates a bucket. All test files share the store, so each uses its own names. */
   createBucket(name: string): Promise<void>;
 };
 
@@ -26,7 +26,7 @@ const PROGRAMS = ['account', 'container', 'object', 'proxy'] as const;
 const ATTEMPTS = 3;
 const PACKAGES = 'swift swift-account swift-container swift-object swift-proxy memcached';
 
-/** Without the packages the S3 half of the suite is skipped, unless SVC_TEST_S3 asks that it must run. */
+/** Whether the S3 tests can run. They are skipped without the packages, unless SVC_TEST_S3 requires them. */
 export function s3ServerAvailable(): boolean {
   if (process.env['SVC_TEST_S3_ENDPOINT']) return true;
   const found = existsSync('/usr/bin/swift-proxy-server') && existsSync('/usr/bin/memcached');
@@ -36,7 +36,7 @@ export function s3ServerAvailable(): boolean {
   return found;
 }
 
-/** The store of this run; starts it when nobody has asked for it yet. */
+/** Returns the store of this run, and starts it on first use. */
 export async function s3Server(): Promise<S3Server> {
   const { inject } = await import('vitest');
   const response = await fetch(inject('s3StoreUrl'));
@@ -59,7 +59,7 @@ export async function startStore(): Promise<RunningStore> {
     try {
       return await startSwift();
     } catch (error) {
-      // A port may have gone to another program between its choice and its use.
+      // Another program may have taken a port between its choice and its use.
       if (attempt === ATTEMPTS) throw error;
     }
   }
@@ -80,7 +80,7 @@ async function startSwift(): Promise<RunningStore> {
     await rm(folder, { recursive: true, force: true });
   };
   const until = async (condition: () => Promise<boolean>): Promise<void> => {
-    const deadline = Date.now() + 120_000;
+    const deadline = Date.now() + scaled(120_000);
     while (!(await condition().catch(() => false))) {
       const ended = children.find(hasEnded);
       if (ended) throw new Error(`the S3 store did not start: ${ended.spawnargs.join(' ')} ended`);
@@ -106,7 +106,7 @@ async function startSwift(): Promise<RunningStore> {
     const endpoint = `http://127.0.0.1:${proxy}`;
     await until(async () => (await fetch(`${endpoint}/healthcheck`)).ok);
     const store = { endpoint, accessKeyId: 'test:tester', secretAccessKey: 'testing' };
-    // The proxy answers before the servers behind it do.
+    // The proxy answers before the servers behind it.
     await until(async () => {
       await withBuckets(store).createBucket('ready');
       return true;
@@ -192,7 +192,7 @@ user_test_tester = testing .admin
   );
 }
 
-/** In one process: the interpreter takes far longer to start than the rings to build. */
+/** Uses one process: the interpreter takes far longer to start than to build the rings. */
 const BUILD_RINGS = `
 import sys
 from swift.common.ring import RingBuilder
@@ -204,6 +204,7 @@ for name, port in (pair.split('=') for pair in sys.argv[2:]):
     builder.rebalance()
     builder.get_ring().save(sys.argv[1] + '/' + name + '.ring.gz')
 `;
+import { scaled } from '../../support/run/scaled.ts';
 
 async function buildRings(folder: string, ports: Ports): Promise<void> {
   const rings = (['account', 'container', 'object'] as const).map((name) => `${name}=${ports[name]}`);

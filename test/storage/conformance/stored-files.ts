@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { MARK_FILE } from '../../../src/storage/backend/store-mark.ts';
 
-/** Names of all blobs in a local store, staged ones too. */
+/** Returns the names of all blobs in a local store, including staged ones. */
 export async function storedFiles(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile() && entry.name !== MARK_FILE).map((entry) => entry.name);

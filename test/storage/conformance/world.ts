@@ -1,5 +1,5 @@
-// A storage API of its own for a test file: a database, a server on a loopback port, users and clients. Policies
-// are made from the buckets' `rls` the way the migration engine makes them.
+// Starts a storage API for a test file: a database, a server on a loopback port, users and clients. Policies are
+// created from the buckets' `rls` like in the migration engine.
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -51,7 +51,7 @@ export type WorldOptions = {
 };
 
 export type World = {
-  /** The API's base, for example `http://127.0.0.1:4000/storage/v1`. */
+  /** Base URL of the API, for example `http://127.0.0.1:4000/storage/v1`. */
   readonly url: string;
   readonly origin: string;
   readonly databaseUrl: string;
@@ -60,7 +60,7 @@ export type World = {
   readonly owner: OwnerDatabase;
   readonly callers: CallerPool;
   readonly storage: StorageFeature;
-  /** The backend itself, for states that only a crash would leave. */
+  /** The backend itself, for states that only a crash can leave. */
   readonly backend: () => Backend;
   readonly config: Config;
   readonly alice: User;
@@ -69,7 +69,7 @@ export type World = {
   readonly service: Record<string, string>;
   user(options?: { anonymous?: boolean }): Promise<User>;
   client(user?: User | 'service'): SupabaseClient;
-  /** Deletes at once what the outbox holds. */
+  /** Deletes the blobs in the outbox immediately. */
   sweep(): Promise<number>;
   stop(): Promise<void>;
 };
@@ -103,7 +103,7 @@ export const OWN: Policy = aPolicy({
   check: 'owner_id = auth.uid()::text',
 });
 
-/** The policies of 'per bucket' as statements: restrictive ones must not touch the rows of other buckets. */
+/** Policies of 'per bucket' as statements. Restrictive ones must not affect rows of other buckets. */
 export function policyStatements(buckets: readonly Bucket[]): Sql[] {
   return buckets.flatMap((bucket) =>
     bucket.rls.flatMap((policy, index) =>

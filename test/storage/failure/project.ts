@@ -1,4 +1,4 @@
-// A storage-only project and real svc processes over it, for tests that end them without a word.
+// A storage-only project and svc processes for tests that kill them.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// An example as people run it: `svc dev` on a copy of its folder, Vite's server for its page, and Chromium. What holds for
-// every example is tested here.
+// An example as users run it: `svc dev` on a copy of its folder, Vite's server for its page, and Chromium. Also the
+// tests that apply to every example.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -12,25 +12,26 @@ import { createDatabase } from '../database.ts';
 import { startSvc, type SvcProcess } from '../svc-process.ts';
 import { copyExample, type Example } from '../todo-project.ts';
 import { keepScreenshot } from './browser.ts';
-import { hasChromium, launchChromium } from './chromium.ts';
+import { hasChromium, openChromium } from './chromium.ts';
+import { scaled } from '../run/scaled.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 export type RunningExample = {
   readonly svc: SvcProcess;
   readonly databaseUrl: string;
-  /** Of the copy that is served. */
+  /** Folder of the copy that is served. */
   readonly config: string;
   /** The folder in the repository. */
   readonly folder: string;
-  /** Of the page. */
+  /** URL of the page. */
   readonly address: string;
   /** Types that `svc dev` has made of the copy. */
   readonly types: string;
-  /** What pages wrote into their consoles as errors. */
+  /** Errors that pages logged to their consoles. */
   readonly complaints: readonly string[];
   readonly pages: Page[];
-  /** A page of somebody of their own. */
+  /** Opens a page with a separate profile. */
   open(who: string, hash?: string): Promise<Page>;
   /** After a test that failed. */
   keepScreenshots(test: string): Promise<void>;
@@ -91,8 +92,8 @@ async function startExample(name: Example): Promise<RunningExample> {
       },
     },
   );
-  await vi.waitFor(async () => await fetch(address), { timeout: 30_000 });
-  const chromium = await launchChromium();
+  await vi.waitFor(async () => await fetch(address), { timeout: scaled(30_000) });
+  const chromium = await openChromium();
   const pages: Page[] = [];
   const complaints: string[] = [];
   return {

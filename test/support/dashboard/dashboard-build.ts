@@ -9,7 +9,8 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 export default async function setup(): Promise<void> {
   if (isFresh()) return;
-  // In its own process: here NODE_ENV is `test`, which would give a different build from the shipped one.
+  // Runs in a separate process: here NODE_ENV is `test`, which would give a different build from the shipped
+  // one.
   const vite = join(ROOT, 'node_modules/vite/bin/vite.js');
   const env = { ...process.env, NODE_ENV: 'production' };
   await promisify(execFile)(process.execPath, [vite, 'build', 'dashboard'], { cwd: ROOT, env });

@@ -58,7 +58,7 @@ export type RoutesWorldOptions = {
   readonly yaml: string;
   readonly routes: readonly DashboardRoutes[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Further files beside svc.yaml. */
+  /** Further files next to svc.yaml. */
   readonly files?: Readonly<Record<string, string>>;
   /** Run as the owner before, and after, the first migration. */
   readonly before?: string;

@@ -1,4 +1,4 @@
-// The fenced blocks of a page, in their order.
+// Returns the fenced code blocks of a page, in order.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,15 +7,15 @@ export const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 export type Block = {
   readonly page: string;
-  /** Of the fence, from 1. */
+  /** Line of the fence, from 1. */
   readonly line: number;
   /** Empty where the fence names none. */
   readonly language: string;
-  /** Without the indentation that its fence has. */
+  /** Text without the indentation of its fence. */
   readonly code: string;
   /** The path in backticks and with a colon that is alone above it. */
   readonly file: string | undefined;
-  /** What an HTML comment above it says. */
+  /** Text of the HTML comment above the block. */
   readonly comment: string | undefined;
 };
 

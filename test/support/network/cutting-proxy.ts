@@ -33,7 +33,7 @@ export async function startCuttingProxy(
         left -= bytes.length;
         if (left > 0) return;
         cuts += 1;
-        // What was let through still arrives.
+        // Data that was passed on still arrives.
         client.destroySoon();
         upstream.destroySoon();
       });

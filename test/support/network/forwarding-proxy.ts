@@ -1,4 +1,5 @@
-// Reverse proxies that name the client in X-Forwarded-For: a small one that always runs, and HAProxy (a Debian package).
+// Reverse proxies that name the client in X-Forwarded-For: a small one that always runs, and HAProxy (a
+// Debian package).
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

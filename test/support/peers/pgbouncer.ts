@@ -1,4 +1,5 @@
-// A real PgBouncer (a Debian package) in front of the tests' PostgreSQL; without it the tests are skipped with a reason.
+// A real PgBouncer (a Debian package) in front of the tests' PostgreSQL; without it the tests are skipped
+// with a reason.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +21,7 @@ export type PgBouncerOptions = {
   readonly poolSize: number;
   /** Ignore the start-up parameter `options` instead of refusing it. */
   readonly ignoresOptions?: boolean;
-  /** Of a PgBouncer that tracks prepared statements, which is then used; 0 turns that off. */
+  /** Minimum version of PgBouncer that tracks prepared statements; 0 turns tracking off. */
   readonly maxPreparedStatements?: number;
   /** More lines of its section `[pgbouncer]`. */
   readonly settings?: readonly string[];
@@ -38,7 +39,7 @@ if (withoutPgBouncer !== undefined && process.env['SVC_TEST_PGBOUNCER'] === 'req
   throw new Error(withoutPgBouncer);
 }
 
-/** From 1.21 on it knows which statements are prepared on which session; a distribution's may be older. */
+/** Since 1.21 it tracks prepared statements per session. A distribution's package may be older. */
 const TRACKING = [process.env['SVC_TEST_PGBOUNCER_TRACKING'] ?? '', INSTALLED ?? ''].find(
   (path) => path !== '' && runs(path) && versionOf(path) >= 121,
 );
@@ -63,7 +64,7 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
   if (program === undefined) throw new Error(tracks ? withoutTracking : withoutPgBouncer);
   const users = options.users.map((text) => new URL(text));
   const server = users[0];
-  if (!server) throw new Error('nobody may come through');
+  if (!server) throw new Error('no user may connect');
   const quoted = (text: string): string => `"${decodeURIComponent(text).replaceAll('"', '""')}"`;
   return await run(program, {
     users: users.map(({ username, password }) => `${quoted(username)} ${quoted(password)}\n`).join(''),

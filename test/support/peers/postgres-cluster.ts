@@ -17,11 +17,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const run = `t${process.pid.toString(36)}${Date.now().toString(36)}`;
   project.provide('postgresRun', run);
   const given = process.env['SVC_TEST_DATABASE_URL'];
+  // `env` of a project is set in its workers only.
+  const binaries = project.config.env?.['SVC_TEST_POSTGRES'] ?? process.env['SVC_TEST_POSTGRES'];
   if (given) {
     project.provide('postgresUrl', given);
     return () => dropRunDatabases(given, run);
   }
-  const server = await startFreshCluster();
+  const server = await startFreshCluster({ binaries });
   project.provide('postgresUrl', server.url);
   return () => server.stop();
 }

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../../src/lib/free-port.ts';
 import { JWT_SECRET } from '../rest-world.ts';
+import { scaled } from '../run/scaled.ts';
 
 export type PostgrestProcess = {
   readonly url: string;
@@ -61,7 +62,7 @@ export async function startPostgrest(
 }
 
 async function untilReady(url: string, child: ChildProcess, log: () => string): Promise<void> {
-  const deadline = Date.now() + 120_000;
+  const deadline = Date.now() + scaled(120_000);
   for (;;) {
     if (child.exitCode !== null) throw new Error(`PostgREST ended: ${log()}`);
     const answer = await fetch(url, { method: 'HEAD' }).catch(() => undefined);

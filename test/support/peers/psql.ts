@@ -1,5 +1,5 @@
-// libpq itself, as the judge of what an address means: psql connects to a server that only writes down who came, where
-// to and with which password.
+// Uses libpq to judge what an address means: psql connects to a server that only records who connected, to which
+// database and with which password.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { freePort } from '../../../src/lib/free-port.ts';
 export const withoutPsql: string | undefined =
   spawnSync('psql', ['--version']).status === 0 ? undefined : 'psql is not installed';
 
-/** What libpq made of an address, or what it said about it. */
+/** Parameters that libpq read from an address, or its error. */
 export type Verdict =
   | {
       readonly kind: 'connected';
@@ -111,7 +111,7 @@ function welcome(socket: Socket, onVisitor: (visitor: Visitor) => void): void {
       socket.write(message('R', int(3)));
       return;
     }
-    // Whatever it asks: it has said all that is to be known.
+    // The statement does not matter: all parameters are known.
     if (bytes[0] !== 0x70) {
       socket.destroy();
       return;

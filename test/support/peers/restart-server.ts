@@ -1,12 +1,16 @@
-// A server of this machine, started again with other settings.
+// Restarts a server of this machine with other settings.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { readCommand } from './server-command.ts';
+import { scaled } from '../run/scaled.ts';
 
-/** Kills the server at `url`, a superuser's address, and starts it with these settings beside its own. */
+/**
+ * Kills the server at `url`, a superuser's address, and starts it with these settings in addition to its
+ * own.
+ */
 export async function restartServer(
   url: string,
   settings: readonly string[],
@@ -57,9 +61,9 @@ async function exists(path: string): Promise<boolean> {
 }
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + scaled(60_000);
   while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error('the server does not start again within a minute');
+    if (Date.now() > deadline) throw new Error('the server does not start again');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

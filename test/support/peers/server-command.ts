@@ -1,4 +1,4 @@
-// How a server of this machine was started.
+// Reads how a server of this machine was started.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -6,11 +6,11 @@ export type ServerCommand = {
   readonly program: string;
   /** Everything behind it. */
   readonly words: readonly string[];
-  /** Its `-c name=value` alone, which fit another data directory as well. */
+  /** Only its `-c name=value` settings, which also fit another data directory. */
   readonly settings: readonly string[];
 };
 
-/** From `postmaster.opts`, which has each word in quotes behind the program. */
+/** Reads `postmaster.opts`, which has each word in quotes after the program. */
 export async function readCommand(dataDirectory: string): Promise<ServerCommand> {
   const opts = await readFile(join(dataDirectory, 'postmaster.opts'), 'utf8');
   const [program = ''] = opts.split(' "', 1);

@@ -8,13 +8,14 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { readCommand, type ServerCommand } from './server-command.ts';
 import { freePort } from '../../../src/lib/free-port.ts';
+import { scaled } from '../run/scaled.ts';
 
 export type Standby = {
   /** The superuser's connection string. */
   readonly url: string;
-  /** Runs statements as the superuser, on a connection of their own. */
+  /** Runs statements as the superuser, on a new connection. */
   query(text: string): Promise<Array<Record<string, string>>>;
-  /** What is replayed is held back for so long. */
+  /** Delay of the replay, in milliseconds. */
   delay(ms: number): Promise<void>;
   /** Stops replaying, until `resume`. */
   pause(): Promise<void>;
@@ -24,7 +25,7 @@ export type Standby = {
   stop(): Promise<void>;
 };
 
-/** Of the server at `primaryUrl`, a superuser's address. */
+/** Copies the server at `primaryUrl`, a superuser's address. */
 export async function startStandby(primaryUrl: string): Promise<Standby> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-standby-'));
   await chmod(folder, 0o755);
@@ -109,7 +110,7 @@ async function copyServer(
     const { rows } = await client.query<{ data_directory: string }>('show data_directory');
     const from = rows[0]?.data_directory ?? '';
     await client.query(`select pg_backup_start('standby', true)`);
-    // A file that vanishes meanwhile is written again from the log.
+    // A file that disappears during the copy is written again from the log.
     await promisify(execFile)('cp', ['-a', from, to]).catch(() => {});
     const stopped = await client.query<{ labelfile: string }>('select labelfile from pg_backup_stop(false)');
     const command = await readCommand(from);
@@ -132,9 +133,9 @@ async function until(
   isSo: () => Promise<boolean>,
   what = (): string => 'a standby that stops replaying',
 ): Promise<void> {
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + scaled(60_000);
   while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`not within a minute: ${what()}`);
+    if (Date.now() > deadline) throw new Error(`timed out: ${what()}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -1,4 +1,4 @@
-// What the data API says of itself, read into what this page shows.
+// Reads the OpenAPI document of the data API into the structure of this page.
 type Schema = {
   type?: string | string[];
   format?: string;
@@ -45,7 +45,7 @@ export type DocFunction = {
   description: string;
   args: readonly DocColumn[];
   returns: string;
-  /** It changes nothing, so that it can be asked for with GET. */
+  /** True if the function changes nothing, so that GET can call it. */
   isReadOnly: boolean;
 };
 
@@ -62,13 +62,13 @@ export function readDocs(document: OpenApiDocument): Docs {
   const paths = Object.entries(document.paths);
   return {
     restUrl: document.servers[0]?.url ?? '',
-    tables: paths.flatMap(([path, one]) =>
+    tables: paths.flatMap(([path, item]) =>
       path.startsWith('/rpc/') || path === '/'
         ? []
-        : [toTable(decodeURIComponent(path.slice(1)), one, document)],
+        : [toTable(decodeURIComponent(path.slice(1)), item, document)],
     ),
-    functions: paths.flatMap(([path, one]) =>
-      path.startsWith('/rpc/') ? [toFunction(decodeURIComponent(path.slice(5)), one)] : [],
+    functions: paths.flatMap(([path, item]) =>
+      path.startsWith('/rpc/') ? [toFunction(decodeURIComponent(path.slice(5)), item)] : [],
     ),
   };
 }
@@ -78,7 +78,7 @@ function toTable(name: string, path: Path, { components }: OpenApiDocument): Doc
     kind: 'table',
     name,
     description: path.description ?? '',
-    // As the document names them: only letters, digits, `-` and `_`.
+    // Schema names contain only letters, digits, `-` and `_`.
     columns: toColumns(components.schemas[name.replaceAll(/[^\w-]/g, '_')] ?? {}),
     operations: OPERATIONS.filter((operation) => path[operation] !== undefined),
   };
@@ -112,14 +112,14 @@ function typeName(schema: Schema): string {
   if (schema.$ref !== undefined) return schema.$ref.slice(schema.$ref.lastIndexOf('/') + 1);
   if (schema.items) return `${typeName(schema.items)}[]`;
   const type = Array.isArray(schema.type)
-    ? schema.type.filter((one) => one !== 'null').join(' or ')
+    ? schema.type.filter((name) => name !== 'null').join(' or ')
     : schema.type;
   if (type === undefined) return 'any JSON';
   return schema.format === undefined ? type : schema.format;
 }
 
-/** A value of the column's type, for examples to paste. */
-export function exampleOf(column: DocColumn): unknown {
+/** Returns a value of the column's type for examples. */
+export function exampleValue(column: DocColumn): unknown {
   if (column.enumLabels.length > 0) return column.enumLabels[0];
   if (column.type.endsWith('[]')) return [];
   switch (column.type) {

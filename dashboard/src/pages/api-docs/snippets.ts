@@ -1,9 +1,9 @@
-// Calls to copy and paste, for curl and for supabase-js.
-import { exampleOf, type DocColumn, type DocFunction, type DocTable } from './openapi.ts';
+// Examples to copy, for curl and supabase-js.
+import { exampleValue, type DocColumn, type DocFunction, type DocTable } from './openapi.ts';
 
 export type Language = 'curl' | 'js';
 export type Snippet = { title: string; code: string };
-/** What every snippet needs to know of the project. */
+/** Project values that every snippet contains. */
 export type Project = { url: string; publishableKey: string };
 
 export function setUp({ url, publishableKey }: Project, language: Language): Snippet {
@@ -21,7 +21,7 @@ export function setUp({ url, publishableKey }: Project, language: Language): Sni
         code: [
           `URL=${url}`,
           `KEY=${publishableKey}`,
-          '# Of somebody signed in: the access_token that signing in answers. Without one, leave the header out.',
+          '# The access_token of a sign-in. Without one, omit the Authorization header.',
           'TOKEN=',
         ].join('\n'),
       };
@@ -34,20 +34,20 @@ export function tableSnippets(table: DocTable, language: Language): Snippet[] {
   const row = exampleRow(needed.length > 0 ? needed : writable.slice(0, 1));
   const changed = writable.find((column) => column !== key && !column.description.startsWith('References'));
   const change = exampleRow(changed ? [changed] : []);
-  const of = language === 'js' ? jsTable(table, key) : curlTable(table, key);
+  const calls = language === 'js' ? jsTable(table, key) : curlTable(table, key);
   const all: Array<[DocTable['operations'][number], string, string]> = [
-    ['get', 'List rows', of.list()],
-    ['get', 'Get one row', of.one()],
-    ['post', 'Insert', of.insert(row)],
-    ['patch', 'Update', of.update(change)],
-    ['delete', 'Delete', of.delete()],
+    ['get', 'List rows', calls.list()],
+    ['get', 'Get one row', calls.one()],
+    ['post', 'Insert', calls.insert(row)],
+    ['patch', 'Update', calls.update(change)],
+    ['delete', 'Delete', calls.delete()],
   ];
   return all
     .filter(([operation]) => table.operations.includes(operation))
     .map(([, title, code]) => ({ title, code }));
 }
 
-type Calls = {
+type SnippetCalls = {
   list(): string;
   one(): string;
   insert(row: object): string;
@@ -55,9 +55,9 @@ type Calls = {
   delete(): string;
 };
 
-function jsTable(table: DocTable, key: DocColumn | undefined): Calls {
+function jsTable(table: DocTable, key: DocColumn | undefined): SnippetCalls {
   const from = `await supabase.from(${quote(table.name)})`;
-  const filter = key ? `.eq(${quote(key.name)}, ${toJs(exampleOf(key))})` : '';
+  const filter = key ? `.eq(${quote(key.name)}, ${toJs(exampleValue(key))})` : '';
   return {
     list: () =>
       `const { data, error } = ${from}\n  .select('*')${key ? `\n  .order(${quote(key.name)})` : ''}\n  .limit(20);`,
@@ -68,10 +68,10 @@ function jsTable(table: DocTable, key: DocColumn | undefined): Calls {
   };
 }
 
-function curlTable(table: DocTable, key: DocColumn | undefined): Calls {
+function curlTable(table: DocTable, key: DocColumn | undefined): SnippetCalls {
   const url = `"$URL/rest/v1/${encodeURIComponent(table.name)}`;
   const filter = key
-    ? `${encodeURIComponent(key.name)}=eq.${encodeURIComponent(String(exampleOf(key)))}`
+    ? `${encodeURIComponent(key.name)}=eq.${encodeURIComponent(String(exampleValue(key)))}`
     : '';
   return {
     list: () =>
@@ -94,14 +94,14 @@ export function functionSnippets(fn: DocFunction, language: Language): Snippet[]
   }
   const url = `"$URL/rest/v1/rpc/${encodeURIComponent(fn.name)}`;
   const query = needed
-    .map((arg) => `${encodeURIComponent(arg.name)}=${encodeURIComponent(String(exampleOf(arg)))}`)
+    .map((arg) => `${encodeURIComponent(arg.name)}=${encodeURIComponent(String(exampleValue(arg)))}`)
     .join('&');
   return [
     { title: 'Call', code: curl('POST', `${url}"`, args) },
     ...(fn.isReadOnly
       ? [
           {
-            title: 'Call with GET, since it changes nothing',
+            title: 'Call with GET (read-only function)',
             code: curl('GET', `${url}${query && `?${query}`}"`),
           },
         ]
@@ -110,13 +110,17 @@ export function functionSnippets(fn: DocFunction, language: Language): Snippet[]
 }
 
 export const SECTIONS: ReadonlyArray<{ name: string; title: string; about: string }> = [
-  { name: 'auth', title: 'Auth', about: 'Signing up, in and out; the session goes with every later call.' },
+  {
+    name: 'auth',
+    title: 'Auth',
+    about: 'Sign up, sign in, sign out. Later calls send the session automatically.',
+  },
   {
     name: 'storage',
     title: 'Storage',
-    about: 'Files in buckets, each let through by the bucket’s policies.',
+    about: 'Files in buckets. The policies of a bucket decide who may access them.',
   },
-  { name: 'functions', title: 'Code functions', about: 'What the project’s own code answers.' },
+  { name: 'functions', title: 'Code functions', about: 'HTTP functions of this project.' },
 ];
 
 export function sectionSnippets(
@@ -151,7 +155,7 @@ export function sectionSnippets(
               ),
         },
         {
-          title: 'Who is signed in',
+          title: 'Get the current user',
           code: js
             ? `const { data, error } = await supabase.auth.getUser();`
             : curl('GET', '"$URL/auth/v1/user"'),
@@ -178,7 +182,7 @@ export function sectionSnippets(
             : curl('GET', `"$URL/storage/v1/object/authenticated/${names.bucket}/folder/picture.png"`),
         },
         {
-          title: 'A link for others, for an hour',
+          title: 'Create a link that expires after an hour',
           code: js
             ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n  .createSignedUrl('folder/picture.png', 3600);`
             : curl('POST', `"$URL/storage/v1/object/sign/${names.bucket}/folder/picture.png"`, {
@@ -216,7 +220,7 @@ function curl(method: string, url: string, body?: object, withToken = true): str
 }
 
 function exampleRow(columns: readonly DocColumn[]): Record<string, unknown> {
-  return Object.fromEntries(columns.map((column) => [column.name, exampleOf(column)]));
+  return Object.fromEntries(columns.map((column) => [column.name, exampleValue(column)]));
 }
 
 function shellQuote(text: string): string {
@@ -227,7 +231,7 @@ function quote(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
-/** As one would write it: keys without quotes where they need none. */
+/** Formats a JavaScript literal, with unquoted keys where possible. */
 function toJs(value: unknown): string {
   if (typeof value === 'string') return quote(value);
   if (Array.isArray(value)) return `[${value.map(toJs).join(', ')}]`;

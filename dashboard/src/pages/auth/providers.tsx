@@ -9,24 +9,25 @@ import {
   Table,
   Text,
   TextInput,
+  VisuallyHidden,
 } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useState, type FormEvent } from 'react';
 import type { AuthSettings } from '../../../../src/dashboard-api/contract.ts';
 import { OAUTH_PROVIDERS } from '../../../../src/config/schema/names.ts';
 import { Copy } from '../../parts/copy.tsx';
-import type { WantedChange } from '../../parts/plan-review.tsx';
+import type { ProposedChange } from '../../parts/plan-review.tsx';
 import { Empty } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 
-type ProvidersProps = { providers: AuthSettings['oauth']; onReview: (change: WantedChange) => void };
+type ProvidersProps = { providers: AuthSettings['oauth']; onReview: (change: ProposedChange) => void };
 
 export function Providers({ providers, onReview }: ProvidersProps) {
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [isAdding, setAdding] = useState(false);
   return (
     <Stack>
-      {mayWrite && (
+      {canWrite && (
         <Group>
           <Button
             size="xs"
@@ -46,7 +47,7 @@ export function Providers({ providers, onReview }: ProvidersProps) {
         <ProviderTable
           providers={providers}
           onRemove={
-            mayWrite
+            canWrite
               ? (name) => onReview({ edits: [{ kind: 'delete', path: ['auth', 'oauth', name] }] })
               : undefined
           }
@@ -54,7 +55,7 @@ export function Providers({ providers, onReview }: ProvidersProps) {
       )}
       <Modal opened={isAdding} onClose={() => setAdding(false)} title="Add a provider">
         <NewProvider
-          taken={providers.map(({ name }) => name)}
+          usedNames={providers.map(({ name }) => name)}
           onReview={(change) => {
             setAdding(false);
             onReview(change);
@@ -78,7 +79,11 @@ function ProviderTable({
         <Table.Tr>
           <Table.Th>Provider</Table.Th>
           <Table.Th>Callback URL</Table.Th>
-          {onRemove && <Table.Th aria-label="Actions" />}
+          {onRemove && (
+            <Table.Th>
+              <VisuallyHidden>Actions</VisuallyHidden>
+            </Table.Th>
+          )}
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
@@ -100,7 +105,7 @@ function ProviderTable({
                 <Text size="sm" className="mono truncate" title={provider.callbackUrl}>
                   {provider.callbackUrl}
                 </Text>
-                <Copy value={provider.callbackUrl} what={`callback URL of ${provider.name}`} />
+                <Copy value={provider.callbackUrl} label={`callback URL of ${provider.name}`} />
               </Group>
             </Table.Td>
             {onRemove && (
@@ -123,15 +128,15 @@ function ProviderTable({
   );
 }
 
-/** The secret itself is not asked for: it belongs into the environment, and the file names it. */
+/** Does not ask for the client secret, which belongs in the environment: svc.yaml refers to the variable. */
 function NewProvider({
-  taken,
+  usedNames,
   onReview,
 }: {
-  taken: readonly string[];
-  onReview: (change: WantedChange) => void;
+  usedNames: readonly string[];
+  onReview: (change: ProposedChange) => void;
 }) {
-  const names = [...OAUTH_PROVIDERS].filter((one) => !taken.includes(one));
+  const names = [...OAUTH_PROVIDERS].filter((name) => !usedNames.includes(name));
   const [name, setName] = useState(names.includes('google') ? 'google' : (names[0] ?? ''));
   const [clientId, setClientId] = useState('');
   const variable = `SVC_ENV_${name.toUpperCase()}_SECRET`;
@@ -173,7 +178,7 @@ function NewProvider({
           <Text size="sm" className="truncate">
             Callback URL: <Code>{callback}</Code>
           </Text>
-          <Copy value={callback} what="callback URL" />
+          <Copy value={callback} label="callback URL" />
         </Group>
         <Group justify="flex-end">
           <Button type="submit" disabled={clientId.trim() === ''}>

@@ -1,4 +1,4 @@
-// From what a form says to edits of svc.yaml: only keys that differ are touched, so that a default stays unsaid.
+// Converts the form into edits of svc.yaml. Only changed keys are edited, so that defaults stay implicit.
 import type { AuthSettings, ConfigEditRequest } from '../../../../src/dashboard-api/contract.ts';
 import { formatDuration, parseDuration } from '../../../../src/lib/duration.ts';
 
@@ -35,7 +35,7 @@ export function settingEdits(before: SettingsForm, after: SettingsForm): ConfigE
   ];
 }
 
-/** Item by item, from the end on: comments beside the ones that stay are kept. */
+/** Edits items one by one from the end, which keeps the comments of the other items. */
 function listEdits(path: string[], before: readonly string[], after: readonly string[]): ConfigEditRequest[] {
   const gone = before.flatMap((item, index) => (after.includes(item) ? [] : [index]));
   return [

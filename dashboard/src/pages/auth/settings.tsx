@@ -12,16 +12,16 @@ import {
 } from '@mantine/core';
 import { useState, type FormEvent, type ReactNode } from 'react';
 import type { AuthSettings } from '../../../../src/dashboard-api/contract.ts';
-import type { WantedChange } from '../../parts/plan-review.tsx';
-import { useMayWrite } from '../../session.ts';
+import type { ProposedChange } from '../../parts/plan-review.tsx';
+import { useCanWrite } from '../../session.ts';
 import { isDuration, settingEdits, toForm } from './setting-edits.ts';
 
-type SettingsProps = { settings: AuthSettings; onReview: (change: WantedChange) => void };
+type SettingsProps = { settings: AuthSettings; onReview: (change: ProposedChange) => void };
 
 export function Settings({ settings, onReview }: SettingsProps) {
   const before = toForm(settings);
   const [form, setForm] = useState(before);
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const edits = settingEdits(before, form);
   const wrong = (text: string): string | undefined =>
     isDuration(text) ? undefined : 'A duration such as 15m, 1h or 7d';
@@ -35,16 +35,16 @@ export function Settings({ settings, onReview }: SettingsProps) {
       <Stack gap="xl" maw={720}>
         <Section title="Who may sign up">
           <Switch
-            label="Anybody may sign up"
-            description="Off: by invitation only"
-            disabled={!mayWrite}
+            label="Allow sign-up"
+            description="If off, users need an invitation"
+            disabled={!canWrite}
             checked={form.allowSignup}
             onChange={(event) => setForm({ ...form, allowSignup: event.currentTarget.checked })}
           />
           <Switch
             label="Anonymous sign-in"
-            description="An account without an address, which can become a full one later; needs sign-up"
-            disabled={!mayWrite}
+            description="Creates accounts without an address; users can add one later. Needs sign-up."
+            disabled={!canWrite}
             checked={form.allowAnonymous}
             onChange={(event) => setForm({ ...form, allowAnonymous: event.currentTarget.checked })}
           />
@@ -54,27 +54,32 @@ export function Settings({ settings, onReview }: SettingsProps) {
             <TextInput
               label="Access token lifetime"
               description="At least 2m"
-              disabled={!mayWrite}
+              disabled={!canWrite}
               value={form.jwtExpiry}
               error={wrong(form.jwtExpiry)}
               onChange={(event) => setForm({ ...form, jwtExpiry: event.currentTarget.value })}
             />
             <TextInput
               label="Refresh token lifetime"
-              description="How long a session lasts without being used"
-              disabled={!mayWrite}
+              description="Time after which an unused session ends"
+              disabled={!canWrite}
               value={form.refreshTokenExpiry}
               error={wrong(form.refreshTokenExpiry)}
               onChange={(event) => setForm({ ...form, refreshTokenExpiry: event.currentTarget.value })}
             />
           </SimpleGrid>
+          <Text size="sm">
+            {settings.revocation === 'immediate'
+              ? 'Tokens of ended sessions and banned users are rejected immediately.'
+              : 'Tokens of ended sessions and banned users are accepted until they expire.'}
+          </Text>
         </Section>
-        <Section title="Where browsers may be sent after sign-in">
+        <Section title="Redirects after sign-in">
           <TagsInput
             label="Redirect URLs"
-            description="The first one is used when a sign-in names none. Press Enter to add one."
-            placeholder={mayWrite ? 'https://app.example.com' : undefined}
-            disabled={!mayWrite}
+            description="The first one is the default. Press Enter to add one."
+            placeholder={canWrite ? 'https://app.example.com' : undefined}
+            disabled={!canWrite}
             value={[...form.redirectUrls]}
             onChange={(redirectUrls) => setForm({ ...form, redirectUrls })}
           />
@@ -86,7 +91,7 @@ export function Settings({ settings, onReview }: SettingsProps) {
                 No mail is sent: <Code>providers.email</Code> is not configured.
               </>
             ) : settings.email.provider === 'catch' ? (
-              'No provider is configured, so svc dev keeps every mail on the Mail page.'
+              'svc dev keeps every mail on the Mail page.'
             ) : (
               <>
                 Sent by <Code>{settings.email.provider}</Code> from <Code>{settings.email.from}</Code>.
@@ -102,13 +107,13 @@ export function Settings({ settings, onReview }: SettingsProps) {
           </Text>
           <Switch
             label="Require a confirmed address"
-            description="No session until the link in the mail has been followed"
-            disabled={!mayWrite}
+            description="Users must follow the link in the mail before they get a session"
+            disabled={!canWrite}
             checked={form.verifyEmail}
             onChange={(event) => setForm({ ...form, verifyEmail: event.currentTarget.checked })}
           />
         </Section>
-        {mayWrite ? (
+        {canWrite ? (
           <Group>
             <Button type="submit" disabled={!isValid || edits.length === 0}>
               Review change

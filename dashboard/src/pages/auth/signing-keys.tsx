@@ -8,8 +8,8 @@ export function SigningKeys({ keys }: { keys: AuthSettings['signingKeys'] }) {
   return (
     <Stack>
       <Text size="sm">
-        Access tokens are signed with the key in use; tokens of earlier ones are taken until they expire.{' '}
-        <Code>svc keys rotate</Code> makes the next one, and nobody is signed out.
+        The active key signs access tokens. Tokens of earlier keys are accepted until they expire.{' '}
+        <Code>svc keys rotate</Code> creates the next key. All sessions stay valid.
       </Text>
       <Table verticalSpacing="xs">
         <Table.Thead>

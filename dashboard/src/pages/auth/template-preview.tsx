@@ -19,7 +19,7 @@ export function TemplatePreview(wanted: MailPreviewRequest) {
       return { ...shown, path };
     },
     placeholderData: keepPreviousData,
-    // The page at its path is kept for a while only.
+    // The page at this path expires.
     staleTime: 0,
     gcTime: 0,
   });
@@ -32,7 +32,7 @@ export function TemplatePreview(wanted: MailPreviewRequest) {
               <Group justify="space-between" wrap="nowrap" align="flex-end">
                 <div>
                   <Text size="xs" c="dimmed">
-                    What a recipient would get, with invented values:
+                    Mail with example values:
                   </Text>
                   <Text fw={600}>{shown.subject}</Text>
                 </div>

@@ -1,4 +1,4 @@
-// The mails that sign-up and its like send: their texts, and beside them what somebody would receive.
+// Edits the mail templates, with a preview.
 import {
   Badge,
   Button,
@@ -14,16 +14,16 @@ import {
 import { useState } from 'react';
 import type { MailTemplateInfo } from '../../../../src/dashboard-api/contract.ts';
 import { CodeEditor } from '../../parts/code-editor.tsx';
-import type { WantedChange } from '../../parts/plan-review.tsx';
+import type { ProposedChange } from '../../parts/plan-review.tsx';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Empty } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { TemplatePreview } from './template-preview.tsx';
 import classes from './template-preview.module.css';
 
 type TemplatesProps = {
   templates: readonly MailTemplateInfo[];
-  onReview: (change: WantedChange) => void;
+  onReview: (change: ProposedChange) => void;
 };
 
 export function Templates({ templates, onReview }: TemplatesProps) {
@@ -40,7 +40,7 @@ export function Templates({ templates, onReview }: TemplatesProps) {
           onChange={(event) => change({ mail: event.currentTarget.value })}
           data={templates.map(({ kind, custom }) => ({
             value: kind,
-            label: `${titleOf(kind)}${custom ? ' (changed)' : ''}`,
+            label: `${mailTitle(kind)}${custom ? ' (changed)' : ''}`,
           }))}
         />
         <Badge variant="light" color={chosen.custom ? 'teal' : 'gray'}>
@@ -52,7 +52,7 @@ export function Templates({ templates, onReview }: TemplatesProps) {
   );
 }
 
-function titleOf(kind: string): string {
+function mailTitle(kind: string): string {
   const words = kind.replaceAll('_', ' ');
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
@@ -62,9 +62,9 @@ function Template({
   onReview,
 }: {
   template: MailTemplateInfo;
-  onReview: (change: WantedChange) => void;
+  onReview: (change: ProposedChange) => void;
 }) {
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [subject, setSubject] = useState(template.subject);
   const [body, setBody] = useState(template.body);
   const path = ['auth', 'email', 'templates', template.name];
@@ -77,7 +77,7 @@ function Template({
       <Stack gap="sm" miw={0}>
         <TextInput
           label="Subject"
-          readOnly={!mayWrite}
+          readOnly={!canWrite}
           value={subject}
           onChange={(event) => setSubject(event.currentTarget.value)}
         />
@@ -88,19 +88,19 @@ function Template({
             label="Body of the mail"
             minHeight={320}
             maxHeight={480}
-            readOnly={!mayWrite}
+            readOnly={!canWrite}
             value={body}
             onChange={setBody}
             onSave={review}
           />
         </Stack>
         <Text size="sm" c="dimmed" component="div">
-          May name{' '}
+          Available variables:{' '}
           {template.variables.map((variable) => (
             <Code key={variable} mr={4} className={classes['variable']}>{`{{ ${variable} }}`}</Code>
           ))}
         </Text>
-        {mayWrite && (
+        {canWrite && (
           <Group>
             <Button size="xs" disabled={!isDirty} onClick={review}>
               Review change
@@ -124,7 +124,7 @@ function Template({
                 color="red"
                 onClick={() => onReview({ edits: [{ kind: 'delete', path }] })}
               >
-                Back to the built-in text
+                Restore the built-in text
               </Button>
             )}
           </Group>

@@ -1,4 +1,4 @@
-// One code function: call it, read what it logs, change its source.
+// Shows one code function: calls it, follows its log, edits its source.
 import { Alert, Anchor, Badge, Code, Group, Tabs, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { CodeFunctionInfo, CodeFunctionList } from '../../../../src/dashboard-api/contract.ts';
@@ -18,7 +18,7 @@ export function FunctionDetail({ name }: { name: string }) {
   return (
     <Loaded query={functions}>
       {(list) => {
-        const info = list.functions.find((one) => one.name === name);
+        const info = list.functions.find((entry) => entry.name === name);
         return (
           <Frame
             title={
@@ -35,8 +35,8 @@ export function FunctionDetail({ name }: { name: string }) {
             {info ? (
               <Detail info={info} list={list} />
             ) : (
-              <Empty title={`The service has no function ${name}`}>
-                A new function appears here as soon as svc.yaml has been read again.
+              <Empty title={`The function ${name} does not exist`}>
+                A new function appears here after svc.yaml has been reloaded.
               </Empty>
             )}
           </Frame>
@@ -55,10 +55,10 @@ function Detail({ info, list }: { info: CodeFunctionInfo; list: CodeFunctionList
           <Anchor href={info.url} target="_blank" rel="noreferrer" size="sm" className="mono truncate">
             {info.url}
           </Anchor>
-          <Copy value={info.url} what="URL" />
+          <Copy value={info.url} label="URL" />
         </Group>
         <Badge variant="default" tt="none" fw={400}>
-          {info.authRequired ? 'signed-in callers only' : 'open to anybody'}
+          {info.authRequired ? 'signed-in callers only' : 'open to everyone'}
         </Badge>
         <Badge variant="default" tt="none" fw={400}>
           timeout {info.timeoutMs / 1000} s

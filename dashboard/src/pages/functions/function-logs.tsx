@@ -10,7 +10,7 @@ export function FunctionLogs({ name }: { name: string }) {
   if (own.length === 0) {
     return (
       <Empty title={state === 'live' ? 'Nothing logged yet' : 'Waiting for the log …'}>
-        What the function writes with ctx.log or console appears here while it is called.
+        Output of ctx.log and console appears here when the function is called.
       </Empty>
     );
   }

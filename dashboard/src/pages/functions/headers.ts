@@ -1,10 +1,10 @@
 export type ParsedHeaders = {
   headers: Array<[string, string]>;
-  /** The first line that is no header. */
+  /** First line that is not a header. */
   wrong: string | undefined;
 };
 
-/** `name: value`, one a line; empty lines are nothing. */
+/** Parses `name: value` lines. Empty lines are ignored. */
 export function parseHeaders(text: string): ParsedHeaders {
   const lines = text
     .split('\n')

@@ -1,4 +1,4 @@
-// Calls a function as somebody, and shows the answer as it came.
+// Calls a function as a chosen caller and shows the response.
 import {
   Badge,
   Button,
@@ -23,12 +23,12 @@ import { Copy } from '../../parts/copy.tsx';
 import { formatBytes } from '../../parts/format.tsx';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Empty, Failure } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { parseHeaders } from './headers.ts';
 
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD'];
-/** More than anybody reads, little enough to draw. */
-const SHOWN_CHARACTERS = 200_000;
+/** Maximum length of a displayed body. */
+const MAX_SHOWN_CHARACTERS = 200_000;
 
 type Call = { method: string; query: string; headers: string; body: string; caller: CallerName };
 type Answer = {
@@ -36,7 +36,7 @@ type Answer = {
   statusText: string;
   headers: Array<[string, string]>;
   bytes: number;
-  /** Null when it is not text. */
+  /** Null if the body is not text. */
   text: string | null;
   ms: number;
 };
@@ -87,12 +87,12 @@ export function Invoke({ info }: { info: CodeFunctionInfo }) {
   const [query, setQuery] = useState('');
   const [headers, setHeaders] = useState('content-type: application/json');
   const [body, setBody] = useState('{}');
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const invoke = useMutation({ mutationFn: (wanted: Call) => call(info.name, wanted) });
   const { wrong } = parseHeaders(headers);
   const submit = (event?: FormEvent): void => {
     event?.preventDefault();
-    if (mayWrite && wrong === undefined) invoke.mutate({ method, query, headers, body, caller });
+    if (canWrite && wrong === undefined) invoke.mutate({ method, query, headers, body, caller });
   };
   return (
     <Stack>
@@ -133,7 +133,7 @@ export function Invoke({ info }: { info: CodeFunctionInfo }) {
           <Textarea
             label="Headers"
             size="xs"
-            description="One a line"
+            description="One per line"
             autosize
             minRows={1}
             maxRows={8}
@@ -162,14 +162,14 @@ export function Invoke({ info }: { info: CodeFunctionInfo }) {
               size="xs"
               leftSection={<IconPlayerPlay size={16} />}
               loading={invoke.isPending}
-              disabled={!mayWrite || wrong !== undefined}
+              disabled={!canWrite || wrong !== undefined}
             >
               Invoke
             </Button>
             <Text size="sm" c="dimmed">
-              {mayWrite
-                ? 'This makes a real call. Ctrl-Enter does the same.'
-                : 'This dashboard is read only: nothing can be called from here.'}
+              {canWrite
+                ? 'Sends a real request. Shortcut: Ctrl-Enter.'
+                : 'This dashboard is read-only: functions cannot be called.'}
             </Text>
           </Group>
         </Stack>
@@ -197,7 +197,7 @@ function AnswerView({ answer }: { answer: Answer }) {
         <Text size="sm" c="dimmed">
           {answer.ms < 10 ? answer.ms.toFixed(1) : Math.round(answer.ms)} ms · {formatBytes(answer.bytes)}
         </Text>
-        {answer.text !== null && answer.text !== '' && <Copy value={answer.text} what="body" />}
+        {answer.text !== null && answer.text !== '' && <Copy value={answer.text} label="body" />}
       </Group>
       <AnswerBody answer={answer} />
       <details>
@@ -225,7 +225,7 @@ function AnswerView({ answer }: { answer: Answer }) {
 
 function AnswerBody({ answer }: { answer: Answer }) {
   if (answer.bytes === 0) return <Empty title="The answer has no body" />;
-  if (answer.text === null) return <Empty title={`${formatBytes(answer.bytes)} that are not text`} />;
+  if (answer.text === null) return <Empty title={`${formatBytes(answer.bytes)} of binary data`} />;
   return (
     <Code
       block
@@ -235,8 +235,8 @@ function AnswerBody({ answer }: { answer: Answer }) {
       mah={480}
       style={{ overflow: 'auto' }}
     >
-      {answer.text.slice(0, SHOWN_CHARACTERS)}
-      {answer.text.length > SHOWN_CHARACTERS && '\n…'}
+      {answer.text.slice(0, MAX_SHOWN_CHARACTERS)}
+      {answer.text.length > MAX_SHOWN_CHARACTERS && '\n…'}
     </Code>
   );
 }

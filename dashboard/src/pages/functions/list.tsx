@@ -12,7 +12,7 @@ export function FunctionList() {
       {(list) =>
         list.functions.length === 0 ? (
           <Empty title="No code functions yet">
-            Declare one under <Code>functions:</Code> in svc.yaml, or make a first one with “New function”.
+            Declare one under <Code>functions:</Code> in svc.yaml, or create one with “New function”.
           </Empty>
         ) : (
           <>
@@ -28,20 +28,20 @@ export function FunctionList() {
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
-                {list.functions.map((one) => (
-                  <Table.Tr key={one.name}>
+                {list.functions.map((fn) => (
+                  <Table.Tr key={fn.name}>
                     <Table.Td>
-                      <PageLink search={{ name: one.name }}>{one.name}</PageLink>
+                      <PageLink search={{ name: fn.name }}>{fn.name}</PageLink>
                     </Table.Td>
                     <Table.Td visibleFrom="sm">
                       <Text size="sm" className="mono">
-                        {one.file}
+                        {fn.file}
                       </Text>
                     </Table.Td>
-                    <Table.Td visibleFrom="sm">{one.authRequired ? 'signed in' : 'anybody'}</Table.Td>
-                    <Table.Td visibleFrom="md">{one.timeoutMs / 1000} s</Table.Td>
+                    <Table.Td visibleFrom="sm">{fn.authRequired ? 'signed in' : 'everyone'}</Table.Td>
+                    <Table.Td visibleFrom="md">{fn.timeoutMs / 1000} s</Table.Td>
                     <Table.Td>
-                      <FunctionState info={one} />
+                      <FunctionState info={fn} />
                     </Table.Td>
                   </Table.Tr>
                 ))}

@@ -19,41 +19,41 @@ import type { NewFunction, CreatedFunction } from '../../../../src/dashboard-api
 import { send } from '../../api.ts';
 import { notifyDone } from '../../parts/notify.ts';
 import { Failure } from '../../parts/states.tsx';
-import { useMayWrite, useSession } from '../../session.ts';
+import { useCanWrite, useSession } from '../../session.ts';
 import { functionsQuery } from './query.ts';
 
 const NAME = /^[A-Za-z][\w-]*$/;
 
 export function NewFunctionButton() {
   const [isOpen, dialog] = useDisclosure(false);
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const { data: list } = useQuery(functionsQuery);
-  if (!mayWrite || list?.editable === false) return null;
+  if (!canWrite || list?.editable === false) return null;
   return (
     <>
       <Button size="xs" leftSection={<IconPlus size={16} />} onClick={dialog.open}>
         New function
       </Button>
       <Modal opened={isOpen} onClose={dialog.close} title="New function">
-        <NewFunctionForm taken={list?.functions.map(({ name }) => name) ?? []} onDone={dialog.close} />
+        <NewFunctionForm usedNames={list?.functions.map(({ name }) => name) ?? []} onDone={dialog.close} />
       </Modal>
     </>
   );
 }
 
-function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: () => void }) {
+function NewFunctionForm({ usedNames, onDone }: { usedNames: readonly string[]; onDone: () => void }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
-  // Under `svc dev` they are the developer's own files.
+  // Under `svc dev` the files belong to the developer.
   const onlyHere = useSession()?.project?.dev === false;
   const [name, setName] = useState('');
   const [language, setLanguage] = useState<'js' | 'ts'>('js');
   const [authRequired, setAuthRequired] = useState(true);
   const make = useMutation({
     mutationFn: (wanted: NewFunction) => send<CreatedFunction>('POST', '/functions', wanted),
-    onSuccess: async ({ files, taken }) => {
+    onSuccess: async ({ files, loaded }) => {
       notifyDone(
-        taken ? `Live: /functions/v1/${name}. Written: ${files.join(', ')}` : `Written: ${files.join(', ')}`,
+        loaded ? `Live: /functions/v1/${name}. Written: ${files.join(', ')}` : `Written: ${files.join(', ')}`,
       );
       onDone();
       await queries.invalidateQueries();
@@ -62,9 +62,9 @@ function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: 
   });
   const mistake =
     name !== '' && !NAME.test(name)
-      ? 'Letters, digits, _ and -, beginning with a letter'
-      : taken.includes(name)
-        ? 'There is one of that name'
+      ? 'Use letters, digits, _ and -. Start with a letter.'
+      : usedNames.includes(name)
+        ? 'A function with this name exists'
         : undefined;
   const submit = (event: FormEvent): void => {
     event.preventDefault();
@@ -94,7 +94,7 @@ function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: 
         />
         <Switch
           label="Only for signed-in users"
-          description="Off: anybody may call it, a webhook for example"
+          description="If off, everyone may call it, for example a webhook"
           checked={authRequired}
           onChange={(event) => setAuthRequired(event.currentTarget.checked)}
         />
@@ -109,8 +109,8 @@ function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: 
           </Text>
           {onlyHere && (
             <Text size="sm" mt="xs">
-              These are files on the disk of this server. Add them to what you deploy, or the next deployment
-              takes them away.
+              These files are on the disk of this server. Add them to your repository: the next deployment
+              removes them otherwise.
             </Text>
           )}
         </Alert>
@@ -120,7 +120,7 @@ function NewFunctionForm({ taken, onDone }: { taken: readonly string[]; onDone: 
             Cancel
           </Button>
           <Button type="submit" loading={make.isPending} disabled={name === '' || mistake !== undefined}>
-            Make function
+            Create function
           </Button>
         </Group>
       </Stack>

@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query';
 import type { CodeFunctionList } from '../../../../src/dashboard-api/contract.ts';
 import { get } from '../../api.ts';
 
-/** Asked again and again: a reload of the sources changes what loads and what does not. */
+/** Polls, because a reload can change which functions load. */
 export const functionsQuery = queryOptions({
   queryKey: ['functions'],
   queryFn: ({ signal }) => get<CodeFunctionList>('/functions', signal),

@@ -1,5 +1,5 @@
-// The source of a function. A save carries the version it began from: what somebody else wrote meanwhile is
-// neither lost nor mixed in.
+// Edits the source of a function. A save carries the version it is based on, so that it never overwrites a concurrent
+// change.
 import { Alert, Button, Code, Group, Stack, Text } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useBlocker } from '@tanstack/react-router';
@@ -13,7 +13,7 @@ import { ApiProblem, get, send } from '../../api.ts';
 import { CodeEditor } from '../../parts/code-editor.tsx';
 import { notifyDone, notifyFailure } from '../../parts/notify.ts';
 import { Failure, Loaded } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { functionsQuery } from './query.ts';
 
 export function Source({ name, list }: { name: string; list: CodeFunctionList }) {
@@ -30,9 +30,9 @@ export function Source({ name, list }: { name: string; list: CodeFunctionList })
     <Stack gap="sm">
       {!list.editable && (
         <Alert variant="light" color="gray">
-          {list.instances} instances of this service are running, and each has files of its own: this is the
-          source that the one you are connected to runs. Change it where it is kept, and deploy it to all of
-          them.
+          {list.instances} instances of this service are running, and each has its own files. This source
+          belongs to the instance that you are connected to. Change it in your repository and deploy it to all
+          of them.
         </Alert>
       )}
       <Loaded query={source}>
@@ -42,7 +42,7 @@ export function Source({ name, list }: { name: string; list: CodeFunctionList })
   );
 }
 
-/** What somebody types, and the version of the file it is a change of. */
+/** Unsaved text, and the version of the file that it is based on. */
 type Draft = { text: string; version: string };
 
 function Editor({
@@ -57,7 +57,7 @@ function Editor({
   isEditable: boolean;
 }) {
   const queries = useQueryClient();
-  const mayWrite = useMayWrite() && isEditable;
+  const canWrite = useCanWrite() && isEditable;
   const [draft, setDraft] = useState<Draft>();
   const keep = (source: FunctionSource): void => {
     queries.setQueryData(['functions', name, 'source'], source);
@@ -66,13 +66,13 @@ function Editor({
     mutationFn: (wanted: Draft) => send<FunctionSaved>('PUT', path, wanted),
     onSuccess: async (saved) => {
       keep(saved);
-      // What was typed while it was being saved stays a draft, of the new version.
+      // Text typed during the save stays a draft, based on the new version.
       setDraft((now) =>
         now === undefined || now.text === saved.text ? undefined : { ...now, version: saved.version },
       );
-      if (saved.taken && saved.error !== null)
+      if (saved.loaded && saved.error !== null)
         notifyFailure(new Error(`${saved.file} was saved, but does not load`));
-      else notifyDone(saved.taken ? `${saved.file} was saved and is live` : `${saved.file} was saved`);
+      else notifyDone(saved.loaded ? `${saved.file} was saved and is live` : `${saved.file} was saved`);
       await queries.invalidateQueries({ queryKey: functionsQuery.queryKey, exact: true });
     },
   });
@@ -82,12 +82,12 @@ function Editor({
   useBlocker({
     // oxlint-disable-next-line no-alert
     shouldBlockFn: ({ current, next }) =>
-      current.pathname !== next.pathname && !window.confirm('Leave what you typed unsaved?'),
+      current.pathname !== next.pathname && !window.confirm('Discard your unsaved changes and leave?'),
     enableBeforeUnload: true,
     disabled: !isDirty,
   });
   const saveNow = (): void => {
-    if (draft && isDirty && mayWrite) save.mutate(draft);
+    if (draft && isDirty && canWrite) save.mutate(draft);
   };
   return (
     <Stack gap="sm">
@@ -113,7 +113,7 @@ function Editor({
               Discard changes
             </Button>
           )}
-          {mayWrite && (
+          {canWrite && (
             <Button
               size="xs"
               loading={save.isPending}
@@ -143,7 +143,7 @@ function Editor({
         language="javascript"
         label={`Source of ${name}`}
         minHeight={320}
-        readOnly={!mayWrite}
+        readOnly={!canWrite}
         value={draft?.text ?? found.text}
         onChange={(text) =>
           setDraft((now) =>
@@ -176,15 +176,13 @@ function ChangedMeanwhile({
   return (
     <Alert color="yellow" title="The file has been changed elsewhere" role="alert">
       <Stack gap="xs">
-        <Text size="sm">
-          Nothing was saved, and what you typed is still below. This is the file as it is now:
-        </Text>
+        <Text size="sm">Nothing was saved. Your text is still below. This is the current file:</Text>
         <Loaded query={theirs}>
           {(source) => (
             <>
               <CodeEditor
                 language="javascript"
-                label="The file as it is now"
+                label="Current file"
                 readOnly
                 minHeight={80}
                 maxHeight={280}
@@ -195,7 +193,7 @@ function ChangedMeanwhile({
                   Use the file, discard my text
                 </Button>
                 <Button size="xs" color="red" onClick={() => onMine(source.version)}>
-                  Overwrite it with mine
+                  Overwrite it with my text
                 </Button>
               </Group>
             </>

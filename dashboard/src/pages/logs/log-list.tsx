@@ -1,4 +1,4 @@
-// Lines of the log: only those in view are in the document. The list follows its end until somebody scrolls up.
+// Virtual list of log lines. It follows the end until the user scrolls up.
 import { Box, Code } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useRef, useState } from 'react';
@@ -17,7 +17,7 @@ export function LogList({ lines }: { lines: readonly LogLine[] }) {
     count: lines.length,
     getScrollElement: () => frame.current,
     estimateSize: () => LINE_HEIGHT,
-    getItemKey: (index) => keyOf(lines[index]),
+    getItemKey: (index) => lineKey(lines[index]),
     overscan: 12,
   });
   const end = lines.at(-1);
@@ -46,7 +46,7 @@ export function LogList({ lines }: { lines: readonly LogLine[] }) {
         {rows.getVirtualItems().map((row) => {
           const line = lines[row.index];
           if (!line) return null;
-          const key = keyOf(line);
+          const key = lineKey(line);
           return (
             <div
               key={row.key}
@@ -64,7 +64,7 @@ export function LogList({ lines }: { lines: readonly LogLine[] }) {
   );
 }
 
-function keyOf(line: LogLine | undefined): string {
+function lineKey(line: LogLine | undefined): string {
   return line === undefined ? '' : `${line.seq} ${line.time}`;
 }
 
@@ -87,7 +87,7 @@ function Line({ line, isOpen, onToggle }: { line: LogLine; isOpen: boolean; onTo
           <Code block className={classes['json']}>
             {`${new Date(line.time).toLocaleString()}\n${line.message}\n${fields}`}
           </Code>
-          <Copy value={JSON.stringify(line, null, 2)} what="line" />
+          <Copy value={JSON.stringify(line, null, 2)} label="line" />
         </div>
       )}
     </>
@@ -96,6 +96,7 @@ function Line({ line, isOpen, onToggle }: { line: LogLine; isOpen: boolean; onTo
 
 function clock(iso: string): string {
   const time = new Date(iso);
-  const two = (value: number): string => String(value).padStart(2, '0');
-  return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, '0')}`;
+  const pad = (value: number, length = 2): string => String(value).padStart(length, '0');
+  const [hours, minutes, seconds] = [time.getHours(), time.getMinutes(), time.getSeconds()];
+  return `${pad(hours)}:${pad(minutes)}:${pad(seconds)}.${pad(time.getMilliseconds(), 3)}`;
 }

@@ -1,18 +1,18 @@
-// The service's log as it is written. The stream is opened again after every break, from the last line that came;
-// the list is bounded, because a page may be left open for days.
+// Streams the log of the service. A broken stream is reopened after the last received line. The list is bounded,
+// because a page may stay open for days.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { LogLine } from '../../../../src/dashboard-api/contract.ts';
 import { apiUrl } from '../../api.ts';
 
-const MOST_LINES = 5_000;
+const MAX_LINES = 5_000;
 const REOPEN_MS = 1_500;
-/** Lines come in bursts: they are drawn together. */
+/** Lines arrive in bursts and are rendered together. */
 const DRAW_EVERY_MS = 100;
 
 export type LogStream = {
   lines: readonly LogLine[];
   state: 'connecting' | 'live' | 'broken';
-  /** How many came since the list was held. */
+  /** Number of lines received while the list was paused. */
   held: number;
   clear: () => void;
 };
@@ -27,14 +27,14 @@ export function useLogStream(isHeld = false): LogStream {
   const draw = useCallback(() => {
     if (waiting.current.length === 0) return;
     if (holding.current) {
-      waiting.current = waiting.current.slice(-MOST_LINES);
+      waiting.current = waiting.current.slice(-MAX_LINES);
       setHeld(waiting.current.length);
       return;
     }
     const fresh = waiting.current;
     waiting.current = [];
     setHeld(0);
-    setLines((shown) => [...shown, ...fresh].slice(-MOST_LINES));
+    setLines((shown) => [...shown, ...fresh].slice(-MAX_LINES));
   }, []);
 
   useEffect(() => {
@@ -51,12 +51,12 @@ export function useLogStream(isHeld = false): LogStream {
       source.onopen = () => setState('live');
       source.onmessage = ({ data }: MessageEvent<string>) => {
         const line = JSON.parse(data) as LogLine;
-        // A restarted service counts from the beginning: its lines are new ones.
+        // Sequence numbers restart when the service restarts.
         last = line.seq;
         waiting.current.push(line);
       };
       source.onerror = () => {
-        // The browser would ask the first address again, with lines that came long ago.
+        // The browser would reconnect to the initial URL and receive old lines again.
         source?.close();
         setState('broken');
         reopen = setTimeout(open, REOPEN_MS);

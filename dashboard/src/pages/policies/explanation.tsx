@@ -1,4 +1,4 @@
-// The answer for one row and one caller: a verdict for each operation, and what each policy said.
+// Shows the result for one row and one caller: a verdict for each operation, and the outcome of each policy.
 import { Alert, Badge, Code, Group, Paper, SimpleGrid, Stack, Text, ThemeIcon } from '@mantine/core';
 import { IconCheck, IconX } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
@@ -85,13 +85,13 @@ function Verdict({ verdict }: { verdict: OperationVerdict }) {
         {verdict.reason}
       </Text>
       {verdict.policies.map((policy) => (
-        <OnePolicy key={policy.name} policy={policy} />
+        <PolicyDetails key={policy.name} policy={policy} />
       ))}
     </Paper>
   );
 }
 
-function OnePolicy({ policy }: { policy: PolicyVerdict }) {
+function PolicyDetails({ policy }: { policy: PolicyVerdict }) {
   return (
     <Stack gap={0} mt="xs" opacity={policy.applies ? 1 : 0.75}>
       <Group gap="xs">

@@ -5,7 +5,7 @@ import { Openness } from '../tables/table-list.tsx';
 
 const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 
-/** Every table, and how many policies speak about each operation on it. */
+/** Lists all tables with the number of policies per operation. */
 export function PoliciesOverview({ tables }: { tables: readonly TableInfo[] }) {
   return (
     <Table.ScrollContainer minWidth={520} scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}>

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import type { PolicyInfo, TableInfo } from '../../../../src/dashboard-api/contract.ts';
 import { Empty } from '../../parts/states.tsx';
 
-/** The policies of a table as the database has them. */
+/** Lists the policies of a table as stored in the database. */
 export function PolicyList({ table, action }: { table: TableInfo; action: ReactNode }) {
   return (
     <section aria-label="Policies of the table">
@@ -17,12 +17,12 @@ export function PolicyList({ table, action }: { table: TableInfo; action: ReactN
         <Empty title={table.rowSecurity ? 'Closed' : 'Open'}>
           {table.rowSecurity
             ? 'Row-level security without a policy: only the secret key has access.'
-            : 'No row-level security: every key holder sees and changes every row.'}
+            : 'No row-level security: everyone with a key can read and change every row.'}
         </Empty>
       ) : (
         <Stack gap="xs">
           {table.policies.map((policy) => (
-            <OnePolicy key={policy.name} policy={policy} />
+            <PolicyItem key={policy.name} policy={policy} />
           ))}
         </Stack>
       )}
@@ -30,7 +30,7 @@ export function PolicyList({ table, action }: { table: TableInfo; action: ReactN
   );
 }
 
-function OnePolicy({ policy }: { policy: PolicyInfo }) {
+function PolicyItem({ policy }: { policy: PolicyInfo }) {
   return (
     <Paper withBorder p="sm">
       <Group gap="xs" mb={4}>

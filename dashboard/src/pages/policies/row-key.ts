@@ -1,10 +1,10 @@
-// The primary key of one row, as text: in the address of the page, and to ask about the row.
+// Converts the primary key of a row to and from text for the query string of the page.
 import type { TableInfo } from '../../../../src/dashboard-api/contract.ts';
 
 /** Primary key columns and their values as text. */
 export type RowKey = Readonly<Record<string, string>>;
 
-/** As in the address of the page: `id=5`, or `order=5&line=1`. */
+/** Formats `id=5`, or `order=5&line=1`. */
 export function renderKey(key: RowKey): string {
   return new URLSearchParams(key).toString();
 }

@@ -1,4 +1,4 @@
-// Which row is asked about: by its key, or out of the first rows there are.
+// Selects a row by its key, or from the first rows of the table.
 import { Button, Group, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
@@ -20,8 +20,8 @@ export function RowPicker({ table, chosen, onChoose }: RowPickerProps) {
       readWindow({ table, caller: 'service', filters: [], sort: undefined }, 0, signal),
   });
   const options = (rows.data ?? []).map((row) => {
-    const key = keyOf(table, row);
-    return { value: renderKey(key), label: labelOf(table, row, key) };
+    const key = rowKey(table, row);
+    return { value: renderKey(key), label: rowLabel(table, row, key) };
   });
   const value = chosen && renderKey(chosen);
   return (
@@ -33,11 +33,11 @@ export function RowPicker({ table, chosen, onChoose }: RowPickerProps) {
         maw="100%"
         searchable
         clearable
-        placeholder={rows.data?.length === 0 ? 'The table has no rows' : 'Out of the first rows'}
+        placeholder={rows.data?.length === 0 ? 'The table has no rows' : 'Choose from the first rows'}
         value={value !== undefined && options.some((option) => option.value === value) ? value : null}
         onChange={(picked) => onChoose(picked === null ? undefined : parseKey(table, picked))}
         data={options}
-        nothingFoundMessage="Not among the first rows: type its key"
+        nothingFoundMessage="Not among the first rows: enter its key"
       />
       <KeyForm key={value} table={table} chosen={chosen} onChoose={onChoose} />
     </>
@@ -74,14 +74,14 @@ function KeyForm({ table, chosen, onChoose }: RowPickerProps) {
   );
 }
 
-function keyOf(table: TableInfo, row: Row): RowKey {
+function rowKey(table: TableInfo, row: Row): RowKey {
   return Object.fromEntries(table.primaryKey.map((column) => [column, toText(row[column]) ?? '']));
 }
 
-function labelOf(table: TableInfo, row: Row, key: RowKey): string {
-  const told = table.columns.find(
+function rowLabel(table: TableInfo, row: Row, key: RowKey): string {
+  const labelColumn = table.columns.find(
     ({ name, category }) => category === 'S' && !table.primaryKey.includes(name) && row[name] !== null,
   );
   const id = Object.values(key).join(', ');
-  return told ? `${toText(row[told.name])?.slice(0, 60)} · ${id.slice(0, 13)}` : id;
+  return labelColumn ? `${toText(row[labelColumn.name])?.slice(0, 60)} · ${id.slice(0, 13)}` : id;
 }

@@ -1,4 +1,4 @@
-// Every channel that somebody is in, of all instances that answered.
+// Lists the channels with members, of all instances that answered.
 import { Anchor, Badge, Group, Paper, Stack, Text, Title, Tooltip } from '@mantine/core';
 import { IconLock } from '@tabler/icons-react';
 import { useState } from 'react';
@@ -8,7 +8,7 @@ import { SearchBox } from '../../parts/search-box.tsx';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Empty } from '../../parts/states.tsx';
 import classes from './realtime.module.css';
-import { formatRate, keyOf, type Rates } from './use-rates.ts';
+import { formatRate, channelKey, type Rates } from './use-rates.ts';
 
 const SHOWN_KEYS = 6;
 
@@ -17,7 +17,7 @@ export function ChannelList({ live, rates }: { live: RealtimeLive; rates: Rates 
   const [search, change] = usePageSearch();
   const wanted = text.trim().toLowerCase();
   const found = live.channels.filter(({ topic }) => topic.toLowerCase().includes(wanted));
-  const chosen = keyOf({ topic: search['topic'] ?? '', private: search['private'] === 'yes' });
+  const chosen = channelKey({ topic: search['topic'] ?? '', private: search['private'] === 'yes' });
   return (
     <Paper withBorder component="section" aria-label="Open channels" className={classes['panel']}>
       <Group justify="space-between" px="md" py="sm" gap="xs">
@@ -32,15 +32,15 @@ export function ChannelList({ live, rates }: { live: RealtimeLive; rates: Rates 
           <span className="mono">supabase.channel('room:1').subscribe()</span>.
         </Empty>
       ) : found.length === 0 ? (
-        <Empty title="No channel of that name" />
+        <Empty title="No matching channel" />
       ) : (
         <ul className={classes['channels']}>
           {found.map((channel) => (
             <Channel
-              key={keyOf(channel)}
+              key={channelKey(channel)}
               channel={channel}
-              rate={rates.channels.get(keyOf(channel)) ?? 0}
-              isChosen={keyOf(channel) === chosen}
+              rate={rates.channels.get(channelKey(channel)) ?? 0}
+              isChosen={channelKey(channel) === chosen}
               onChoose={() => change({ topic: channel.topic, private: channel.private ? 'yes' : 'no' })}
             />
           ))}
@@ -57,7 +57,7 @@ export function ChannelList({ live, rates }: { live: RealtimeLive; rates: Rates 
 
 type ChannelProps = {
   channel: RealtimeChannelInfo;
-  /** Messages a second. */
+  /** Messages per second. */
   rate: number;
   isChosen: boolean;
   onChoose: () => void;

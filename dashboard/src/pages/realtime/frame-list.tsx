@@ -1,9 +1,9 @@
-// Messages as they came. The list follows its end until somebody scrolls up.
+// Lists messages in order of arrival. The list follows its end until the user scrolls up.
 import { Code } from '@mantine/core';
 import { useEffect, useRef, useState } from 'react';
 import { Copy } from '../../parts/copy.tsx';
 import { formatBytes } from '../../parts/format.tsx';
-import { wordsOf } from './frame-words.ts';
+import { summarizeFrame } from './frame-summary.ts';
 import classes from './realtime.module.css';
 import type { ShownFrame } from './use-watch.ts';
 
@@ -40,7 +40,7 @@ function Frame({ frame }: { frame: ShownFrame }) {
   useEffect(() => {
     if (isOpen) element.current?.scrollIntoView({ block: 'nearest' });
   }, [isOpen]);
-  const { kind, title, text } = wordsOf(frame);
+  const { kind, title, text } = summarizeFrame(frame);
   const whole = JSON.stringify(frame.payload, null, 2);
   return (
     <div ref={element} className={classes['frame']}>
@@ -66,7 +66,7 @@ function Frame({ frame }: { frame: ShownFrame }) {
           <Code block className={classes['json']}>
             {`${frame.event}\n${whole}`}
           </Code>
-          <Copy value={whole} what="message" />
+          <Copy value={whole} label="message" />
         </div>
       )}
     </div>

@@ -1,4 +1,4 @@
-// Joins a channel as somebody: the policies decide as they do for that caller's own client.
+// Joins a channel as a chosen caller. The policies apply as for that caller's own client.
 import {
   Badge,
   Button,
@@ -31,7 +31,7 @@ const STATES: Readonly<Record<WatchState, { readonly color: string; readonly tex
   joined: { color: 'teal', text: 'joined' },
   refused: { color: 'red', text: 'refused' },
   closed: { color: 'red', text: 'closed' },
-  broken: { color: 'red', text: 'disconnected, trying again' },
+  broken: { color: 'red', text: 'disconnected, retrying' },
 };
 
 export function Inspector({ live }: { live: RealtimeLive }) {
@@ -76,7 +76,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
             />
             <Stack gap={0}>
               <Input.Label labelElement="div" size="xs">
-                Heard as
+                Watch as
               </Input.Label>
               <CallerPicker
                 value={caller}
@@ -87,7 +87,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
           <Group gap="sm" align="flex-end" justify="space-between">
             {live.published.length > 0 && (
               <MultiSelect
-                label="Changes of"
+                label="Tables"
                 size="xs"
                 flex={1}
                 miw={160}
@@ -124,7 +124,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
           </Group>
           {live.privateOnly && !isPrivate && (
             <Text size="xs" c="dimmed">
-              This project only allows private channels: joining a public one is refused.
+              This project allows only private channels. Joins of public channels are rejected.
             </Text>
           )}
         </Stack>
@@ -151,7 +151,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
           ) : isOpen && state !== 'joined' ? (
             <Waiting rows={3} />
           ) : (
-            <Empty title="No message since then" />
+            <Empty title="No message yet" />
           )}
           <Stack px="md" py="sm" className={classes['bar']}>
             <SendForm to={watched} />
@@ -160,8 +160,7 @@ export function Inspector({ live }: { live: RealtimeLive }) {
       )}
       {!watched && (
         <Empty title="Choose a channel">
-          Take one of the list or write its name. Whoever it is heard as counts as a member while this page
-          watches.
+          Choose one from the list or enter its name. The caller counts as a member while this page watches.
         </Empty>
       )}
     </Paper>
@@ -174,12 +173,12 @@ function Refusal({ hasPolicies, isPrivate }: { hasPolicies: boolean; isPrivate: 
     <Text size="xs" c="dimmed" px="md" pb="xs">
       {hasPolicies ? (
         <>
-          A private channel is heard by whom a policy with <Code>select</Code> under <Code>realtime.rls</Code>{' '}
-          allows.
+          A <Code>select</Code> policy under <Code>realtime.rls</Code> must allow the caller to receive a
+          private channel.
         </>
       ) : (
         <>
-          There is no policy under <Code>realtime.rls</Code>: only the service may use private channels.
+          Without a policy under <Code>realtime.rls</Code> only the service may use private channels.
         </>
       )}
     </Text>

@@ -1,4 +1,4 @@
-// A broadcast to the channel that is watched, as the same caller.
+// Sends a broadcast to the watched channel, as the same caller.
 import { Button, Group, Text, Textarea, TextInput } from '@mantine/core';
 import { IconSend } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
@@ -6,11 +6,11 @@ import { useState, type FormEvent } from 'react';
 import type { RealtimeSend, RealtimeSent } from '../../../../src/dashboard-api/contract.ts';
 import { send } from '../../api.ts';
 import { Failure } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import type { Watched } from './use-watch.ts';
 
 export function SendForm({ to }: { to: Watched }) {
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [event, setEvent] = useState('message');
   const [payload, setPayload] = useState('{ "text": "hello" }');
   const [mistake, setMistake] = useState<string>();
@@ -19,7 +19,7 @@ export function SendForm({ to }: { to: Watched }) {
   });
   const submit = (submitted?: FormEvent): void => {
     submitted?.preventDefault();
-    if (!mayWrite || event.trim() === '') return;
+    if (!canWrite || event.trim() === '') return;
     try {
       const value: unknown = JSON.parse(payload);
       setMistake(undefined);
@@ -64,14 +64,14 @@ export function SendForm({ to }: { to: Watched }) {
           mt={20}
           leftSection={<IconSend size={14} />}
           loading={sending.isPending}
-          disabled={!mayWrite}
+          disabled={!canWrite}
         >
           Send
         </Button>
       </Group>
-      {!mayWrite && (
+      {!canWrite && (
         <Text size="xs" c="dimmed" mt={4}>
-          The dashboard was started read only.
+          This dashboard is read-only.
         </Text>
       )}
       {sending.isError && <Failure error={sending.error} />}

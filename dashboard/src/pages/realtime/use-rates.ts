@@ -1,18 +1,18 @@
-// Messages a second, from what the counters have grown by between two answers.
+// Computes messages per second from the difference between two responses.
 import { useEffect, useRef, useState } from 'react';
 import { formatCount } from '../../parts/format.tsx';
 import type { RealtimeChannelInfo, RealtimeLive } from '../../../../src/dashboard-api/contract.ts';
 
 export type Rates = {
-  /** Undefined until there are two answers. */
+  /** Undefined until there are two responses. */
   readonly all: number | undefined;
-  /** By `keyOf`. */
+  /** Keyed by `channelKey`. */
   readonly channels: ReadonlyMap<string, number>;
 };
 
 type Sample = { readonly at: number; readonly all: number; readonly channels: ReadonlyMap<string, number> };
 
-export function keyOf(channel: Pick<RealtimeChannelInfo, 'topic' | 'private'>): string {
+export function channelKey(channel: Pick<RealtimeChannelInfo, 'topic' | 'private'>): string {
   return `${channel.private ? 'private' : 'public'}:${channel.topic}`;
 }
 
@@ -29,13 +29,13 @@ export function useRates(live: RealtimeLive | undefined, at: number): Rates {
     const now: Sample = {
       at,
       all: live.instances.reduce((sum, { delivered }) => sum + delivered, 0),
-      channels: new Map(live.channels.map((channel) => [keyOf(channel), channel.delivered])),
+      channels: new Map(live.channels.map((channel) => [channelKey(channel), channel.delivered])),
     };
     const before = last.current;
     last.current = now;
     if (!before || at <= before.at) return;
     const seconds = (at - before.at) / 1_000;
-    // A channel, or an instance, that has begun anew counts from the beginning.
+    // Counters of a reopened channel or a restarted instance start at zero.
     const rate = (value: number, earlier: number): number => Math.max(0, value - earlier) / seconds;
     setRates({
       all: rate(now.all, before.all),

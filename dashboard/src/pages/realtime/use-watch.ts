@@ -1,12 +1,12 @@
-// A channel as a caller hears it. A stream that breaks is opened again, which joins again; one that the service ended, by
-// refusing the join or closing the channel, is over.
+// Watches a channel as a chosen caller. A broken stream is reopened, which joins again. A stream that the service
+// ended, by rejecting the join or closing the channel, is over.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { CallerName, WatchedFrame } from '../../../../src/dashboard-api/contract.ts';
 import { apiUrl } from '../../api.ts';
 
-const MOST_FRAMES = 1_000;
+const MAX_FRAMES = 1_000;
 const REOPEN_MS = 1_500;
-/** They come in bursts: they are drawn together. */
+/** Messages arrive in bursts and are rendered together. */
 const DRAW_EVERY_MS = 100;
 
 export type Watched = {
@@ -23,7 +23,7 @@ export type WatchState = 'idle' | 'joining' | 'joined' | 'refused' | 'closed' | 
 export type Watch = {
   readonly frames: readonly ShownFrame[];
   readonly state: WatchState;
-  /** What is watched, or was at last. */
+  /** The current channel, or the last one. */
   readonly watched: Watched | undefined;
   readonly join: (watched: Watched) => void;
   readonly leave: () => void;
@@ -43,7 +43,7 @@ export function useWatch(): Watch {
       if (waiting.current.length === 0) return;
       const fresh = waiting.current;
       waiting.current = [];
-      setFrames((shown) => [...shown, ...fresh].slice(-MOST_FRAMES));
+      setFrames((shown) => [...shown, ...fresh].slice(-MAX_FRAMES));
     }, DRAW_EVERY_MS);
     return () => {
       clearInterval(drawing);
@@ -61,7 +61,7 @@ export function useWatch(): Watch {
     const open = (): void => {
       setState('joining');
       let isOver = false;
-      source = new EventSource(apiUrl(`/realtime/watch?${queryOf(wanted)}`));
+      source = new EventSource(apiUrl(`/realtime/watch?${watchQuery(wanted)}`));
       source.onmessage = ({ data }: MessageEvent<string>) => {
         const frame = JSON.parse(data) as WatchedFrame;
         count.current += 1;
@@ -75,7 +75,7 @@ export function useWatch(): Watch {
         }
       };
       source.onerror = () => {
-        // The browser would come back by itself, also after a refusal.
+        // The browser would reconnect automatically, also after a rejected join.
         source?.close();
         if (isOver) return;
         setState('broken');
@@ -106,7 +106,7 @@ export function isAccepted({ payload }: WatchedFrame): boolean {
   return typeof payload === 'object' && payload !== null && Reflect.get(payload, 'status') === 'ok';
 }
 
-function queryOf({ caller, topic, private: isPrivate, tables }: Watched): string {
+function watchQuery({ caller, topic, private: isPrivate, tables }: Watched): string {
   return new URLSearchParams([
     ['caller', caller],
     ['topic', topic],

@@ -4,7 +4,7 @@ import { Copy } from '../../parts/copy.tsx';
 import { formatCount, formatDuration } from '../../parts/format.tsx';
 import { toText } from '../../parts/values.ts';
 
-/** `text` is the answer as it came, so that no digit of it is lost. */
+/** `text`: the raw response, which keeps all digits. */
 export type Result = { readonly status: number; readonly text: string; readonly milliseconds: number };
 
 type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>;
@@ -13,7 +13,7 @@ const MAX_ROWS = 200;
 
 export function FunctionResult({ result }: { result: Result }) {
   const value = parse(result.text);
-  const rows = rowsOf(value);
+  const rows = toRows(value);
   const [view, setView] = useState('table');
   const isTable = rows !== undefined && view === 'table';
   return (
@@ -38,7 +38,7 @@ export function FunctionResult({ result }: { result: Result }) {
             ]}
           />
         )}
-        <Copy value={result.text} what="the result" />
+        <Copy value={result.text} label="the result" />
       </Group>
       {isTable ? (
         <RowsTable rows={rows} />
@@ -100,12 +100,12 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Not JSON: shown as it is.
+    // Show other text unchanged.
     return undefined;
   }
 }
 
-function rowsOf(value: unknown): Rows | undefined {
+function toRows(value: unknown): Rows | undefined {
   if (!Array.isArray(value) || value.length === 0) return undefined;
   const isRows = value.every(
     (row: unknown) => typeof row === 'object' && row !== null && !Array.isArray(row),

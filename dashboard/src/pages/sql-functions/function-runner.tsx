@@ -1,4 +1,4 @@
-// One SQL function: its arguments as a form, called as somebody, and what came back.
+// Calls an SQL function as a chosen caller, with a form for its arguments, and shows the result.
 import { Badge, Button, Code, Group, Paper, Stack, Text, Title } from '@mantine/core';
 import { IconPlayerPlay } from '@tabler/icons-react';
 import { useMutation } from '@tanstack/react-query';
@@ -8,22 +8,22 @@ import { as, request } from '../../api.ts';
 import { CallerPicker, isCallerName } from '../../parts/caller-picker.tsx';
 import { CodeEditor } from '../../parts/code-editor.tsx';
 import { usePageSearch } from '../../parts/search-params.ts';
-import { Failure, messageOf } from '../../parts/states.tsx';
+import { Failure, errorMessage } from '../../parts/states.tsx';
 import { ValueField } from '../../parts/value-field.tsx';
 import { jsonObject, toJson } from '../../parts/values.ts';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { FunctionResult, type Result } from './function-result.tsx';
 
 export function FunctionRunner({ routine }: { routine: SqlFunctionInfo }) {
   const [search, setSearch] = usePageSearch();
   const caller = isCallerName(search['caller']) ? search['caller'] : 'service';
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [mistakes, setMistakes] = useState<Readonly<Record<string, string>>>({});
-  // What may change rows is not run where nothing may be changed; the rest goes by GET.
-  const mayRun = mayWrite || routine.volatility !== 'volatile';
+  // A read-only dashboard does not call volatile functions, which may change rows. It calls the others with GET.
+  const canRun = canWrite || routine.volatility !== 'volatile';
   const run = useMutation({
-    mutationFn: (args: Args) => call(routine, caller, args, mayWrite ? 'POST' : 'GET'),
+    mutationFn: (args: Args) => call(routine, caller, args, canWrite ? 'POST' : 'GET'),
   });
 
   const submit = (event: FormEvent): void => {
@@ -36,7 +36,7 @@ export function FunctionRunner({ routine }: { routine: SqlFunctionInfo }) {
         if (text !== '') members.push([arg.name, toJson(text, arg), text]);
         else if (!arg.hasDefault) found[arg.name] = 'A value is required: there is no default';
       } catch (error) {
-        found[arg.name] = messageOf(error);
+        found[arg.name] = errorMessage(error);
       }
     }
     setMistakes(found);
@@ -72,7 +72,7 @@ export function FunctionRunner({ routine }: { routine: SqlFunctionInfo }) {
             {routine.args.map((arg) => (
               <ValueField
                 key={arg.name}
-                of={arg}
+                type={arg}
                 label={arg.name}
                 description={arg.type}
                 required={!arg.hasDefault}
@@ -92,14 +92,14 @@ export function FunctionRunner({ routine }: { routine: SqlFunctionInfo }) {
                 size="xs"
                 leftSection={<IconPlayerPlay size={14} />}
                 loading={run.isPending}
-                disabled={!mayRun}
+                disabled={!canRun}
               >
                 Run
               </Button>
             </Group>
-            {!mayRun && (
+            {!canRun && (
               <Text size="xs" c="dimmed">
-                The dashboard was started read only, and a volatile function may change rows.
+                This dashboard is read-only, and a volatile function may change rows.
               </Text>
             )}
           </Stack>
@@ -113,7 +113,7 @@ export function FunctionRunner({ routine }: { routine: SqlFunctionInfo }) {
         <details>
           <summary>
             <Text span size="sm">
-              The body, as in svc.yaml
+              Body in svc.yaml
             </Text>
           </summary>
           <CodeEditor
@@ -134,7 +134,7 @@ export function FunctionRunner({ routine }: { routine: SqlFunctionInfo }) {
   );
 }
 
-/** Name, JSON for a body, text for an address. */
+/** `json`: value in the body. `text`: value in the query string. */
 type Args = ReadonlyArray<readonly [name: string, json: string, text: string]>;
 
 async function call(

@@ -20,7 +20,7 @@ export function isOrder(text: string | undefined): text is Order {
 type StatementTableProps = {
   statements: readonly StatementFigures[];
   order: Order;
-  /** Searched for in texts and roles. */
+  /** Search text for statements and roles. */
   text: string;
 };
 
@@ -29,7 +29,7 @@ export function StatementTable({ statements, order, text }: StatementTableProps)
   const shown = statements
     .filter(({ sql, role }) => `${role} ${sql ?? ''}`.toLowerCase().includes(wanted))
     .sort((a, b) => b[order] - a[order]);
-  if (shown.length === 0) return <Empty title={`No statement with “${text}”`} />;
+  if (shown.length === 0) return <Empty title={`No statement contains “${text}”`} />;
   return (
     <Table.ScrollContainer minWidth={720} scrollAreaProps={{ viewportProps: { tabIndex: 0 } }}>
       <Table verticalSpacing="xs" aria-label="Statements">
@@ -76,13 +76,13 @@ function StatementRow({ statement }: { statement: StatementFigures }) {
   );
 }
 
-/** Two lines of it, all of it when it was clicked. */
+/** Shows two lines, or the whole text after a click. */
 function StatementText({ sql }: { sql: string | null }) {
   const [isOpen, setOpen] = useState(false);
   if (sql === null) {
     return (
       <Text size="sm" c="dimmed">
-        svc_owner may not read the text of this role: grant pg_read_all_stats to svc_owner
+        svc_owner must not read the text of this role: grant pg_read_all_stats to svc_owner
       </Text>
     );
   }

@@ -1,4 +1,4 @@
-// What is in a folder: to look at, to add to by dropping files on it, to clear out.
+// Lists a folder of a bucket. Supports previews, uploads by drag and drop, and deletion.
 import { Box, Button, Checkbox, FileButton, Group, Table, Text } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { IconFile, IconFolder, IconUpload } from '@tabler/icons-react';
@@ -9,7 +9,7 @@ import { PageLink } from '../../parts/page-link.tsx';
 import { SearchBox } from '../../parts/search-box.tsx';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Empty, Failure, Waiting } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { DeleteObjects } from './delete-objects.tsx';
 import { ObjectDrawer } from './object-drawer.tsx';
 import { listEntries, PAGE_SIZE, type Bucket, type Place, type StoredEntry } from './objects.ts';
@@ -22,9 +22,9 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
   const [search, setSearch] = useState('');
   const [settled] = useDebouncedValue(search, 200);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [doomed, setDoomed] = useState<readonly string[]>();
+  const [namesToDelete, setNamesToDelete] = useState<readonly string[]>();
   const [isOver, setOver] = useState(false);
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const { uploads, add, replace, cancel, clear } = useUploads(place);
   const pages = useInfiniteQuery({
     queryKey: ['storage', 'entries', place, settled],
@@ -36,7 +36,7 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
   const drop = (event: DragEvent): void => {
     event.preventDefault();
     setOver(false);
-    if (mayWrite) add([...event.dataTransfer.files]);
+    if (canWrite) add([...event.dataTransfer.files]);
   };
   const open = address['object'];
   return (
@@ -45,20 +45,20 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
       data-over={isOver}
       onDragOver={(event) => {
         event.preventDefault();
-        setOver(mayWrite);
+        setOver(canWrite);
       }}
       onDragLeave={() => setOver(false)}
       onDrop={drop}
     >
       <Group justify="space-between" mb="sm" gap="xs">
-        <SearchBox label="Find names that begin with" value={search} onChange={setSearch} />
+        <SearchBox label="Search names by prefix" value={search} onChange={setSearch} />
         <Group gap="xs">
-          {mayWrite && chosen.size > 0 && (
-            <Button size="xs" color="red" variant="light" onClick={() => setDoomed([...chosen])}>
+          {canWrite && chosen.size > 0 && (
+            <Button size="xs" color="red" variant="light" onClick={() => setNamesToDelete([...chosen])}>
               Delete {chosen.size}
             </Button>
           )}
-          {mayWrite && (
+          {canWrite && (
             <FileButton onChange={add} multiple inputProps={{ 'aria-label': 'Files to upload' }}>
               {(props) => (
                 <Button {...props} size="xs" leftSection={<IconUpload size={16} />}>
@@ -75,13 +75,13 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
       ) : pages.isPending ? (
         <Waiting />
       ) : entries.length === 0 ? (
-        <NothingHere isSearch={settled !== ''} caller={place.caller} mayWrite={mayWrite} />
+        <NothingHere isSearch={settled !== ''} caller={place.caller} canWrite={canWrite} />
       ) : (
         <EntryTable
           entries={entries}
           place={place}
           callerInAddress={address['caller']}
-          chosen={mayWrite ? chosen : undefined}
+          chosen={canWrite ? chosen : undefined}
           onChoose={setChosen}
         />
       )}
@@ -97,7 +97,7 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
         </Button>
       )}
       <Text size="xs" c="dimmed" mt="sm">
-        {mayWrite && 'Files can be dropped here. '}
+        {canWrite && 'Files can be dropped here. '}
         {bucket.file_size_limit !== null && `At most ${formatBytes(bucket.file_size_limit)} each. `}
         {bucket.allowed_mime_types !== null && `Only ${bucket.allowed_mime_types.join(', ')}.`}
       </Text>
@@ -107,12 +107,12 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
         name={open}
         entry={entries.find(({ name }) => place.folder + name === open)}
         onClose={() => change({ object: undefined })}
-        onDelete={(name) => setDoomed([name])}
+        onDelete={(name) => setNamesToDelete([name])}
       />
       <DeleteObjects
         place={place}
-        names={doomed}
-        onClose={() => setDoomed(undefined)}
+        names={namesToDelete}
+        onClose={() => setNamesToDelete(undefined)}
         onDone={() => {
           setChosen(new Set());
           change({ object: undefined });
@@ -125,18 +125,18 @@ export function Browser({ bucket, place }: { bucket: Bucket; place: Place }) {
 function NothingHere({
   isSearch,
   caller,
-  mayWrite,
+  canWrite,
 }: {
   isSearch: boolean;
   caller: string;
-  mayWrite: boolean;
+  canWrite: boolean;
 }) {
-  if (isSearch) return <Empty title="No name begins with that" />;
+  if (isSearch) return <Empty title="No name has this prefix" />;
   return (
-    <Empty title={caller === 'service' ? 'Nothing here yet' : 'Nothing that this caller may see'}>
+    <Empty title={caller === 'service' ? 'Nothing here yet' : 'This caller sees no files'}>
       {caller === 'service'
-        ? mayWrite && 'Drop files here, or use “Upload”.'
-        : 'The bucket’s policies decide; the service sees everything.'}
+        ? canWrite && 'Drop files here, or use “Upload”.'
+        : 'The bucket’s policies decide. The service sees all files.'}
     </Empty>
   );
 }
@@ -151,11 +151,12 @@ function EntryTable({
   entries: readonly StoredEntry[];
   place: Place;
   callerInAddress: string | undefined;
-  /** Undefined where nothing can be done with them. */
+  /** Undefined disables selection. */
   chosen: ReadonlySet<string> | undefined;
   onChoose: (chosen: ReadonlySet<string>) => void;
 }) {
-  const pathOf = (entry: StoredEntry): string => place.folder + entry.name + (entry.id === null ? '/' : '');
+  const entryPath = (entry: StoredEntry): string =>
+    place.folder + entry.name + (entry.id === null ? '/' : '');
   const at = { bucket: place.bucket, caller: callerInAddress };
   return (
     <Table verticalSpacing={6} highlightOnHover>
@@ -166,9 +167,9 @@ function EntryTable({
               <Checkbox
                 size="xs"
                 aria-label="Choose all"
-                checked={entries.every((entry) => chosen.has(pathOf(entry)))}
+                checked={entries.every((entry) => chosen.has(entryPath(entry)))}
                 onChange={(event) =>
-                  onChoose(new Set(event.currentTarget.checked ? entries.map(pathOf) : []))
+                  onChoose(new Set(event.currentTarget.checked ? entries.map(entryPath) : []))
                 }
               />
             </Table.Th>
@@ -181,7 +182,7 @@ function EntryTable({
       </Table.Thead>
       <Table.Tbody>
         {entries.map((entry) => {
-          const path = pathOf(entry);
+          const path = entryPath(entry);
           const isFolder = entry.id === null;
           return (
             <Table.Tr key={path}>

@@ -3,7 +3,7 @@ import { Fragment } from 'react';
 import { PageLink } from '../../parts/page-link.tsx';
 import type { Place } from './objects.ts';
 
-/** Storage / bucket / folder / folder, each but the last a link. */
+/** Breadcrumbs: Storage / bucket / folder / folder. All except the last are links. */
 export function Crumbs({ place, callerInAddress }: { place: Place; callerInAddress: string | undefined }) {
   const { bucket, folder } = place;
   const folders = folder.split('/').filter((part) => part !== '');

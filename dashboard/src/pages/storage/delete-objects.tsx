@@ -7,9 +7,11 @@ import { Loaded } from '../../parts/states.tsx';
 import { listBelow, removeObjects, type Place } from './objects.ts';
 import { refreshEntries } from './refresh-entries.ts';
 
-const NAMED = 10;
+const MAX_LISTED = 10;
 
-/** Names that end in a slash are folders: everything below them goes, so everything below them is counted first. */
+/**
+ * Confirms a deletion. Names that end in a slash are folders: all objects below them are listed first, then deleted.
+ */
 export function DeleteObjects({
   place,
   names,
@@ -22,8 +24,8 @@ export function DeleteObjects({
   onDone: () => void;
 }) {
   const queries = useQueryClient();
-  const doomed = useQuery({
-    queryKey: ['storage', 'doomed', place, names],
+  const objects = useQuery({
+    queryKey: ['storage', 'deletion', place, names],
     queryFn: async () => {
       const found = await Promise.all(
         (names ?? []).map(async (name) =>
@@ -41,7 +43,7 @@ export function DeleteObjects({
     gcTime: 0,
     staleTime: 0,
   });
-  const count = doomed.data?.length ?? 0;
+  const count = objects.data?.length ?? 0;
   return (
     <Confirm
       opened={names !== undefined}
@@ -50,34 +52,37 @@ export function DeleteObjects({
       act={count === 1 ? 'Delete file' : `Delete ${formatCount(count)} files`}
       {...(count > 1 ? { typed: place.bucket } : {})}
       onConfirm={async () => {
-        const wanted = doomed.data?.map(({ name }) => name) ?? [];
+        const wanted = objects.data?.map(({ name }) => name) ?? [];
         const removed = await removeObjects(place, wanted);
         await refreshEntries(queries);
         if (removed < wanted.length) {
           throw new Error(
-            `${removed} of ${wanted.length} were deleted: the rest is gone already, or this caller may not delete it`,
+            `${removed} of ${wanted.length} were deleted: ` +
+              'the others no longer exist, or this caller may not delete them',
           );
         }
         notifyDone(removed === 1 ? 'The file was deleted' : `${formatCount(removed)} files were deleted`);
         onDone();
       }}
     >
-      <Loaded query={doomed} rows={2}>
+      <Loaded query={objects} rows={2}>
         {(files) => (
           <>
             <Text size="sm">
               {files.length === 1
-                ? 'This file goes for good:'
-                : `These ${formatCount(files.length)} files go for good${sizeOf(files)}:`}
+                ? 'This file will be deleted permanently:'
+                : `These ${formatCount(files.length)} files will be deleted permanently${formatTotalSize(files)}:`}
             </Text>
             <List size="sm" mt="xs">
-              {files.slice(0, NAMED).map(({ name }) => (
+              {files.slice(0, MAX_LISTED).map(({ name }) => (
                 <List.Item key={name} className="mono" style={{ overflowWrap: 'anywhere' }}>
                   {name}
                 </List.Item>
               ))}
             </List>
-            {files.length > NAMED && <Text size="sm">and {formatCount(files.length - NAMED)} more</Text>}
+            {files.length > MAX_LISTED && (
+              <Text size="sm">and {formatCount(files.length - MAX_LISTED)} more</Text>
+            )}
           </>
         )}
       </Loaded>
@@ -85,7 +90,7 @@ export function DeleteObjects({
   );
 }
 
-function sizeOf(files: ReadonlyArray<{ size: number }>): string {
+function formatTotalSize(files: ReadonlyArray<{ size: number }>): string {
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   return bytes === 0 ? '' : ` (${formatBytes(bytes)})`;
 }

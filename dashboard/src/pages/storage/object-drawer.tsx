@@ -1,4 +1,4 @@
-// One object: what it looks like, what is known of it, its addresses, and what can be done with it.
+// Shows one object: preview, metadata, URLs and actions.
 import { Button, Code, Drawer, Group, NativeSelect, Stack, Table, Text, TextInput } from '@mantine/core';
 import { IconDownload } from '@tabler/icons-react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
@@ -10,7 +10,7 @@ import { formatBytes } from '../../parts/format.tsx';
 import { notifyDone } from '../../parts/notify.ts';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Failure } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import {
   downloadUrl,
   moveObject,
@@ -26,9 +26,9 @@ import { Preview } from './preview.tsx';
 type ObjectDrawerProps = {
   bucket: Bucket;
   place: Place;
-  /** The full name; undefined while none is open. */
+  /** Full name; undefined closes the drawer. */
   name: string | undefined;
-  /** As listed; undefined when a link led here and the page of the list does not have it. */
+  /** Entry of the list; undefined if a link opened the object and the loaded list does not contain it. */
   entry: StoredEntry | undefined;
   onClose: () => void;
   onDelete: (name: string) => void;
@@ -67,7 +67,7 @@ function ObjectView({
   entry,
   onDelete,
 }: Omit<ObjectDrawerProps, 'name' | 'onClose' | 'onDelete'> & { name: string; onDelete: () => void }) {
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const metadata = entry?.metadata;
   const rows = [
     ['Size', metadata?.size === undefined ? undefined : formatBytes(metadata.size)],
@@ -91,7 +91,7 @@ function ObjectView({
         >
           Download
         </Button>
-        {mayWrite && (
+        {canWrite && (
           <Button size="xs" color="red" variant="light" onClick={onDelete}>
             Delete
           </Button>
@@ -108,13 +108,13 @@ function ObjectView({
         </Table.Tbody>
       </Table>
       <Addresses bucket={bucket} place={place} name={name} />
-      {mayWrite && <Move place={place} name={name} />}
+      {canWrite && <Move place={place} name={name} />}
     </Stack>
   );
 }
 
 function Addresses({ bucket, place, name }: { bucket: Bucket; place: Place; name: string }) {
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [seconds, setSeconds] = useState('3600');
   const overview = useQuery({
     queryKey: ['overview'],
@@ -126,8 +126,8 @@ function Addresses({ bucket, place, name }: { bucket: Bucket; place: Place; name
   if (base === undefined) return null;
   return (
     <Stack gap="xs">
-      {bucket.public && <Address what="public URL" url={base + publicPath(bucket.id, name)} />}
-      {mayWrite && (
+      {bucket.public && <Address label="public URL" url={base + publicPath(bucket.id, name)} />}
+      {canWrite && (
         <Group gap="xs" align="flex-end">
           <NativeSelect
             label="Signed URL"
@@ -144,23 +144,23 @@ function Addresses({ bucket, place, name }: { bucket: Bucket; place: Place; name
             ]}
           />
           <Button size="xs" variant="default" loading={signing.isPending} onClick={() => signing.mutate()}>
-            Make
+            Create
           </Button>
         </Group>
       )}
-      {signing.data !== undefined && <Address what="signed URL" url={base + signing.data} />}
+      {signing.data !== undefined && <Address label="signed URL" url={base + signing.data} />}
       {signing.isError && <Failure error={signing.error} />}
     </Stack>
   );
 }
 
-function Address({ what, url }: { what: string; url: string }) {
+function Address({ label, url }: { label: string; url: string }) {
   return (
     <Group gap={2} wrap="nowrap">
-      <Code className="truncate" title={url} aria-label={what}>
+      <Code className="truncate" title={url} aria-label={label}>
         {url}
       </Code>
-      <Copy value={url} what={what} />
+      <Copy value={url} label={label} />
     </Group>
   );
 }
@@ -187,7 +187,7 @@ function Move({ place, name }: { place: Place; name: string }) {
       <Stack gap="xs">
         <TextInput
           label="Name in the bucket"
-          description="A new name moves it; slashes make folders."
+          description="A new name moves the file. Slashes create folders."
           size="xs"
           spellCheck={false}
           value={to}

@@ -1,4 +1,4 @@
-// The storage API as this page uses it, always as the chosen caller: what a policy hides is not shown here either.
+// Requests to the storage API, always as the chosen caller: objects that a policy hides are not shown.
 import type { CallerName } from '../../../../src/dashboard-api/contract.ts';
 import { apiUrl, as, get, send } from '../../api.ts';
 
@@ -11,18 +11,18 @@ export type Bucket = {
 
 export type StoredEntry = {
   name: string;
-  /** Null for a folder, which is only the common beginning of names. */
+  /** Null for a folder, which is only a common prefix of names. */
   id: string | null;
   updated_at: string | null;
   created_at: string | null;
   metadata: { size?: number; mimetype?: string; eTag?: string; cacheControl?: string } | null;
 };
 
-/** Where the page is: a bucket, and a folder in it that is empty or ends in a slash. */
+/** Current location: a bucket and a folder, which is empty or ends in a slash. */
 export type Place = { bucket: string; folder: string; caller: CallerName };
 
 export const PAGE_SIZE = 200;
-const MOST_IN_ONE_DELETE = 1000;
+const MAX_DELETE_BATCH = 1000;
 
 export function listBuckets(signal: AbortSignal): Promise<Bucket[]> {
   return get<Bucket[]>(as('service', 'storage', 'bucket'), signal);
@@ -38,7 +38,7 @@ export function listEntries(place: Place, search: string, offset: number): Promi
   });
 }
 
-/** Every object below the folder, however deep. */
+/** Returns all objects below the folder, at any depth. */
 export async function listBelow({ bucket, caller }: Place, folder: string): Promise<StoredEntry[]> {
   type Answer = { objects: StoredEntry[]; hasNext: boolean; nextCursor?: string };
   const found: StoredEntry[] = [];
@@ -55,14 +55,14 @@ export async function listBelow({ bucket, caller }: Place, folder: string): Prom
   return found;
 }
 
-/** How many there were: a policy may leave some where they are. */
+/** Returns the number of deleted objects. Policies may prevent some deletions. */
 export async function removeObjects({ bucket, caller }: Place, names: readonly string[]): Promise<number> {
   let removed = 0;
-  for (let at = 0; at < names.length; at += MOST_IN_ONE_DELETE) {
+  for (let at = 0; at < names.length; at += MAX_DELETE_BATCH) {
     const gone = await send<unknown[]>(
       'DELETE',
       as(caller, 'storage', `object/${encodeURIComponent(bucket)}`),
-      { prefixes: names.slice(at, at + MOST_IN_ONE_DELETE) },
+      { prefixes: names.slice(at, at + MAX_DELETE_BATCH) },
     );
     removed += gone.length;
   }
@@ -77,7 +77,7 @@ export function moveObject({ bucket, caller }: Place, from: string, to: string):
   });
 }
 
-/** The path behind the API's address, as the client libraries build it. */
+/** Returns a signed path relative to the base URL, as client libraries build it. */
 export async function signObject({ bucket, caller }: Place, name: string, seconds: number): Promise<string> {
   const { signedURL } = await send<{ signedURL: string }>(
     'POST',
@@ -91,7 +91,7 @@ export function publicPath(bucket: string, name: string): string {
   return `/storage/v1/object/public/${objectPath(bucket, name)}`;
 }
 
-/** The bytes, for this page only. */
+/** Returns the path of the content for use in this page. */
 export function contentPath({ bucket, caller }: Place, name: string): string {
   return as(caller, 'storage', `object/authenticated/${objectPath(bucket, name)}`);
 }

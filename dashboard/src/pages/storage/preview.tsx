@@ -6,16 +6,16 @@ import { Loaded } from '../../parts/states.tsx';
 import { contentPath, type Place } from './objects.ts';
 import classes from './browser.module.css';
 
-/** Pictures and text; of text, the beginning. Everything else is for the program that is made for it. */
+/** Previews pictures and the beginning of texts. Other types have no preview. */
 const TEXT = /^(text\/|application\/(json|xml|yaml|javascript|sql|x-ndjson|toml))/;
-const TEXT_BYTES = 64 * 1024;
-const LARGEST_PICTURE_BYTES = 20 * 1024 * 1024;
+const MAX_TEXT_BYTES = 64 * 1024;
+const MAX_PICTURE_BYTES = 20 * 1024 * 1024;
 
 type PreviewProps = { place: Place; name: string; type: string | undefined; size: number | undefined };
 
 export function Preview({ place, name, type = '', size = 0 }: PreviewProps) {
   const [isBroken, setBroken] = useState(false);
-  if (type.startsWith('image/') && size <= LARGEST_PICTURE_BYTES && !isBroken) {
+  if (type.startsWith('image/') && size <= MAX_PICTURE_BYTES && !isBroken) {
     return (
       <img
         src={apiUrl(contentPath(place, name))}
@@ -39,8 +39,8 @@ function TextPreview({ place, name, size }: { place: Place; name: string; size: 
     queryFn: async ({ signal }) => {
       const response = await request(contentPath(place, name), {
         signal,
-        // An empty file has no first byte to ask for.
-        ...(size === 0 ? {} : { headers: { range: `bytes=0-${TEXT_BYTES - 1}` } }),
+        // A range request fails for an empty file.
+        ...(size === 0 ? {} : { headers: { range: `bytes=0-${MAX_TEXT_BYTES - 1}` } }),
       });
       return new TextDecoder().decode(await response.arrayBuffer());
     },
@@ -50,7 +50,7 @@ function TextPreview({ place, name, size }: { place: Place; name: string; size: 
       {(shown) => (
         <Code block tabIndex={0} role="region" aria-label={`Preview of ${name}`} className={classes['text']}>
           {shown}
-          {size > TEXT_BYTES && '\n…'}
+          {size > MAX_TEXT_BYTES && '\n…'}
         </Code>
       )}
     </Loaded>

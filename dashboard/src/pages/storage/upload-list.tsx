@@ -1,7 +1,7 @@
 import { ActionIcon, Button, Group, Paper, Progress, Stack, Text } from '@mantine/core';
 import { IconX } from '@tabler/icons-react';
 import { formatBytes } from '../../parts/format.tsx';
-import { messageOf } from '../../parts/states.tsx';
+import { errorMessage } from '../../parts/states.tsx';
 import { isTaken, type UploadState } from './use-uploads.ts';
 
 export function UploadList({
@@ -65,7 +65,7 @@ export function UploadList({
             )}
             {upload.state === 'refused' && (
               <Text size="xs" c="red" role="alert">
-                {isTaken(upload.error) ? 'There is a file of that name already.' : messageOf(upload.error)}
+                {isTaken(upload.error) ? 'A file with this name exists.' : errorMessage(upload.error)}
               </Text>
             )}
           </Stack>

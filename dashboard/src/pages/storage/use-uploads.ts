@@ -1,4 +1,4 @@
-// Files on their way up, one after the other, each with how far it is and a way to stop it.
+// Uploads files one after the other, with progress and cancellation.
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiProblem, upload } from '../../api.ts';
@@ -8,7 +8,7 @@ import { refreshEntries } from './refresh-entries.ts';
 export type UploadState = {
   id: number;
   file: File;
-  /** From 0 to 1. */
+  /** Fraction that has been sent, from 0 to 1. */
   sent: number;
   state: 'waiting' | 'sending' | 'done' | 'cancelled' | 'refused';
   error: unknown;
@@ -22,7 +22,7 @@ export function useUploads(place: Place) {
   const nextId = useRef(1);
 
   const change = useCallback((id: number, changes: Partial<UploadState>) => {
-    setUploads((all) => all.map((one) => (one.id === id ? { ...one, ...changes } : one)));
+    setUploads((all) => all.map((upload) => (upload.id === id ? { ...upload, ...changes } : upload)));
   }, []);
 
   const run = useCallback(
@@ -71,7 +71,7 @@ export function useUploads(place: Place) {
     [enqueue],
   );
 
-  /** For one that was refused because there is such a file. */
+  /** Overwrites the existing file after an upload was rejected because of it. */
   const replace = useCallback(
     ({ id, file }: UploadState) => {
       change(id, { state: 'waiting', error: undefined });

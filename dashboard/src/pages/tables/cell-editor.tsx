@@ -1,19 +1,19 @@
-// The value of one cell, being edited: Enter keeps it, Escape leaves it as it was.
+// Edits the value of one cell: Enter saves, Escape cancels.
 import { Alert, Button, Group, Popover, Stack, Text } from '@mantine/core';
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
 import type { ColumnInfo } from '../../../../src/dashboard-api/contract.ts';
 import { ApiProblem } from '../../api.ts';
-import { messageOf } from '../../parts/states.tsx';
+import { errorMessage } from '../../parts/states.tsx';
 import { ValueField } from '../../parts/value-field.tsx';
-import { kindOf, toJson, toText } from '../../parts/values.ts';
+import { valueKind, toJson, toText } from '../../parts/values.ts';
 
 type CellEditorProps = {
   column: ColumnInfo;
   value: unknown;
-  /** Rejects with what to show; the editor stays open then. */
+  /** Rejects with the error to show. The editor then stays open. */
   onSave: (json: string) => Promise<void>;
   onClose: () => void;
-  /** The cell it hangs on. */
+  /** The cell that the editor is attached to. */
   children: ReactNode;
 };
 
@@ -37,14 +37,14 @@ export function CellEditor({ column, value, onSave, onClose, children }: CellEdi
     if (toText(value) === text) onClose();
     else void save(() => toJson(text, column));
   };
-  const isLong = ['json', 'text'].includes(kindOf(column));
+  const isLong = ['json', 'text'].includes(valueKind(column));
   const onKeyDown = (event: KeyboardEvent): void => {
     event.stopPropagation();
     if (event.key === 'Escape') {
       event.preventDefault();
       onClose();
     }
-    // In long text, Enter with Shift is a new line.
+    // Shift-Enter inserts a line break in long text.
     if (event.key === 'Enter' && !event.shiftKey && !(event.target instanceof HTMLButtonElement)) {
       event.preventDefault();
       keep();
@@ -64,7 +64,7 @@ export function CellEditor({ column, value, onSave, onClose, children }: CellEdi
       <Popover.Dropdown aria-label={`Edit ${column.name}`} onKeyDown={onKeyDown} w={360} maw="95vw" p="xs">
         <Stack gap="xs">
           <ValueField
-            of={column}
+            type={column}
             label={column.name}
             value={text}
             onChange={setText}
@@ -109,7 +109,7 @@ function Refusal({ error }: { error: unknown }) {
   const problem = error instanceof ApiProblem ? error : undefined;
   return (
     <Alert color="red" role="alert" p="xs">
-      <Text size="sm">{messageOf(error)}</Text>
+      <Text size="sm">{errorMessage(error)}</Text>
       {typeof problem?.details === 'string' && <Text size="xs">{problem.details}</Text>}
       {typeof problem?.hint === 'string' && <Text size="xs">{problem.hint}</Text>}
     </Alert>

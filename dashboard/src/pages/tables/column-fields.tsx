@@ -1,4 +1,4 @@
-// A column as svc.yaml has it, as fields of a form: for a new table and for a new column of an old one.
+// Form fields of a column in svc.yaml, for a new table or a new column.
 import { Autocomplete, Checkbox, Group, SimpleGrid, TextInput } from '@mantine/core';
 
 export type ColumnDraft = {
@@ -36,10 +36,10 @@ const TYPES = [
   'text[]',
 ];
 
-/** What the file takes as a default without calling it SQL. */
+/** Function calls that the file accepts as a default without `sql:`. */
 const KNOWN_DEFAULTS = ['now()', 'current_date', 'current_time', 'uuid_v7()', 'uuid_v4()'];
 
-/** The entry under `fields:`; keys that say what holds anyway are left out. */
+/** Returns the entry under `fields:`. Omits keys that only repeat a default. */
 export function toField(draft: ColumnDraft): Record<string, unknown> {
   return {
     name: draft.name.trim(),
@@ -52,7 +52,7 @@ export function toField(draft: ColumnDraft): Record<string, unknown> {
   };
 }
 
-/** Literals of the type as such; what looks like a call is an expression. */
+/** Returns a literal of the type, or an SQL expression if the text looks like a call. */
 function toDefault(text: string, type: string): unknown {
   if (KNOWN_DEFAULTS.includes(text)) return text;
   if (/^[a-z_.]+\(.*\)$/i.test(text)) return { sql: text };
@@ -65,7 +65,7 @@ function toDefault(text: string, type: string): unknown {
 type ColumnFieldsProps = {
   draft: ColumnDraft;
   onChange: (draft: ColumnDraft) => void;
-  /** Columns that foreign keys can refer to. */
+  /** Columns that foreign keys can reference. */
   targets: readonly string[];
 };
 

@@ -1,6 +1,6 @@
-// How wide a column is and how its values sit, from what it holds.
+// Layout of grid columns: width and alignment by type.
 import type { ColumnInfo, TableInfo } from '../../../../src/dashboard-api/contract.ts';
-import { kindOf, type ValueKind } from '../../parts/values.ts';
+import { valueKind, type ValueKind } from '../../parts/values.ts';
 
 const WIDTHS: Readonly<Record<ValueKind, number>> = {
   boolean: 96,
@@ -16,17 +16,17 @@ const WIDTHS: Readonly<Record<ValueKind, number>> = {
 const MAX_WIDTH = 360;
 const CHARACTER = 8;
 
-/** The box for selecting a row. */
+/** Width of the column with the row selector. */
 export const SELECTOR_WIDTH = 40;
 
-export function widthOf(column: ColumnInfo): number {
+export function columnWidth(column: ColumnInfo): number {
   const header = (column.name.length + column.type.length) * CHARACTER + 48;
-  const content = column.type === 'date' || column.type.startsWith('time ') ? 120 : WIDTHS[kindOf(column)];
+  const content = column.type === 'date' || column.type.startsWith('time ') ? 120 : WIDTHS[valueKind(column)];
   return Math.min(MAX_WIDTH, Math.max(content, header));
 }
 
 export function isMono(column: ColumnInfo): boolean {
-  return ['uuid', 'json', 'array', 'time'].includes(kindOf(column));
+  return ['uuid', 'json', 'array', 'time'].includes(valueKind(column));
 }
 
 export function isOrderable(column: ColumnInfo): boolean {
@@ -35,12 +35,12 @@ export function isOrderable(column: ColumnInfo): boolean {
   );
 }
 
-/** Whether a value of it may be written, whoever writes. */
+/** Returns whether any caller can write the column. */
 export function isWritable(column: ColumnInfo): boolean {
   return column.generated !== 'stored' && column.generated !== 'always';
 }
 
-/** Rows are changed one by one: without a primary key there is no saying which. */
+/** Returns whether rows can be identified, which editing requires. */
 export function hasKey(table: TableInfo): boolean {
   return table.primaryKey.length > 0;
 }

@@ -1,5 +1,4 @@
-// Conditions on columns, each a condition of the REST API's own grammar, so that what is seen here can be copied
-// into an address.
+// Filters on columns. Each is a condition in the syntax of the REST API, so that it can be copied into a URL.
 import {
   Button,
   CloseButton,
@@ -24,10 +23,10 @@ const OPERATORS: ReadonlyArray<readonly [operator: string, meaning: string]> = [
   ['gte', 'at least'],
   ['lt', 'less than'],
   ['lte', 'at most'],
-  ['ilike', 'is like, * for anything'],
-  ['like', 'is like, case matters'],
-  ['not.ilike', 'is not like'],
-  ['in', 'is one of, by comma'],
+  ['ilike', 'matches, * is a wildcard'],
+  ['like', 'matches, case-sensitive'],
+  ['not.ilike', 'does not match'],
+  ['in', 'is one of, comma-separated'],
   ['is', 'is null, true or false'],
   ['not.is', 'is not null, true or false'],
   ['cs', 'contains'],
@@ -35,7 +34,7 @@ const OPERATORS: ReadonlyArray<readonly [operator: string, meaning: string]> = [
   ['plfts', 'has the words'],
 ];
 
-/** `eq.5` from what was chosen and typed. */
+/** Builds a condition such as `eq.5`. */
 export function toCondition(operator: string, value: string): string {
   if (operator === 'in' && !value.startsWith('(')) return `in.(${value})`;
   if (operator.endsWith('is') && value === '') return `${operator}.null`;

@@ -1,4 +1,4 @@
-// Forms whose result is an edit of svc.yaml: nothing is done here, the edit goes on to its review.
+// Forms that produce edits of svc.yaml. The edits are reviewed before they are applied.
 import {
   ActionIcon,
   Button,
@@ -53,8 +53,8 @@ function Form({
   );
 }
 
-/** `table.column` of everything a foreign key can refer to. */
-export function targetsOf(tables: readonly TableInfo[]): string[] {
+/** Returns `table.column` for each column that a foreign key can reference. */
+export function foreignKeyTargets(tables: readonly TableInfo[]): string[] {
   return [
     'auth.users.id',
     ...tables.flatMap(({ schema, name, primaryKey }) =>
@@ -66,10 +66,10 @@ export function targetsOf(tables: readonly TableInfo[]): string[] {
 type Start = 'closed' | 'owner' | 'readable' | 'open';
 
 const STARTS: ReadonlyArray<readonly [start: Start, label: string]> = [
-  ['owner', 'Each user has their own rows'],
-  ['readable', 'Everybody reads, only the secret key writes'],
-  ['closed', 'Nobody but the secret key'],
-  ['open', 'Everybody reads and writes'],
+  ['owner', 'Each user owns their rows'],
+  ['readable', 'Everyone reads, only the secret key writes'],
+  ['closed', 'Only the secret key'],
+  ['open', 'Everyone reads and writes'],
 ];
 
 const OWNER: ColumnDraft = {
@@ -115,7 +115,7 @@ function NewTableForm({ tables, onWant, onClose }: FormProps & { tables: readonl
     const drafts = columns.map(({ draft }) => draft);
     const hasOwner = drafts.some((draft) => draft.name === OWNER.name);
     const fields = [...drafts, ...(start === 'owner' && !hasOwner ? [OWNER] : [])].map(toField);
-    onWant([{ kind: 'set', path: ['tables', name.trim()], value: { fields, rls: policiesOf(start) } }]);
+    onWant([{ kind: 'set', path: ['tables', name.trim()], value: { fields, rls: initialPolicies(start) } }]);
   };
   return (
     <Form act="Review" canSubmit={isNamed} onSubmit={submit} onClose={onClose}>
@@ -129,11 +129,11 @@ function NewTableForm({ tables, onWant, onClose }: FormProps & { tables: readonl
         data-autofocus
       />
       <NativeSelect
-        label="Who may do what"
+        label="Access"
         description={start === 'owner' ? 'Adds the column owner_id' : undefined}
         value={start}
         onChange={(event) =>
-          setStart(STARTS.find(([one]) => one === event.currentTarget.value)?.[0] ?? 'closed')
+          setStart(STARTS.find(([start]) => start === event.currentTarget.value)?.[0] ?? 'closed')
         }
         data={STARTS.map(([value, label]) => ({ value, label }))}
       />
@@ -142,9 +142,9 @@ function NewTableForm({ tables, onWant, onClose }: FormProps & { tables: readonl
           <Stack gap="xs">
             <ColumnFields
               draft={draft}
-              targets={targetsOf(tables)}
+              targets={foreignKeyTargets(tables)}
               onChange={(changed) =>
-                setColumns(columns.map((one) => (one.id === id ? { id, draft: changed } : one)))
+                setColumns(columns.map((column) => (column.id === id ? { id, draft: changed } : column)))
               }
             />
             <Group justify="flex-end">
@@ -153,7 +153,7 @@ function NewTableForm({ tables, onWant, onClose }: FormProps & { tables: readonl
                 color="gray"
                 aria-label={`Remove column ${draft.name === '' ? index + 1 : draft.name}`}
                 disabled={columns.length === 1}
-                onClick={() => setColumns(columns.filter((one) => one.id !== id))}
+                onClick={() => setColumns(columns.filter((column) => column.id !== id))}
               >
                 <IconTrash size={16} />
               </ActionIcon>
@@ -174,7 +174,7 @@ function NewTableForm({ tables, onWant, onClose }: FormProps & { tables: readonl
   );
 }
 
-function policiesOf(start: Start): unknown {
+function initialPolicies(start: Start): unknown {
   switch (start) {
     case 'closed':
       return [];
@@ -219,7 +219,7 @@ function NewColumnForm({
   };
   return (
     <Form act="Review" canSubmit={draft.name.trim() !== ''} onSubmit={submit} onClose={onClose}>
-      <ColumnFields draft={draft} onChange={setDraft} targets={targetsOf(tables)} />
+      <ColumnFields draft={draft} onChange={setDraft} targets={foreignKeyTargets(tables)} />
       {needsBackfill && (
         <TextInput
           label="Value for existing rows"
@@ -262,7 +262,7 @@ function NewPolicyForm({ table, onWant, onClose }: FormProps & { table: TableInf
       ...(writes && withCheck.trim() !== '' ? { with_check: withCheck.trim() } : {}),
     };
     const path = ['tables', table.name, 'rls'];
-    // Without row security there is no list yet, or `false` in its place.
+    // Without row security, `rls` is absent or `false` instead of a list.
     onWant([
       table.rowSecurity ? { kind: 'append', path, value: policy } : { kind: 'set', path, value: [policy] },
     ]);
@@ -276,8 +276,8 @@ function NewPolicyForm({ table, onWant, onClose }: FormProps & { table: TableInf
     <Form act="Review" canSubmit={operations.length > 0 && !needs} onSubmit={submit} onClose={onClose}>
       {!table.rowSecurity && (
         <Text size="sm" c="dimmed">
-          This is the first policy: it turns row-level security on, and from then on whatever no policy allows
-          is refused.
+          This is the first policy. It turns on row-level security, which then rejects everything that no
+          policy allows.
         </Text>
       )}
       <Checkbox.Group label="Operations" value={operations} onChange={setOperations}>
@@ -292,13 +292,13 @@ function NewPolicyForm({ table, onWant, onClose }: FormProps & { table: TableInf
         value={type}
         onChange={(event) => setType(event.currentTarget.value)}
         data={[
-          { value: 'permissive', label: 'permissive: any one of them is enough' },
-          { value: 'restrictive', label: 'restrictive: must hold as well' },
+          { value: 'permissive', label: 'permissive: one permissive policy must be true' },
+          { value: 'restrictive', label: 'restrictive: must be true as well' },
         ]}
       />
       <Group gap="xs">
         <Button size="compact-xs" variant="default" onClick={() => fill('true')}>
-          Everybody
+          Everyone
         </Button>
         <Button size="compact-xs" variant="default" onClick={() => fill('auth.is_authenticated()')}>
           Signed in
@@ -312,7 +312,7 @@ function NewPolicyForm({ table, onWant, onClose }: FormProps & { table: TableInf
       {reads && (
         <Textarea
           label="Using"
-          description="SQL condition on rows that are seen or affected"
+          description="SQL condition on rows that a statement reads or changes"
           required
           autosize
           minRows={2}
@@ -324,7 +324,7 @@ function NewPolicyForm({ table, onWant, onClose }: FormProps & { table: TableInf
       {writes && (
         <Textarea
           label="With check"
-          description="SQL condition on rows as they are written"
+          description="SQL condition on new rows"
           required={!reads}
           autosize
           minRows={2}

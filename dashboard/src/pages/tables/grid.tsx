@@ -1,5 +1,6 @@
-// The rows of a table, as many as there are: only what is in sight exists as elements, and only what is in sight
-// is asked for. One cell is active; the arrow keys move it, wherever its row is scrolled to.
+// Virtual grid of the rows of a table: only visible rows are rendered and requested. One cell is active. The arrow
+// keys move it, even while its row is scrolled out of view.
+import { VisuallyHidden } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconKey } from '@tabler/icons-react';
 import { useQueries, useQueryClient } from '@tanstack/react-query';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
@@ -16,25 +17,25 @@ import {
 import type { ColumnInfo } from '../../../../src/dashboard-api/contract.ts';
 import { notifyDone } from '../../parts/notify.ts';
 import { Failure } from '../../parts/states.tsx';
-import { kindOf, toText } from '../../parts/values.ts';
+import { valueKind, toText } from '../../parts/values.ts';
 import { CellEditor } from './cell-editor.tsx';
-import { SELECTOR_WIDTH, isMono, isOrderable, isWritable, widthOf } from './columns.ts';
+import { SELECTOR_WIDTH, isMono, isOrderable, isWritable, columnWidth } from './columns.ts';
 import classes from './grid.module.css';
-import { WINDOW, keyOf, readWindow, saveValue, type Row, type RowSource, type Sort } from './rows.ts';
+import { WINDOW, rowKey, readWindow, saveValue, type Row, type RowSource, type Sort } from './rows.ts';
 
 const ROW_HEIGHT = 34;
-/** Browsers cannot scroll further than some 17 million pixels. */
+/** Browsers cannot scroll beyond about 17 million pixels. */
 export const MAX_SHOWN = 500_000;
 const MAX_CELL_TEXT = 200;
 const HEADER = -1;
 
 type GridProps = {
   source: RowSource;
-  /** Names the source: rows read under another key are other rows. */
+  /** Identifies the source. Rows of a different key are unrelated. */
   sourceKey: readonly unknown[];
   total: number;
-  mayEdit: boolean;
-  /** Undefined where rows cannot be selected. */
+  canEdit: boolean;
+  /** Undefined disables selection. */
   selection: ReadonlyMap<string, Row> | undefined;
   onSelect: (key: string, row: Row | undefined) => void;
   onSort: (sort: Sort | undefined) => void;
@@ -42,7 +43,7 @@ type GridProps = {
 
 type Place = { readonly row: number; readonly column: number };
 
-export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect, onSort }: GridProps) {
+export function RowGrid({ source, sourceKey, total, canEdit, selection, onSelect, onSort }: GridProps) {
   const { table, sort } = source;
   const scroll = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState<Place>({ row: 0, column: 0 });
@@ -53,15 +54,15 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
   const shown = Math.min(total, MAX_SHOWN);
   const hasSelector = selection !== undefined;
   const firstColumn = hasSelector ? -1 : 0;
-  const widths = useMemo(() => table.columns.map(widthOf), [table.columns]);
-  const width = widths.reduce((sum, one) => sum + one, hasSelector ? SELECTOR_WIDTH : 0);
+  const widths = useMemo(() => table.columns.map(columnWidth), [table.columns]);
+  const width = widths.reduce((sum, width) => sum + width, hasSelector ? SELECTOR_WIDTH : 0);
 
   const virtualizer = useVirtualizer({
     count: shown,
     getScrollElement: () => scroll.current,
     estimateSize: () => ROW_HEIGHT,
     overscan: 10,
-    // The active row stays an element even when it is scrolled away, so that focus is never lost.
+    // Keep rendering the active row when it is scrolled away, so that it does not lose focus.
     rangeExtractor: (range) => {
       const rows = defaultRangeExtractor(range);
       const { row } = active;
@@ -97,8 +98,8 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
     });
   };
   const isEditable = ({ row, column }: Place): boolean => {
-    const of = table.columns[column];
-    return mayEdit && row >= 0 && of !== undefined && isWritable(of) && rowAt(row) !== undefined;
+    const target = table.columns[column];
+    return canEdit && row >= 0 && target !== undefined && isWritable(target) && rowAt(row) !== undefined;
   };
   const edit = (place: Place): void => {
     if (!isEditable(place)) return;
@@ -111,12 +112,12 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
   };
   const toggle = (index: number): void => {
     const row = rowAt(index);
-    const key = row && keyOf(table, row);
+    const key = row && rowKey(table, row);
     if (row && key !== undefined) onSelect(key, selection?.has(key) === true ? undefined : row);
   };
 
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>): void => {
-    // The editor hangs outside the grid; its keys are its own.
+    // The editor is rendered outside the grid and handles its own keys.
     if (!(event.target instanceof Node) || !event.currentTarget.contains(event.target)) return;
     const { row, column } = active;
     const page = Math.max(1, Math.floor((scroll.current?.clientHeight ?? 0) / ROW_HEIGHT) - 2);
@@ -157,10 +158,10 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
     const row = rowAt(place.row);
     if (!row) return;
     const saved = await saveValue(source, row, column, json);
-    const key = keyOf(table, row);
+    const key = rowKey(table, row);
     const show = (now: Row): void => {
       queries.setQueriesData<Row[]>({ queryKey: [...sourceKey, 'window'] }, (rows) =>
-        rows?.map((one) => (keyOf(table, one) === key ? now : one)),
+        rows?.map((known) => (rowKey(table, known) === key ? now : known)),
       );
     };
     switch (saved.kind) {
@@ -168,15 +169,18 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
         show(saved.row);
         stopEditing();
         return;
-      case 'changed-meanwhile':
+      case 'conflict':
         show(saved.row);
         throw new Error(
-          `Somebody has changed this to ${toText(saved.row[column.name]) ?? 'NULL'} meanwhile. Nothing was written; save again to write over it.`,
+          `The value has changed to ${toText(saved.row[column.name]) ?? 'NULL'} since it was loaded. ` +
+            'Nothing was written. Save again to overwrite it.',
         );
       case 'not-allowed':
-        throw new Error(`No policy lets this caller change this row. Policies says which one hides it.`);
+        throw new Error(
+          'No policy allows this caller to change this row. The page Policies shows which one rejects it.',
+        );
       case 'gone':
-        throw new Error('The row is gone, or hidden from this caller. Nothing was written.');
+        throw new Error('The row no longer exists, or it is hidden from this caller. Nothing was written.');
     }
   };
 
@@ -202,7 +206,7 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
         aria-label={`Rows of ${table.name}`}
         aria-rowcount={total + 1}
         aria-colcount={table.columns.length + (hasSelector ? 1 : 0)}
-        aria-readonly={!mayEdit}
+        aria-readonly={!canEdit}
         aria-multiselectable={hasSelector}
         className={classes['scroll']}
         data-empty={total === 0 || undefined}
@@ -214,11 +218,12 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
               <div
                 role="columnheader"
                 aria-colindex={1}
-                aria-label="Selected"
                 data-selector
                 className={classes['headCell']}
                 style={{ width: SELECTOR_WIDTH }}
-              />
+              >
+                <VisuallyHidden>Selected</VisuallyHidden>
+              </div>
             )}
             {table.columns.map((column, index) => (
               <HeadCell
@@ -243,7 +248,7 @@ export function RowGrid({ source, sourceKey, total, mayEdit, selection, onSelect
         >
           {items.map((item) => {
             const row = rowAt(item.index);
-            const key = row && keyOf(table, row);
+            const key = row && rowKey(table, row);
             return (
               <GridRow
                 key={item.key}
@@ -279,7 +284,7 @@ type HeadCellProps = {
   onSort: (sort: Sort | undefined) => void;
 };
 
-/** A click sorts up, the next one down, the third not at all. */
+/** Sorts ascending on the first click, descending on the second, not at all on the third. */
 function HeadCell({ column, isKey, width, index, colIndex, isActive, sort, onFocus, onSort }: HeadCellProps) {
   const next = (): Sort | undefined => {
     if (!sort) return { column: column.name, descending: false };
@@ -314,7 +319,7 @@ function HeadCell({ column, isKey, width, index, colIndex, isActive, sort, onFoc
   );
 }
 
-/** The names people type, where the standard's are long. */
+/** Returns the common short name of a type. */
 export function shortType(type: string): string {
   return type
     .replace('timestamp with time zone', 'timestamptz')
@@ -335,7 +340,7 @@ type GridRowProps = {
   label: string;
   activeColumn: number | undefined;
   editingColumn: number | undefined;
-  /** The same functions at every render, so that rows that stay as they are are left alone. */
+  /** Stable across renders, so that unchanged rows are not rendered again. */
   acts: GridActs;
 };
 
@@ -427,7 +432,7 @@ type CellProps = {
   isActive: boolean;
   onFocus: () => void;
   onDoubleClick: () => void;
-  /** Set by the editor that hangs on it. */
+  /** Set by the attached editor. */
   ref?: Ref<HTMLDivElement>;
   style?: CSSProperties;
 };
@@ -441,7 +446,7 @@ function Cell({ column, value, width, place, colIndex, isActive, onFocus, onDoub
       aria-colindex={colIndex}
       data-cell={place}
       data-mono={isMono(column) || undefined}
-      data-align={kindOf(column) === 'number' ? 'right' : undefined}
+      data-align={valueKind(column) === 'number' ? 'right' : undefined}
       tabIndex={isActive ? 0 : -1}
       className={classes['cell']}
       style={{ width }}

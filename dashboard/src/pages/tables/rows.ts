@@ -1,11 +1,11 @@
-// Rows of a table as one caller has them, by the data API itself: read in windows, written one at a time.
+// Reads and writes rows through the data API as one caller: reads windows, writes single values.
 import type { CallerName, ColumnInfo, TableInfo } from '../../../../src/dashboard-api/contract.ts';
 import { as, request } from '../../api.ts';
-import { isComparable, jsonObject, kindOf, losesDigits, toText } from '../../parts/values.ts';
+import { isComparable, jsonObject, valueKind, losesDigits, toText } from '../../parts/values.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** The right side is the REST API's own: `eq.5`, `ilike.*milk*`, `not.is.null`. */
+/** `condition`: syntax of the REST API, such as `eq.5`, `ilike.*milk*`, `not.is.null`. */
 export type Filter = { readonly column: string; readonly condition: string };
 export type Sort = { readonly column: string; readonly descending: boolean };
 
@@ -16,11 +16,11 @@ export type RowSource = {
   readonly sort: Sort | undefined;
 };
 
-/** Rows of one request. */
+/** Number of rows in one request. */
 export const WINDOW = 200;
-/** Above this, an exact count takes longer than it helps. */
+/** Maximum estimate for an exact count. Above it, counting takes too long. */
 const EXACT_COUNT_BELOW = 1_000_000;
-/** A longer value in a condition makes a longer address than servers take. */
+/** Maximum length of a compared value. Longer ones would exceed URL limits of servers. */
 const MAX_COMPARED_LENGTH = 500;
 
 export type RowCount = { readonly total: number; readonly exact: boolean };
@@ -30,7 +30,7 @@ export async function countRows(source: RowSource, signal: AbortSignal): Promise
   const exact = table.kind.endsWith('view') || table.estimatedRows < EXACT_COUNT_BELOW;
   const query = new URLSearchParams(conditions(source));
   query.set('limit', '1');
-  const response = await request(pathOf(source, query), {
+  const response = await request(tablePath(source, query), {
     method: 'HEAD',
     headers: { ...readHeaders(table), prefer: `count=${exact ? 'exact' : 'estimated'}` },
     signal,
@@ -42,31 +42,31 @@ export async function countRows(source: RowSource, signal: AbortSignal): Promise
 
 export async function readWindow(source: RowSource, window: number, signal: AbortSignal): Promise<Row[]> {
   const query = new URLSearchParams(conditions(source));
-  query.set('select', selectOf(source.table.columns));
-  const order = orderOf(source);
+  query.set('select', selectList(source.table.columns));
+  const order = orderClause(source);
   if (order !== '') query.set('order', order);
   query.set('limit', String(WINDOW));
   query.set('offset', String(window * WINDOW));
-  const response = await request(pathOf(source, query), { headers: readHeaders(source.table), signal });
+  const response = await request(tablePath(source, query), { headers: readHeaders(source.table), signal });
   return (await response.json()) as Row[];
 }
 
-/** Names a row among others; undefined where the table has no primary key. */
-export function keyOf(table: TableInfo, row: Row): string | undefined {
+/** Identifies a row; undefined if the table has no primary key. */
+export function rowKey(table: TableInfo, row: Row): string | undefined {
   if (table.primaryKey.length === 0) return undefined;
   return JSON.stringify(table.primaryKey.map((column) => toText(row[column])));
 }
 
 export type Saved =
   | { readonly kind: 'saved'; readonly row: Row }
-  /** Not written: somebody else changed the value after it was read. */
-  | { readonly kind: 'changed-meanwhile'; readonly row: Row }
-  /** Not written: no policy lets this caller change the row. */
+  /** Not written: the value has changed since it was read. */
+  | { readonly kind: 'conflict'; readonly row: Row }
+  /** Not written: no policy allows this caller to change the row. */
   | { readonly kind: 'not-allowed' }
-  /** Deleted meanwhile, or hidden from this caller. */
+  /** Deleted since it was read, or hidden from this caller. */
   | { readonly kind: 'gone' };
 
-/** Writes one value, if it still is what `row` says it was. `json` is the value to send. */
+/** Writes one value if it still equals the value in `row`. `json`: new value. */
 export async function saveValue(
   source: RowSource,
   row: Row,
@@ -76,11 +76,12 @@ export async function saveValue(
   const { table } = source;
   const old = toText(row[column.name]);
   const isCompared =
-    old === null || (isComparable(column) && old.length <= MAX_COMPARED_LENGTH && kindOf(column) !== 'json');
+    old === null ||
+    (isComparable(column) && old.length <= MAX_COMPARED_LENGTH && valueKind(column) !== 'json');
   const query = new URLSearchParams(keyConditions(table, row));
   if (isCompared) query.append(column.name, old === null ? 'is.null' : `eq.${old}`);
-  query.set('select', selectOf(table.columns));
-  const response = await request(pathOf(source, query), {
+  query.set('select', selectList(table.columns));
+  const response = await request(tablePath(source, query), {
     method: 'PATCH',
     headers: { ...writeHeaders(table), prefer: 'return=representation' },
     body: jsonObject([[column.name, json]]),
@@ -89,49 +90,49 @@ export async function saveValue(
   if (written) return { kind: 'saved', row: written };
   const now = await readRow(source, row);
   if (!now) return { kind: 'gone' };
-  return toText(now[column.name]) === old ? { kind: 'not-allowed' } : { kind: 'changed-meanwhile', row: now };
+  return toText(now[column.name]) === old ? { kind: 'not-allowed' } : { kind: 'conflict', row: now };
 }
 
 async function readRow(source: RowSource, row: Row): Promise<Row | undefined> {
   const query = new URLSearchParams(keyConditions(source.table, row));
-  query.set('select', selectOf(source.table.columns));
-  const response = await request(pathOf(source, query), { headers: readHeaders(source.table) });
+  query.set('select', selectList(source.table.columns));
+  const response = await request(tablePath(source, query), { headers: readHeaders(source.table) });
   return ((await response.json()) as Row[])[0];
 }
 
-/** Members are JSON already; columns left out get their default. */
+/** Inserts a row. `members` are JSON already; omitted columns get their default. */
 export async function addRow(
   source: RowSource,
   members: ReadonlyArray<readonly [name: string, json: string]>,
 ): Promise<void> {
-  const response = await request(pathOf(source, new URLSearchParams()), {
+  const response = await request(tablePath(source, new URLSearchParams()), {
     method: 'POST',
-    // Whoever may write a row need not be allowed to see it.
+    // Do not request the row: a caller who may insert it need not be allowed to read it.
     headers: { ...writeHeaders(source.table), prefer: 'return=minimal' },
     body: jsonObject(members),
   });
-  // A body that nobody reads, even an empty one, is a request that the browser cancels.
+  // Read the body, even if it is empty. Otherwise the browser cancels the request.
   await response.arrayBuffer();
 }
 
-const DELETED_AT_ONCE = 50;
+const DELETE_BATCH_SIZE = 50;
 
-/** How many were deleted: policies may have kept some. */
+/** Returns the number of deleted rows. Policies may prevent some deletions. */
 export async function deleteRows(source: RowSource, rows: readonly Row[]): Promise<number> {
   const { table } = source;
   let deleted = 0;
-  for (let start = 0; start < rows.length; start += DELETED_AT_ONCE) {
+  for (let start = 0; start < rows.length; start += DELETE_BATCH_SIZE) {
     const alternatives = rows
-      .slice(start, start + DELETED_AT_ONCE)
+      .slice(start, start + DELETE_BATCH_SIZE)
       .map(
         (row) =>
-          `and(${table.primaryKey.map((column) => `${quoted(column)}.eq.${quoted(toText(row[column]) ?? '')}`).join(',')})`,
+          `and(${table.primaryKey.map((column) => `${quote(column)}.eq.${quote(toText(row[column]) ?? '')}`).join(',')})`,
       );
     const query = new URLSearchParams({
       or: `(${alternatives.join(',')})`,
-      select: selectOf(table.columns.filter(({ name }) => table.primaryKey.includes(name))),
+      select: selectList(table.columns.filter(({ name }) => table.primaryKey.includes(name))),
     });
-    const response = await request(pathOf(source, query), {
+    const response = await request(tablePath(source, query), {
       method: 'DELETE',
       headers: { ...writeHeaders(table), prefer: 'return=representation' },
     });
@@ -140,7 +141,7 @@ export async function deleteRows(source: RowSource, rows: readonly Row[]): Promi
   return deleted;
 }
 
-function pathOf({ caller, table }: RowSource, query: URLSearchParams): string {
+function tablePath({ caller, table }: RowSource, query: URLSearchParams): string {
   const text = query.toString();
   return as(caller, 'rest', encodeURIComponent(table.name) + (text === '' ? '' : `?${text}`));
 }
@@ -164,26 +165,26 @@ function keyConditions(table: TableInfo, row: Row): string[][] {
   return table.primaryKey.map((column) => [column, `eq.${toText(row[column]) ?? ''}`]);
 }
 
-function selectOf(columns: readonly ColumnInfo[]): string {
+function selectList(columns: readonly ColumnInfo[]): string {
   return columns
-    .map(({ name, type }) => (losesDigits(type) ? `${quoted(name)}::text` : quoted(name)))
+    .map(({ name, type }) => (losesDigits(type) ? `${quote(name)}::text` : quote(name)))
     .join(',');
 }
 
-/** Always total, so that windows neither overlap nor leave gaps. */
-function orderOf({ table, sort }: RowSource): string {
-  const chosen = sort ? [`${quoted(sort.column)}.${sort.descending ? 'desc' : 'asc'}`] : [];
-  const rest = table.primaryKey.filter((column) => column !== sort?.column).map(quoted);
+/** Always a total order, so that windows neither overlap nor leave gaps. */
+function orderClause({ table, sort }: RowSource): string {
+  const chosen = sort ? [`${quote(sort.column)}.${sort.descending ? 'desc' : 'asc'}`] : [];
+  const rest = table.primaryKey.filter((column) => column !== sort?.column).map(quote);
   return [...chosen, ...rest].join(',');
 }
 
-function quoted(name: string): string {
+function quote(name: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
     ? name
     : `"${name.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
 }
 
-/** In the address of the page the filters are what they are in the REST API's. */
+/** The query string of the page contains filters in the syntax of the REST API. */
 export function parseFilters(text: string | undefined): Filter[] {
   return [...new URLSearchParams(text ?? '')].map(([column, condition]) => ({ column, condition }));
 }

@@ -1,4 +1,4 @@
-// Every table and view the API serves, by schema, with what one looks for: how many rows, how big, open or not.
+// Lists the tables and views of the API by schema, with row count, size and access.
 import { Badge, Group, NavLink, ScrollArea, Stack, Text, TextInput, Tooltip } from '@mantine/core';
 import { IconSearch } from '@tabler/icons-react';
 import { Link } from '@tanstack/react-router';
@@ -27,9 +27,7 @@ export function TableList({ tables, chosen }: TableListProps) {
         onChange={(event) => setSearch(event.currentTarget.value)}
         data-page-search
       />
-      {found.length === 0 && (
-        <Empty title={tables.length === 0 ? 'No tables yet' : 'No table of that name'} />
-      )}
+      {found.length === 0 && <Empty title={tables.length === 0 ? 'No tables yet' : 'No matching table'} />}
       <ScrollArea.Autosize mah="calc(100dvh - 200px)" viewportProps={{ tabIndex: -1 }}>
         <nav aria-label="Tables">
           {schemas.map(([schema, ofSchema = []]) => (
@@ -74,13 +72,15 @@ function TableLink({ table, isChosen }: { table: TableInfo; isChosen: boolean })
 }
 
 function describe(table: TableInfo): string {
-  const rows =
-    table.estimatedRows < 0 ? 'number of rows not known yet' : `≈ ${formatCount(table.estimatedRows)} rows`;
   if (table.kind === 'view') return 'view';
-  return `${rows} · ${formatBytes(table.totalBytes)}`;
+  const size = formatBytes(table.totalBytes);
+  if (table.countedRows !== null)
+    return `${formatCount(table.countedRows)} ${table.countedRows === 1 ? 'row' : 'rows'} · ${size}`;
+  // PostgreSQL estimates rows only after the first ANALYZE.
+  return table.estimatedRows < 0 ? size : `≈ ${formatCount(table.estimatedRows)} rows · ${size}`;
 }
 
-/** Whether row-level security guards it. */
+/** Shows whether row-level security protects the table. */
 export function Openness({ table }: { table: TableInfo }) {
   if (table.kind === 'view' || table.kind === 'materialized-view') {
     return (
@@ -91,7 +91,7 @@ export function Openness({ table }: { table: TableInfo }) {
   }
   if (!table.rowSecurity) {
     return (
-      <Tooltip label="No row-level security: every key holder sees every row">
+      <Tooltip label="No row-level security: everyone with a key sees every row">
         <Badge size="xs" color="orange" variant="light">
           open
         </Badge>

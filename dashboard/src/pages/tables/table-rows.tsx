@@ -1,4 +1,4 @@
-// The rows of one table: as whom, which of them, in what order, and what can be done with those that are chosen.
+// Shows the rows of one table: caller, filters, order, and actions on selected rows.
 import { Alert, Button, Group, List, Stack, Text } from '@mantine/core';
 import { IconPlus, IconRefresh, IconShieldQuestion, IconTrash } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
@@ -12,7 +12,7 @@ import { notifyDone, notifyFailure } from '../../parts/notify.ts';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Empty, Loaded } from '../../parts/states.tsx';
 import { toText } from '../../parts/values.ts';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { renderKey } from '../policies/row-key.ts';
 import { AddRow } from './add-row.tsx';
 import { hasKey } from './columns.ts';
@@ -34,7 +34,7 @@ const NO_ROWS: ReadonlyMap<string, Row> = new Map();
 export function TableRows({ table, tables }: { table: TableInfo; tables: readonly TableInfo[] }) {
   const [search, setSearch] = usePageSearch();
   const queries = useQueryClient();
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [selection, setSelection] = useState(NO_ROWS);
   const [isAdding, setAdding] = useState(false);
   const [isDeleting, setDeleting] = useState(false);
@@ -53,7 +53,7 @@ export function TableRows({ table, tables }: { table: TableInfo; tables: readonl
   const refresh = (): void => {
     void queries.invalidateQueries({ queryKey: ['rows', table.schema, table.name] });
   };
-  const maySelect = mayWrite && table.deletable && hasKey(table);
+  const canSelect = canWrite && table.deletable && hasKey(table);
   const select = (key: string, row: Row | undefined): void => {
     setSelection((before) => {
       const after = new Map(before);
@@ -71,7 +71,8 @@ export function TableRows({ table, tables }: { table: TableInfo; tables: readonl
     else
       notifyFailure(
         new Error(
-          `${deleted} of ${rowCount(rows.length)} deleted: the others are gone, or no policy lets this caller delete them`,
+          `${deleted} of ${rowCount(rows.length)} deleted: the others no longer exist, ` +
+            'or no policy allows this caller to delete them',
         ),
       );
   };
@@ -138,7 +139,7 @@ export function TableRows({ table, tables }: { table: TableInfo; tables: readonl
           <Button size="xs" variant="default" leftSection={<IconRefresh size={14} />} onClick={refresh}>
             Refresh
           </Button>
-          {mayWrite && table.insertable && (
+          {canWrite && table.insertable && (
             <Button size="xs" leftSection={<IconPlus size={14} />} onClick={() => setAdding(true)}>
               Add row
             </Button>
@@ -150,8 +151,8 @@ export function TableRows({ table, tables }: { table: TableInfo; tables: readonl
           <>
             {total > MAX_SHOWN && (
               <Alert color="yellow" p="xs">
-                The first {formatCount(MAX_SHOWN)} rows can be scrolled through. A filter or another order
-                brings the rest.
+                Only the first {formatCount(MAX_SHOWN)} rows can be shown. Use a filter or another order to
+                see the others.
               </Alert>
             )}
             <RowGrid
@@ -159,13 +160,13 @@ export function TableRows({ table, tables }: { table: TableInfo; tables: readonl
               source={source}
               sourceKey={sourceKey}
               total={total}
-              mayEdit={mayWrite && table.updatable && hasKey(table)}
-              selection={maySelect ? selection : undefined}
+              canEdit={canWrite && table.updatable && hasKey(table)}
+              selection={canSelect ? selection : undefined}
               onSelect={select}
               onSort={(chosen) => setSearch({ sort: renderSort(chosen) })}
             />
             {total === 0 && <NoRows table={table} source={source} />}
-            {mayWrite && !hasKey(table) && total > 0 && (
+            {canWrite && !hasKey(table) && total > 0 && (
               <Text size="xs" c="dimmed">
                 Without a primary key, rows cannot be changed here.
               </Text>
@@ -200,13 +201,13 @@ function rowCount(count: number): string {
   return `${formatCount(count)} ${count === 1 ? 'row' : 'rows'}`;
 }
 
-/** The key, and the first text beside it by which people know the row. */
+/** Returns the key and the first text column, which usually identifies the row for people. */
 function describeRow(table: TableInfo, row: Row): string {
   const key = table.primaryKey.map((name) => toText(row[name])).join(', ');
-  const told = table.columns.find(
+  const labelColumn = table.columns.find(
     ({ name, category }) => category === 'S' && !table.primaryKey.includes(name) && row[name] !== null,
   );
-  return told ? `${toText(row[told.name])?.slice(0, 80)} (${key})` : key;
+  return labelColumn ? `${toText(row[labelColumn.name])?.slice(0, 80)} (${key})` : key;
 }
 
 function Referring({ table, tables }: { table: TableInfo; tables: readonly TableInfo[] }) {
@@ -216,8 +217,8 @@ function Referring({ table, tables }: { table: TableInfo; tables: readonly Table
   if (referring.length === 0) return null;
   return (
     <Text size="sm">
-      Rows of {referring.map(({ name }) => name).join(', ')} that refer to them are deleted too, or keep them
-      from being deleted, as their foreign keys say.
+      Rows of {referring.map(({ name }) => name).join(', ')} that reference these rows are deleted too, or
+      prevent the deletion, depending on their foreign keys.
     </Text>
   );
 }
@@ -227,7 +228,7 @@ function NoRows({ table, source }: { table: TableInfo; source: RowSource }) {
   if (source.caller === 'service') return <Empty title={`${table.name} has no rows`} />;
   return (
     <Empty title="This caller sees no rows">
-      There are none, or the policies hide them. As <b>service</b> every row is seen.
+      There are none, or the policies hide them. The <b>service</b> sees every row.
     </Empty>
   );
 }

@@ -4,15 +4,15 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { ConfigEditRequest, TableInfo } from '../../../../src/dashboard-api/contract.ts';
 import { PlanReview } from '../../parts/plan-review.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { NewColumn, NewPolicy } from './forms.tsx';
 import { shortType } from './grid.tsx';
 
 type Change = { title: string; edits: ConfigEditRequest[] };
 
-/** Columns, keys, indexes and policies of a table; what svc.yaml manages can be added to. */
+/** Shows columns, keys, indexes and policies of a table. Tables that svc.yaml manages can be extended. */
 export function TableSchema({ table, tables }: { table: TableInfo; tables: readonly TableInfo[] }) {
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   const [form, setForm] = useState<'column' | 'policy'>();
   const [change, setChange] = useState<Change>();
   const close = (): void => setForm(undefined);
@@ -20,24 +20,24 @@ export function TableSchema({ table, tables }: { table: TableInfo; tables: reado
     setForm(undefined);
     setChange({ title, edits });
   };
-  const mayAdd = mayWrite && table.managed;
+  const canAdd = canWrite && table.managed;
   return (
     <Stack gap="lg">
       {table.comment !== null && <Text size="sm">{table.comment}</Text>}
       <Section
         title="Columns"
-        action={mayAdd && <AddButton onClick={() => setForm('column')}>Add column</AddButton>}
+        action={canAdd && <AddButton onClick={() => setForm('column')}>Add column</AddButton>}
       >
         <Columns table={table} />
       </Section>
       <Section
         title="Policies"
-        action={mayAdd && <AddButton onClick={() => setForm('policy')}>New policy</AddButton>}
+        action={canAdd && <AddButton onClick={() => setForm('policy')}>New policy</AddButton>}
       >
         <Policies table={table} />
       </Section>
       {table.foreignKeys.length > 0 && (
-        <Section title="Refers to">
+        <Section title="References">
           {table.foreignKeys.map((key) => (
             <Text key={key.name} size="sm" className="mono">
               {key.columns.join(', ')} → {key.target.schema}.{key.target.table} (
@@ -59,8 +59,8 @@ export function TableSchema({ table, tables }: { table: TableInfo; tables: reado
       )}
       {!table.managed && (
         <Text size="sm" c="dimmed">
-          svc.yaml serves this through <Code>expose:</Code> and does not manage it: what it looks like is
-          decided in the database.
+          svc.yaml serves this through <Code>expose:</Code> and does not manage it: change its structure in
+          the database.
         </Text>
       )}
       <NewColumn
@@ -144,7 +144,7 @@ function Columns({ table }: { table: TableInfo }) {
               <Table.Td className="mono">{column.default ?? column.generated ?? ''}</Table.Td>
               <Table.Td>
                 <Group gap={4}>
-                  {rulesOf(table, column.name).map((rule) => (
+                  {columnRules(table, column.name).map((rule) => (
                     <Badge key={rule} size="sm" variant="default">
                       {rule}
                     </Badge>
@@ -164,8 +164,8 @@ function Columns({ table }: { table: TableInfo }) {
   );
 }
 
-function rulesOf(table: TableInfo, name: string): string[] {
-  const column = table.columns.find((one) => one.name === name);
+function columnRules(table: TableInfo, name: string): string[] {
+  const column = table.columns.find((entry) => entry.name === name);
   return [
     ...(table.primaryKey.includes(name) ? ['primary key'] : []),
     ...(column?.notNull === true && !table.primaryKey.includes(name) ? ['required'] : []),
@@ -192,7 +192,7 @@ function Policies({ table }: { table: TableInfo }) {
           <Link {...props} to="/policies" search={{ schema: table.schema, table: table.name }} />
         )}
       >
-        see them, and what they let through
+        show the policies and their effects
       </Anchor>
     </Text>
   );

@@ -5,23 +5,23 @@ import type { UserDetail } from '../../../../src/dashboard-api/contract.ts';
 import { as, send } from '../../api.ts';
 import { Confirm } from '../../parts/confirm.tsx';
 import { notifyDone } from '../../parts/notify.ts';
-import { isBanned, nameOf } from './name.tsx';
+import { isBanned, displayName } from './name.tsx';
 
 const DURATIONS = [
   { value: '1h', label: 'for an hour' },
   { value: '24h', label: 'for a day' },
   { value: '168h', label: 'for a week' },
   { value: '720h', label: 'for 30 days' },
-  { value: '876000h', label: 'for good' },
+  { value: '876000h', label: 'permanently' },
 ];
 
 export function Ban({ user }: { user: UserDetail }) {
   const queries = useQueryClient();
   const [isOpen, setOpen] = useState(false);
-  // What the dialog is about stays the same while it closes, though the user has changed by then.
+  // The dialog keeps its content while it closes, although the user has changed by then.
   const [lifts, setLifts] = useState(false);
   const [duration, setDuration] = useState('24h');
-  const name = nameOf(user);
+  const name = displayName(user);
   const banned = isBanned(user);
   const open = (): void => {
     setLifts(banned);
@@ -42,20 +42,20 @@ export function Ban({ user }: { user: UserDetail }) {
       <Confirm
         opened={isOpen}
         onClose={() => setOpen(false)}
-        title={lifts ? `Lift the ban of ${name}` : `Ban ${name}`}
+        title={lifts ? `Lift the ban on ${name}` : `Ban ${name}`}
         act={lifts ? 'Lift ban' : 'Ban user'}
         onConfirm={confirm}
       >
         {lifts ? (
-          <Text size="sm">They can sign in again at once.</Text>
+          <Text size="sm">They can sign in again immediately.</Text>
         ) : (
           <Stack gap="sm">
             <Text size="sm">
-              They cannot sign in or refresh a session while it lasts. Access tokens that are out already work
-              until they expire.
+              They cannot sign in or refresh a session during the ban. Existing access tokens work until they
+              expire.
             </Text>
             <NativeSelect
-              label="How long"
+              label="Duration"
               data={DURATIONS}
               value={duration}
               onChange={(event) => setDuration(event.currentTarget.value)}

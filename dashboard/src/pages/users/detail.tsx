@@ -1,4 +1,4 @@
-// One user: who they are, what lets them in, and what can be done about it.
+// Shows one user: profile, sessions, factors, identities and actions.
 import { Button, Group, SimpleGrid, Stack, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -12,11 +12,11 @@ import { notifyDone } from '../../parts/notify.ts';
 import { PageLink } from '../../parts/page-link.tsx';
 import { Page as Frame } from '../../parts/page.tsx';
 import { Loaded } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { Ban } from './ban.tsx';
-import { isBanned, nameOf, UserState } from './name.tsx';
+import { isBanned, displayName, UserState } from './name.tsx';
 import { Profile } from './profile.tsx';
-import { Factors, Identities, Sessions } from './ways-in.tsx';
+import { Factors, Identities, Sessions } from './access.tsx';
 
 export function userQueryKey(id: string): readonly string[] {
   return ['users', 'one', id];
@@ -36,7 +36,7 @@ export function UserDetailPage({ id }: { id: string }) {
             /
           </Text>
           <Text span inherit style={{ overflowWrap: 'anywhere' }}>
-            {user.data ? nameOf(user.data) : id}
+            {user.data ? displayName(user.data) : id}
           </Text>
           {user.data && <UserState user={user.data} />}
         </Group>
@@ -66,7 +66,7 @@ function Facts({ user }: { user: UserDetail }) {
           <Text size="sm" className="mono truncate" title={user.id}>
             {user.id}
           </Text>
-          <Copy value={user.id} what="id" />
+          <Copy value={user.id} label="id" />
         </Group>
       </Fact>
       <Fact name="Created">
@@ -99,8 +99,8 @@ function Actions({ user }: { user: UserDetail }) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [isDeleting, setDeleting] = useState(false);
-  if (!useMayWrite()) return null;
-  const name = nameOf(user);
+  if (!useCanWrite()) return null;
+  const name = displayName(user);
   return (
     <>
       <Ban user={user} />
@@ -122,8 +122,8 @@ function Actions({ user }: { user: UserDetail }) {
       >
         <Text size="sm">
           The account, its {user.sessions.length === 1 ? 'session' : `${user.sessions.length} sessions`},
-          identities and factors go for good; so do rows of tables whose foreign key to auth.users says{' '}
-          <code>on delete cascade</code>. Where one says otherwise and has rows, nothing is deleted.
+          identities and factors are deleted permanently, and so are rows with a foreign key to auth.users
+          that has <code>on delete cascade</code>. If another foreign key has such rows, nothing is deleted.
         </Text>
       </Confirm>
     </>

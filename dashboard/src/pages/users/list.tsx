@@ -10,7 +10,7 @@ import { SearchBox } from '../../parts/search-box.tsx';
 import { usePageSearch } from '../../parts/search-params.ts';
 import { Empty, Loaded } from '../../parts/states.tsx';
 import { NewUserButton } from './new-user.tsx';
-import { nameOf, UserState } from './name.tsx';
+import { displayName, UserState } from './name.tsx';
 
 const PER_PAGE = 50;
 
@@ -28,7 +28,7 @@ export function UserListPage() {
   return (
     <Frame
       title="Users"
-      description="Everybody who can sign in, newest first."
+      description="All users, newest first."
       actions={
         <>
           <SearchBox
@@ -45,10 +45,10 @@ export function UserListPage() {
           list.users.length === 0 ? (
             settled === '' ? (
               <Empty title="No users yet">
-                Users appear here when somebody signs up, or when you create one.
+                Users appear here after they sign up, or when you create one.
               </Empty>
             ) : (
-              <Empty title={`Nobody matches “${settled}”`} />
+              <Empty title={`No user matches “${settled}”`} />
             )
           ) : (
             <>
@@ -95,7 +95,7 @@ function UserTable({ list }: { list: UserList }) {
           <Table.Tr key={user.id}>
             <Table.Td w="100%" maw={0}>
               <Text size="sm" component="div" className="truncate">
-                <PageLink search={{ user: user.id }}>{nameOf(user)}</PageLink>
+                <PageLink search={{ user: user.id }}>{displayName(user)}</PageLink>
               </Text>
             </Table.Td>
             <Table.Td>

@@ -1,6 +1,6 @@
 export type Metadata = Record<string, unknown>;
 
-/** Undefined when the text is not a JSON object. */
+/** Returns undefined if the text is not a JSON object. */
 export function parseMetadata(text: string): Metadata | undefined {
   try {
     const value: unknown = JSON.parse(text === '' ? '{}' : text);
@@ -12,7 +12,7 @@ export function parseMetadata(text: string): Metadata | undefined {
   }
 }
 
-/** The server merges what it is sent into what it has: a key that was taken out has to be said to be null. */
+/** Returns the change to send. The server merges it, so removed keys are set to null. */
 export function metadataChange(before: Metadata, after: Metadata): Metadata {
   const removed = Object.keys(before).filter((key) => !Object.hasOwn(after, key));
   return { ...after, ...Object.fromEntries(removed.map((key) => [key, null])) };

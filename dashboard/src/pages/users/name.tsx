@@ -1,8 +1,8 @@
 import { Badge } from '@mantine/core';
 import type { UserRow } from '../../../../src/dashboard-api/contract.ts';
 
-/** What people call a user by. */
-export function nameOf(user: Pick<UserRow, 'id' | 'email' | 'phone'>): string {
+/** Returns the display name of a user. */
+export function displayName(user: Pick<UserRow, 'id' | 'email' | 'phone'>): string {
   return user.email ?? (user.phone === null ? `anonymous ${user.id.slice(0, 8)}` : `+${user.phone}`);
 }
 

@@ -17,11 +17,11 @@ import { useState, type FormEvent } from 'react';
 import { as, send } from '../../api.ts';
 import { notifyDone } from '../../parts/notify.ts';
 import { Failure } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 
 export function NewUserButton() {
   const [isOpen, dialog] = useDisclosure(false);
-  if (!useMayWrite()) return null;
+  if (!useCanWrite()) return null;
   return (
     <>
       <Button size="xs" leftSection={<IconPlus size={16} />} onClick={dialog.open}>
@@ -94,8 +94,8 @@ function NewUserForm({ onDone }: { onDone: () => void }) {
               visibilityToggleButtonProps={{ 'aria-label': 'Show the password' }}
             />
             <Switch
-              label="The address is confirmed"
-              description="Off: they must confirm it before they can sign in, if the file requires that"
+              label="Confirm the address"
+              description="If off, users must confirm it before they can sign in, provided that svc.yaml requires it"
               checked={isConfirmed}
               onChange={(event) => setConfirmed(event.currentTarget.checked)}
             />

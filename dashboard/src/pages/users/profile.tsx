@@ -1,4 +1,4 @@
-// What an administrator may change of a user. Only what was changed is sent.
+// Edits the properties of a user that an administrator may change. Sends only changed properties.
 import {
   Button,
   Code,
@@ -20,32 +20,32 @@ import { as, send } from '../../api.ts';
 import { CodeEditor } from '../../parts/code-editor.tsx';
 import { notifyDone } from '../../parts/notify.ts';
 import { Failure } from '../../parts/states.tsx';
-import { useMayWrite } from '../../session.ts';
+import { useCanWrite } from '../../session.ts';
 import { metadataChange, parseMetadata } from './metadata.ts';
-import { nameOf } from './name.tsx';
+import { displayName } from './name.tsx';
 
 const pretty = (value: unknown): string => JSON.stringify(value, null, 2);
 
 export function Profile({ user }: { user: UserDetail }) {
   const [isOpen, setOpen] = useState(false);
-  const mayWrite = useMayWrite();
+  const canWrite = useCanWrite();
   return (
     <Stack component="section" aria-label="Profile" gap="xs">
       <Group justify="space-between">
         <Title order={3} size="h5">
           Profile
         </Title>
-        {mayWrite && (
+        {canWrite && (
           <Button size="xs" variant="default" onClick={() => setOpen(true)}>
             Edit
           </Button>
         )}
       </Group>
       <SimpleGrid cols={{ base: 1, md: 2 }}>
-        <Json title="User metadata" note="They may change it themselves" value={user.userMetadata} />
+        <Json title="User metadata" note="The user may change it" value={user.userMetadata} />
         <Json title="App metadata" note="Only the service may change it" value={user.appMetadata} />
       </SimpleGrid>
-      <Modal opened={isOpen} onClose={() => setOpen(false)} title={`Edit ${nameOf(user)}`} size="lg">
+      <Modal opened={isOpen} onClose={() => setOpen(false)} title={`Edit ${displayName(user)}`} size="lg">
         <ProfileForm user={user} onDone={() => setOpen(false)} />
       </Modal>
     </Stack>
@@ -128,7 +128,7 @@ function ProfileForm({ user, onDone }: { user: UserDetail; onDone: () => void })
         </SimpleGrid>
         <PasswordInput
           label="New password"
-          description="Leave empty to keep it. A new one signs them out everywhere."
+          description="Leave empty to keep the password. A new one ends all sessions of the user."
           autoComplete="new-password"
           value={password}
           onChange={(event) => setPassword(event.currentTarget.value)}
@@ -136,7 +136,7 @@ function ProfileForm({ user, onDone }: { user: UserDetail; onDone: () => void })
         />
         {user.confirmedAt === null && (
           <Switch
-            label="Confirm the address for them"
+            label="Mark the address as confirmed"
             checked={confirms}
             onChange={(event) => setConfirms(event.currentTarget.checked)}
           />

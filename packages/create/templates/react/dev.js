@@ -1,8 +1,10 @@
-// The backend first, since it writes its keys to .env, then the page. Ends both when one of them ends.
+// Starts the backend, which writes its keys to .env, then the page. Stops both when one of them ends.
 import { spawn } from 'node:child_process';
 
-const API = process.env.VITE_SVC_URL ?? 'http://localhost:8080';
+const API = process.env.VITE_SVC_URL ?? `http://localhost:${process.env.SVC_PORT ?? 8080}`;
 const { port } = new URL(API);
+// The page reads this variable.
+process.env.VITE_SVC_URL = API;
 const children = [];
 
 function start(command, args) {

@@ -3,6 +3,6 @@ import { defineConfig } from 'vite';
 
 export default defineConfig({
   plugins: [react()],
-  // `svc dev` keeps its keys in .env. The page gets the publishable one; the prefix keeps the secret one out.
+  // `svc dev` writes its keys to .env. The prefix exposes the publishable key to the page and not the secret key.
   envPrefix: ['VITE_', 'SVC_PUBLISHABLE_'],
 });

@@ -1,8 +1,9 @@
-// /admin/users/:id/factors: lists a user's factors, and removes the one somebody has lost.
+// /admin/users/:id/factors: lists the factors of a user, renames them, and removes a lost one.
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
 import { ADMIN_ACTOR, recordAudit } from '../../audit.ts';
 import { dropFactor } from '../../users/factor.ts';
+import { queueNotice } from '../../mail/notice.ts';
 import { parsePathUuid } from '../../fields.ts';
 import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
@@ -19,7 +20,12 @@ export async function deleteFactor(request: AuthRequest): Promise<Answer> {
   await request.auth.db.transaction(async (db) => {
     await dropFactor(db, factor.id, request.now);
     await recordAudit(db, request, 'factor_deleted', ADMIN_ACTOR, { user_id: user.id, factor_id: factor.id });
+    if (factor.status === 'verified') {
+      const values = { FactorType: factor.factor_type };
+      await queueNotice(db, request, { kind: 'mfa_factor_unenrolled', user, values });
+    }
   });
+  request.auth.outbox.wake();
   return json(toFactorJson(factor));
 }
 
@@ -51,7 +57,7 @@ type Found = { readonly user: UserRow; readonly factor: FactorRow };
 async function findFactor(request: AuthRequest): Promise<Found> {
   const user = await readPathUser(request);
   const id = parsePathUuid(request.path['factor'], 'factor_id');
-  const factor = user.factors.find((one) => one.id === id);
+  const factor = user.factors.find((candidate) => candidate.id === id);
   if (!factor) throw problems.factorNotFound(404);
   return { user, factor };
 }

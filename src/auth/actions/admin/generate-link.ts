@@ -1,8 +1,8 @@
-// POST /admin/generate_link: the link and code of a mail, for callers who send mail by other means. Sends nothing, has no
-// limits, and works without a mail provider.
+// POST /admin/generate_link: returns the link and the code of a mail, for callers who send mail by other means. It
+// sends nothing, has no rate limits, and works without a mail provider.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { isEmailTaken } from '../../accounts/email-change.ts';
-import { isProven, revokeUnverifiedCredentials } from '../../accounts/email-ownership.ts';
+import { applyFirstProof, proofState } from '../../accounts/first-proof.ts';
 import { prepareToken, siteUrl, type LinkType, type TokenOrder } from '../../accounts/token-mail.ts';
 import { recordAdmin } from '../../audit.ts';
 import type { AuthContext } from '../../auth-context.ts';
@@ -15,6 +15,7 @@ import { checkPassword } from '../../users/password.ts';
 import {
   findUserByEmail,
   insertEmailUser,
+  lockUser,
   readUser,
   toUserJson,
   updateUser,
@@ -34,7 +35,7 @@ export async function generateLink(request: AuthRequest): Promise<Answer> {
   const answer = await auth.db.transaction(async (db) => {
     const plan = await planLink(db, request, { type, email, data, passwordHash });
     const { link } = plan;
-    // The link of a sign-up keeps the password the admin gave with it.
+    // The link of a sign-up keeps the password that the administrator set in this request.
     const revokes = link !== 'signup';
     const prepared = await prepareToken(db, request, { ...plan, revokes });
     const verificationType = link === 'email_change' ? type : link;
@@ -134,7 +135,8 @@ async function planSignup(
   now: Date,
 ): Promise<Plan> {
   if (known?.email_confirmed_at) throw problems.emailExists();
-  if (known && !isProven(known)) await revokeUnverifiedCredentials(db, known, now);
+  // The link confirms only the password of this request.
+  if (known) await clearForSignup(db, known, now);
   const created = { email, passwordHash, data: mergeMetadata({}, data), confirmed: false, byAdmin: true };
   const id = known?.id ?? (await insertEmailUser(db, now, created));
   const user = await readUser(db, id);
@@ -144,4 +146,10 @@ async function planSignup(
     ...(known && passwordHash !== null && { encrypted_password: passwordHash, password_set_at: now }),
   });
   return { user, link: 'signup', token: 'confirmation_token', to: email };
+}
+
+async function clearForSignup(db: Queryable, known: UserRow, now: Date): Promise<void> {
+  const locked = (await lockUser(db, known.id)) ?? known;
+  if (proofState(locked) === 'guarded') throw problems.emailExists();
+  await applyFirstProof(db, locked, { kind: 'disown', now });
 }

@@ -1,9 +1,9 @@
-// POST /invite: an account without a password, and a mail that signs in to it.
+// POST /invite: creates an account without a password and mails a link that signs in to it.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { recordAdmin } from '../../audit.ts';
 import { parseEmail } from '../../users/email-address.ts';
 import type { JsonObject } from '../../fields.ts';
-import { dropPassword, isProven } from '../../accounts/email-ownership.ts';
+import { applyFirstProof } from '../../accounts/first-proof.ts';
 import { mergeMetadata } from '../../users/metadata.ts';
 import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
@@ -12,6 +12,7 @@ import {
   findUserByEmail,
   readUser,
   insertEmailUser,
+  lockUser,
   toUserJson,
   updateUser,
   type UserRow,
@@ -40,7 +41,7 @@ export async function invite(request: AuthRequest): Promise<Answer> {
   return json(toUserJson(user));
 }
 
-/** The unconfirmed user with that address, or a new one without a password. */
+/** Returns the unconfirmed user with that address, or a new user without a password. */
 export async function inviteUser(
   db: Queryable,
   email: string,
@@ -54,9 +55,9 @@ export async function inviteUser(
   return await readUser(db, await insertEmailUser(db, now, order));
 }
 
-/** The admin's metadata replaces what a stranger wrote, and is merged into that of an earlier invitation. */
+/** Removes an unproven password, and merges the metadata of the invitation into the user's. */
 async function reinvite(db: Queryable, known: UserRow, data: JsonObject, now: Date): Promise<UserRow> {
-  if (!isProven(known)) await dropPassword(db, known, now);
+  await applyFirstProof(db, (await lockUser(db, known.id)) ?? known, { kind: 'claim', now });
   const user = await readUser(db, known.id);
   if (Object.keys(data).length > 0) {
     const metadata = mergeMetadata(user.raw_user_meta_data, data);

@@ -1,6 +1,7 @@
 // /admin/audit and /admin/mails: the audit log and the mail outbox.
 import { sql } from '../../../postgres/sql.ts';
 import { listOutbox } from '../../mail/outbox.ts';
+import { readEmail } from '../../users/email-address.ts';
 import { pageHeaders, readPage } from '../../http/pagination.ts';
 import { problems } from '../../problem.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
@@ -38,10 +39,11 @@ function readFilter(query: string | undefined): { keys: readonly string[]; text:
   return { keys: [...SCOPES[scope]], text: query.slice(at + 1) };
 }
 
-/** Caught mail is shown with its content, other mail with its delivery state only. */
+/** Lists the outbox. Captured mail is shown with its content, other mail only with its delivery state. */
 export async function listMails(request: AuthRequest): Promise<Answer> {
   const { auth } = request;
   const limit = Math.min(request.query.count('limit') ?? 50, 200);
-  const to = request.query.filled('to')?.toLowerCase();
+  const typed = request.query.filled('to');
+  const to = typed === undefined ? undefined : (readEmail(typed) ?? typed.toLowerCase());
   return json({ mails: await listOutbox(auth.db, { limit, to, box: auth.boxes.mail }) });
 }

@@ -1,6 +1,6 @@
-// /admin/users: managing accounts with the secret key. Sends no mail and has no rate limits.
+// /admin/users: manages accounts with the secret key. Sends no mail and has no rate limits.
 import { randomUUID } from 'node:crypto';
-import { announceSessionEnds } from '../../../identity/session-ends.ts';
+import { acceptUser, refuseUser } from '../../../identity/session-ends.ts';
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
 import { sql } from '../../../postgres/sql.ts';
@@ -10,7 +10,9 @@ import { parseBan } from '../../users/ban.ts';
 import { isEmailTaken } from '../../accounts/email-change.ts';
 import { parseEmail } from '../../users/email-address.ts';
 import { isUuid, parsePathUuid, type Fields } from '../../fields.ts';
-import { hasForeignCredentials, isProven } from '../../accounts/email-ownership.ts';
+import { hasCredentials, isProven } from '../../accounts/email-ownership.ts';
+import { proveAddress } from '../../accounts/prove-address.ts';
+import { queueNotice } from '../../mail/notice.ts';
 import { mergeMetadata } from '../../users/metadata.ts';
 import { voidAllTokens } from '../../sessions/one-time-token.ts';
 import { readPage, pageHeaders } from '../../http/pagination.ts';
@@ -18,7 +20,7 @@ import { checkImportedHash } from '../../users/imported-hash.ts';
 import { checkPassword, checkPasswordStrength } from '../../users/password.ts';
 import { problems } from '../../problem.ts';
 import { EMPTY, json, type Answer, type AuthRequest } from '../../http/request.ts';
-import { endSessions } from '../../sessions/session.ts';
+import { endRestrictedSessions, endSessions } from '../../sessions/session.ts';
 import { softDelete } from '../../accounts/soft-delete.ts';
 import {
   findUserById,
@@ -97,7 +99,7 @@ export async function getUserById(request: AuthRequest): Promise<Answer> {
   return json(toUserJson(await readPathUser(request)));
 }
 
-/** The user whom the path names. */
+/** Returns the user whose id is in the path. */
 export async function readPathUser({ auth, path }: AuthRequest): Promise<UserRow> {
   const user = await findUserById(auth.db, parsePathUuid(path['id'], 'user_id'));
   if (!user) throw problems.userNotFound(404);
@@ -118,6 +120,7 @@ export async function updateUserById(request: AuthRequest): Promise<Answer> {
     await recordAdmin(db, request, 'user_modified', current);
     return await readUser(db, id);
   });
+  auth.outbox.wake();
   return json(toUserJson(user));
 }
 
@@ -133,10 +136,12 @@ async function change(
   if (email !== undefined && (await isEmailTaken(db, email, user.id))) throw problems.emailExists();
   const hasEmail = (email ?? user.email) !== null;
   const isNewEmail = email !== undefined && email !== user.email;
-  // Confirming says that the address is right, not that whoever chose the password owns it. Until the mailbox answers or
-  // the admin sets the password, its owner must still be able to revoke somebody else's.
-  const isOthers = user.encrypted_password !== null && passwordHash === undefined;
-  const vouches = confirms && hasEmail && (isProven(user) || !(isOthers || hasForeignCredentials(user)));
+  // Confirming an address does not prove that its owner created the account. It is a proof only together with a new
+  // password, or when the account has no credentials.
+  const setsPassword = passwordHash !== undefined;
+  const vouches = confirms && hasEmail && (isProven(user) || setsPassword || !hasCredentials(user));
+  if (vouches && setsPassword && !isProven(user))
+    await proveAddress(db, request, user, { kind: 'admin', now, provesCurrentAddress: !isNewEmail });
   const userMetadata = mergeMetadata(user.raw_user_meta_data, body.object('user_metadata'));
   const banDuration = body.filled('ban_duration');
   const bannedUntil = banDuration === undefined ? user.banned_until : parseBan(banDuration, now);
@@ -165,9 +170,19 @@ async function change(
   if (passwordHash !== undefined) {
     await endSessions(db, user.id, 'all');
     await voidAllTokens(db, user.id);
-  } else if (isNewEmail) await voidAllTokens(db, user.id);
+    // A new password for an unproven account hands the account to its owner, so there is nothing to notify.
+    if (isProven(user)) await queueNotice(db, request, { kind: 'password_changed', user });
+  } else if (isNewEmail) {
+    await voidAllTokens(db, user.id);
+    await endRestrictedSessions(db, user.id);
+  }
+  if (isNewEmail && user.email !== null) {
+    const values = { Email: email, OldEmail: user.email };
+    await queueNotice(db, request, { kind: 'email_changed', user, values });
+  }
   if (banDuration !== undefined) {
-    await announceSessionEnds(db);
+    if (bannedUntil === null) await acceptUser(db, user.id);
+    else await refuseUser(db, user.id, bannedUntil);
     const action = bannedUntil === null ? 'user_unbanned' : 'user_banned';
     await recordAudit(db, request, action, ADMIN_ACTOR, { user_id: user.id });
   }
@@ -184,7 +199,7 @@ export async function deleteUser(request: AuthRequest): Promise<Answer> {
       if (user.deleted_at) return;
       await softDelete(db, user, now);
     } else await hardDelete(db, id);
-    await announceSessionEnds(db);
+    await refuseUser(db, id);
     await recordAdmin(db, request, 'user_deleted', user);
   });
   return EMPTY;
@@ -194,13 +209,13 @@ async function hardDelete(db: Queryable, id: string): Promise<void> {
   try {
     await db.query(sql`delete from auth.users where id = ${id}`);
   } catch (error) {
-    if (!isDatabaseError(error, 'foreign_key_violation', 'restrict_violation')) throw error;
+    if (!isDatabaseError(error, 'foreign_key_violation')) throw error;
     const table = error.table === undefined ? '' : ` (table ${error.table})`;
     throw problems.conflict(`The user is still referenced by other rows${table}`, error);
   }
 }
 
-/** The hash to store, from a plain password or an imported hash. */
+/** Returns the hash to store, from a plain password or an imported hash. */
 async function readPassword(auth: AuthContext, body: Fields): Promise<string | undefined> {
   const password = body.filled('password');
   const imported = body.filled('password_hash');
@@ -225,7 +240,7 @@ function readPhone(body: Fields): string | undefined {
   return digits;
 }
 
-/** Roles are fixed: an attribute cannot change the role in a token. */
+/** Throws if the body sets another role. The role in a token cannot be changed by an attribute. */
 function checkRole(body: Fields): void {
   const role = body.filled('role');
   if (role !== undefined && role !== 'authenticated')

@@ -1,7 +1,7 @@
 // grant_type=id_token: for native apps that got the provider's ID token themselves. Signature, issuer, audience and
-// nonce are checked as strictly as in a redirect; refusals have the shape of OAuth errors.
+// nonce are checked as strictly as in a redirect. Refusals have the form of OAuth errors.
 import type { AuthContext } from '../../auth-context.ts';
-import { idsOf, requireUser } from '../../access.ts';
+import { signedInIds, requireUser } from '../../access.ts';
 import { signInWithProfile, transactionWithRetry } from '../../accounts/provider-sign-in.ts';
 import { orThrow, problems } from '../../problem.ts';
 import { IdTokenRefused, type Provider, type ProviderProfile } from '../../provider/provider.ts';
@@ -19,7 +19,7 @@ export async function tokenByIdToken(request: AuthRequest): Promise<Answer> {
     accessToken: body.filled('access_token'),
     nonce: body.filled('nonce'),
   });
-  const linking = body.flag('link_identity') === true ? idsOf(await requireUser(request)) : undefined;
+  const linking = body.flag('link_identity') === true ? signedInIds(await requireUser(request)) : undefined;
   const order = { provider: provider.name, profile, emailOptional: provider.emailOptional, linking };
   const tokens = await transactionWithRetry(auth, (db) => signInWithProfile(db, request, order));
   return json(orThrow(tokens));
@@ -34,7 +34,7 @@ function findProvider(request: AuthRequest): { readonly provider: Provider; read
     throw problems.badRequestOAuth('invalid request', 'provider or client_id and issuer required');
   }
   const provider = auth.findProvider(name);
-  if (!provider || !(name in settings.oauth)) throw problems.providerDisabled(name);
+  if (!provider || !(provider.name in settings.oauth)) throw problems.providerDisabled(name);
   const { verifyIdToken } = provider;
   if (!verifyIdToken) throw problems.validationFailed(`Provider ${name} does not issue ID tokens`);
   return { provider, verifyIdToken };
@@ -42,12 +42,17 @@ function findProvider(request: AuthRequest): { readonly provider: Provider; read
 
 type Verify = NonNullable<Provider['verifyIdToken']>;
 
-/** An older form of the request names client id and issuer instead of the provider. */
+/**
+ * Finds the provider by client id and issuer, which an older form of the request sends instead of its
+ * name.
+ */
 function byClientId({ body, settings }: AuthRequest): string | undefined {
   const clientId = body.filled('client_id');
   const issuer = body.filled('issuer');
   if (clientId === undefined || issuer === undefined) return undefined;
-  return Object.entries(settings.oauth).find(([, one]) => one.clientId.split(',').includes(clientId))?.[0];
+  return Object.entries(settings.oauth).find(([, provider]) =>
+    provider.clientId.split(',').includes(clientId),
+  )?.[0];
 }
 
 async function verify(

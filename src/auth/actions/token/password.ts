@@ -1,16 +1,16 @@
-// grant_type=password. An unknown user, a user without a password and a wrong password get the same answer after the same
-// work; only somebody who knows the password learns that an account is banned or unconfirmed.
-import { networkOf } from '../../../lib/ip-address.ts';
+// grant_type=password. An unknown user, a user without a password and a wrong password get the same response after the
+// same work. Only a caller who knows the password learns that an account is banned or unconfirmed.
+import { clientNetwork } from '../../../lib/ip-address.ts';
 import { sql } from '../../../postgres/sql.ts';
 import type { AuthContext } from '../../auth-context.ts';
-import { NOBODY, recordAudit } from '../../audit.ts';
+import { SYSTEM_ACTOR, recordAudit } from '../../audit.ts';
 import { readEmail } from '../../users/email-address.ts';
 import { WEAK_MESSAGE, weaknesses } from '../../users/password.ts';
 import { problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import { openSession } from '../../sessions/session.ts';
-import { findUserByEmail, isBanned } from '../../users/user.ts';
+import { findUserByTypedEmail, isBanned } from '../../users/user.ts';
 
 export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
   const { auth, body, now } = request;
@@ -24,20 +24,19 @@ export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
   if (typed === undefined) throw problems.validationFailed('missing email or phone');
   const password = body.text('password') ?? '';
 
-  // Counted by what was typed, so that the limit does not reveal whether the account exists. Every attempt is counted
-  // before it is checked, and refunded when it was right.
-  const account = typed.toLowerCase();
-  const here = `${account} ${networkOf(request.client.address)}`;
+  // The limit counts by typed mailbox, so that it does not reveal whether the account exists. Every attempt is counted
+  // before the check, and refunded if the password was right.
+  const account = readEmail(typed) ?? typed.toLowerCase();
+  const here = `${account} ${clientNetwork(request.client.address)}`;
   await auth.limiter.byKey(BUCKETS.passwordAccount, here, request);
   await auth.limiter.byKey(BUCKETS.passwordEverywhere, account, request);
 
-  const email = readEmail(typed);
-  const user = email === undefined ? undefined : await findUserByEmail(auth.db, email);
+  const user = await findUserByTypedEmail(auth.db, typed);
   const hash = user?.encrypted_password ?? undefined;
   const isRight = await auth.hasher.verify(password, hash);
   if (!isRight || !user || hash === undefined) {
-    // Also for an unknown address: the same statements take the same time.
-    await recordAudit(auth.db, request, 'login_failed', user ?? NOBODY);
+    // Also runs for an unknown address: the same statements take the same time.
+    await recordAudit(auth.db, request, 'login_failed', user ?? SYSTEM_ACTOR);
     throw problems.invalidCredentials();
   }
   await auth.limiter.refund(BUCKETS.passwordAccount, here);
@@ -51,7 +50,7 @@ export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
   return json(reasons.length > 0 ? { ...tokens, weak_password: { message: WEAK_MESSAGE, reasons } } : tokens);
 }
 
-/** Replaces an imported hash, unless the password was changed meanwhile. */
+/** Replaces an imported hash, unless the password has changed since. */
 async function upgradeHash(
   auth: AuthContext,
   userId: string,

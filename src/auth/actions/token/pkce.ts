@@ -1,6 +1,7 @@
-// grant_type=pkce: exchanges the code of a redirect, with the verifier only the client that began the flow has.
+// grant_type=pkce: exchanges the code of a redirect, with the verifier that only the client of the flow has.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { Problem } from '../../../problem/problem.ts';
+import { isProven } from '../../accounts/email-ownership.ts';
 import { signInWithPendingLink, transactionWithRetry } from '../../accounts/provider-sign-in.ts';
 import { shownProviderTokens } from '../../http/flow-end.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
@@ -18,17 +19,21 @@ export async function tokenByPkce(request: AuthRequest): Promise<Answer> {
   if (code === undefined || verifier === undefined) {
     throw problems.validationFailed('invalid request: both auth code and code verifier should be non-empty');
   }
-  // Problems are returned, not thrown: the count of wrong verifiers must be committed.
+  // Problems are returned, not thrown, so that the count of wrong verifiers is committed.
   const exchange = async (db: Queryable): Promise<Answer | Problem> => {
     const flow = await redeemCode(db, code, verifier, now);
     if (flow instanceof Problem) return flow;
     const user = await findUserById(db, flow.user_id);
     if (!user || user.deleted_at) return problems.flowStateNotFound();
     if (isBanned(user, now)) return problems.userBanned(403);
-    // The verifier shows that this client began the flow: only now is the identity linked.
+    // The verifier shows that this client began the flow, so the identity can now be linked.
     const tokens =
       flow.linking_target_id === null
-        ? await openSession(db, request, { user, method: flow.authentication_method })
+        ? await openSession(db, request, {
+            user,
+            method: flow.authentication_method,
+            isRestricted: flow.opens_restricted && !isProven(user),
+          })
         : await signInWithPendingLink(db, request, flow);
     if (!tokens) return problems.userBanned(403);
     if (tokens instanceof Problem) return tokens;

@@ -1,5 +1,6 @@
-// grant_type=refresh_token. One read and one compare-and-set: the request that raises the counter rotates the token, and
-// all others with the same token get the new one too. No lock is held across statements.
+// grant_type=refresh_token. One read and one compare-and-set: the request that raises the counter rotates the
+// token.
+// All other requests with the same token get the new one too. No lock is held across statements.
 import { sql } from '../../../postgres/sql.ts';
 import type { SignedIn } from '../../access.ts';
 import { auditInsert, recordAudit } from '../../audit.ts';
@@ -23,14 +24,14 @@ import {
 import { isBanned } from '../../users/user.ts';
 
 const REUSE_INTERVAL_MS = 10_000;
-/** Lost races before a request gives up; one is usual. */
+/** Maximum number of lost races per request; one is usual. */
 const MAX_ROUNDS = 20;
 
 export async function tokenByRefresh(request: AuthRequest): Promise<Answer> {
   const parsed = parseRefreshToken(request.body.text('refresh_token') ?? '');
   if (parsed.kind === 'malformed') throw problems.validationFailed('Invalid Refresh Token: Not Valid');
-  // The limit by address is wide: an office or a server that renders pages shares one address, and a 429 here can sign
-  // people out.
+  // The limit per address is generous. An office or a server that renders pages shares one address, and a 429 here can
+  // sign people out.
   await request.auth.limiter.byAddress(BUCKETS.refreshAddress, request);
   const token = parsed.kind === 'opaque' ? await importedToken(request, parsed.text) : ownToken(parsed.token);
   for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -43,7 +44,7 @@ export async function tokenByRefresh(request: AuthRequest): Promise<Answer> {
 type Presented = {
   readonly sessionId: string;
   readonly counter: number;
-  /** By how much it raises the counter. */
+  /** Amount by which this token raises the counter. */
   readonly step: number;
   readonly isGenuine: (key: Buffer) => boolean;
 };
@@ -55,14 +56,17 @@ const ownToken = (token: RefreshToken): Presented => ({
   isGenuine: (key) => isSignedBy(token, key),
 });
 
-/** It is left two behind: a token of ours that trails by one may come at any time, this one only right after. */
+/**
+ * Looks up an imported token. It raises the counter by two: our own token that trails by one is accepted
+ * at any time.
+ */
 async function importedToken({ auth }: AuthRequest, text: string): Promise<Presented> {
   const sessionId = await findImportedToken(auth.db, text);
   if (sessionId === undefined) throw problems.refreshTokenNotFound();
   return { sessionId, counter: IMPORTED_COUNTER, step: 2, isGenuine: () => true };
 }
 
-/** Undefined when the session changed between the read and the write: the caller tries again. */
+/** Returns undefined if the session changed between read and write. The caller retries. */
 async function refreshOnce(
   request: AuthRequest,
   token: Presented,
@@ -73,7 +77,7 @@ async function refreshOnce(
   const session = found?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
   if (!found || !session || !key || !token.isGenuine(key)) throw problems.refreshTokenNotFound();
-  // Only after the signature is checked: knowing a session's id must not be enough to use up its limit.
+  // Checked after the signature: knowing a session id must not be enough to use up its limit.
   if (isFirst) await auth.limiter.byKey(BUCKETS.refreshSession, session.id, request);
   const { user } = found;
   if (user.deleted_at) throw problems.refreshTokenNotFound();
@@ -103,7 +107,10 @@ async function refreshOnce(
   }
 }
 
-/** True when this request raised the counter. A statement that waited for another one re-checks its conditions. */
+/**
+ * Returns true if this request raised the counter. A statement that waited for another one re-checks its
+ * conditions.
+ */
 async function rotate(request: AuthRequest, { session, user }: SignedIn, step: number): Promise<boolean> {
   const { auth, now } = request;
   const audit = auditInsert(request, 'token_refreshed', user, undefined, sql`exists (select from rotated)`);
@@ -119,7 +126,7 @@ async function rotate(request: AuthRequest, { session, user }: SignedIn, step: n
   return rotated !== undefined;
 }
 
-/** An old token was used again: ends the session, unless it was refreshed since it was read. */
+/** Ends the session because an old token was reused, unless the session was refreshed since it was read. */
 async function endReused(request: AuthRequest, { session, user }: SignedIn): Promise<boolean> {
   const { auth } = request;
   const [ended] = await auth.db.query(sql`

@@ -4,7 +4,7 @@ import type { RawConstraint } from '../../schema/tables/constraints.ts';
 import { toReferenced } from '../../schema/tables/reference.ts';
 import type { RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
-import { isOnlyDeferrable, isUnique, namesOf, refuseDeferrable, type Tables } from './foreign-key.ts';
+import { isOnlyDeferrable, isUnique, tableNames, refuseDeferrable, type Tables } from './foreign-key.ts';
 import { checkName } from '../name.ts';
 
 const KINDS = ['unique', 'foreign_key', 'exclude', 'check'] as const;
@@ -138,11 +138,13 @@ function checkReference(
   for (const column of new Set([...emptied, ...(onUpdate === 'set_null' ? foreignKey : [])])) {
     const field = table.fields.find((one) => one.name === column);
     if (field?.required || field?.primaryKey)
-      context.conflict(
-        [...at, emptied.includes(column) ? 'on_delete' : 'on_update'],
-        `set_null cannot empty ${column}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}`,
-        'Name the others in on_delete_columns, or use cascade or restrict.',
-      );
+      context.report({
+        code: 'conflict',
+        path: [...at, emptied.includes(column) ? 'on_delete' : 'on_update'],
+        message: `set_null cannot empty ${column}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}, so removing what it refers to fails`,
+        severity: 'warning',
+        hint: 'Name the others in on_delete_columns, or use cascade or restrict.',
+      });
   }
   if (onDeleteColumns !== undefined && onDelete !== 'set_null' && onDelete !== 'set_default')
     context.conflict(
@@ -171,7 +173,7 @@ function checkTarget(context: CheckContext, tables: Tables, path: KeyPath, refer
       code: 'unknown-reference',
       path,
       message: `there is no table ${context.show(path, target.table)}`,
-      hint: () => didYouMean(target.table, namesOf(tables)) ?? 'Declare it under tables:.',
+      hint: () => didYouMean(target.table, tableNames(tables)) ?? 'Declare it under tables:.',
     });
   }
   if (context.broken.touches(['tables', found.name, 'fields'])) return;

@@ -3,7 +3,7 @@ import type { KeyPath } from '../../mistakes/mistake.ts';
 import { toDecimal } from '../../schema/scalar.ts';
 import type { CheckContext } from '../context.ts';
 import { didYouMean } from '../context.ts';
-import { familyOf, isZoned, type TypeFamily } from './type-family.ts';
+import { typeFamily, isZoned, type TypeFamily } from './type-family.ts';
 
 /** Words that stand for a call in columns of a family of types; in other columns they are text. */
 const CALLS: ReadonlyMap<string, TypeFamily> = new Map([
@@ -21,7 +21,7 @@ const SOME_CALL = /^[\w."]+\(.*\)$/s;
 const UUID = /^\{?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\}?$/i;
 
 export function isCall(value: unknown, type: string | undefined): boolean {
-  return typeof value === 'string' && type !== undefined && CALLS.get(value) === familyOf(type);
+  return typeof value === 'string' && type !== undefined && CALLS.get(value) === typeFamily(type);
 }
 
 export function checkDefault(
@@ -31,7 +31,7 @@ export function checkDefault(
   value: unknown,
 ): void {
   if (value === undefined || value === null || type === undefined) return;
-  const family = familyOf(type);
+  const family = typeFamily(type);
   if (family === undefined) return;
   if (Array.isArray(value)) {
     if (family !== 'array' && family !== 'json')
@@ -105,6 +105,7 @@ function checkText(
 function hintForCall(value: string, family: TypeFamily): string | undefined {
   if (family === 'time' && /timestamp|^now/i.test(value)) return 'Did you mean now()?';
   if (family === 'time' && /^today/i.test(value)) return 'Did you mean current_date?';
+  if (family === 'uuid' && /uuid/i.test(value)) return 'Did you mean uuid_v4()?';
   return didYouMean(value, callsFor(family));
 }
 

@@ -2,12 +2,12 @@
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawField } from '../../schema/tables/tables.ts';
 import type { CheckContext } from '../context.ts';
-import { familyOf } from './type-family.ts';
+import { typeFamily } from './type-family.ts';
 
 export function checkFieldKeys(context: CheckContext, field: RawField, at: KeyPath): void {
   if (field.generated !== undefined) checkGenerated(context, field, at);
   if (field.identity !== undefined) checkIdentity(context, field, at);
-  const family = field.type === undefined ? undefined : familyOf(field.type);
+  const family = field.type === undefined ? undefined : typeFamily(field.type);
   if (field.collate !== undefined && family !== undefined && family !== 'text' && family !== 'array')
     context.conflict(
       [...at, 'collate'],

@@ -7,7 +7,7 @@ import { type CheckContext, didYouMean } from '../context.ts';
 /** Tables by `schema.name`, with their columns by name: looked up once per foreign key. */
 export type Tables = ReadonlyMap<string, TableEntry>;
 
-export function tablesOf(context: CheckContext): Tables {
+export function collectTables(context: CheckContext): Tables {
   return new Map(
     Object.entries(context.file.tables).map(([name, table]) => [
       `${table.schema}.${name}`,
@@ -41,18 +41,20 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
     return context.badValue(
       path,
       `${context.quote(path, references)} does not name a column`,
-      'Write table.column or schema.table.column.',
+      `Write table.column or schema.table.column. A name with a dot goes into constraints: [{ foreign_key: [${field.name}], references: '${parts[parts.length > 2 ? 1 : 0]}("${parts.slice(parts.length > 2 ? 2 : 1).join('.')}")' }].`,
     );
   for (const [key, action] of [
     ['on_delete', field.foreignKey.onDelete],
     ['on_update', field.foreignKey.onUpdate],
   ] as const) {
     if (action !== 'set_null' || !(field.required || field.primaryKey)) continue;
-    context.conflict(
-      [...at, key],
-      `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}`,
-      'Use cascade or restrict, or drop required.',
-    );
+    context.report({
+      code: 'conflict',
+      path: [...at, key],
+      message: `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}, so removing what it refers to fails`,
+      severity: 'warning',
+      hint: 'Use cascade or restrict, or drop required.',
+    });
   }
   const target = toForeignKey(field.foreignKey);
   // The product's own tables are there without being declared.
@@ -76,7 +78,7 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
       message: `there is no table ${context.show(path, written)}`,
       hint: () =>
         elsewhere(tables, target.table, target.column) ??
-        didYouMean(written, namesOf(tables)) ??
+        didYouMean(written, tableNames(tables)) ??
         'Declare it under tables:.',
     });
     return;
@@ -123,11 +125,13 @@ export function refuseDeferrable(context: CheckContext, path: KeyPath, reference
 
 /** The table exists in another schema. */
 function elsewhere(tables: Tables, table: string, column: string): string | undefined {
+  if (table === 'users' && column === 'id' && !tables.has('public.users'))
+    return 'Did you mean auth.users.id? Users are in the schema auth.';
   for (const [whole, { name }] of tables) if (name === table) return `Write ${whole}.${column}.`;
   return undefined;
 }
 
-export function namesOf(tables: Tables): string[] {
+export function tableNames(tables: Tables): string[] {
   return [...tables.keys()].map((whole) => whole.replace(/^public\./, ''));
 }
 
@@ -162,8 +166,6 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
   // Columns of chains that were walked already, so that a long chain is not walked from each of its columns.
   const settled = new Set<string>();
   for (const [whole, { name, table }] of tables) {
-    // A circle that was not there before leads through a table that is checked.
-    if (!context.isToCheck(name)) continue;
     table.fields.forEach((field, index) => {
       if (field.type !== undefined) return;
       const walked = new Set<string>();

@@ -6,28 +6,36 @@ import { checkIndexParts, plainColumns } from './index-parts.ts';
 import { checkName } from '../name.ts';
 
 /** PostgreSQL's INDEX_MAX_KEYS. */
-const MOST_INDEX_COLUMNS = 32;
+const MAX_INDEX_COLUMNS = 32;
 
 export function checkIndexes(context: CheckContext, path: KeyPath, table: RawTable): void {
   const [, tableName] = path;
   const columns = new Set(table.fields.map((field) => field.name));
-  const seen = new Set<string>();
+  const seen = new Map<string, { readonly name: string | undefined }>();
   table.indexes.forEach((index, number) => {
     const at: KeyPath = [...path, 'indexes', number];
     checkIndexParts(context, at, index, { tableName: String(tableName), columns });
-    if (index.columns.length > MOST_INDEX_COLUMNS) {
+    if (index.columns.length > MAX_INDEX_COLUMNS) {
       context.badValue(
-        [...at, 'columns', MOST_INDEX_COLUMNS],
-        `PostgreSQL allows ${MOST_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
+        [...at, 'columns', MAX_INDEX_COLUMNS],
+        `PostgreSQL allows ${MAX_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
         'Name fewer columns.',
       );
     }
-    const { name: _name, ...said } = index;
+    const { name, ...said } = index;
     const shape = JSON.stringify({ ...said, where: index.where?.trim() });
-    if (seen.has(shape)) {
-      context.reportTwice(at, 'the same index is declared twice');
+    const twin = seen.get(shape);
+    if (twin !== undefined) {
+      context.report({
+        code: 'duplicate',
+        path: at,
+        message: 'the same index is declared twice',
+        // PostgreSQL allows it where the two have names of their own.
+        severity: name !== undefined && twin.name !== undefined ? 'warning' : 'error',
+        hint: 'Remove one of the two.',
+      });
     }
-    seen.add(shape);
+    seen.set(shape, { name });
     const plain = plainColumns(index);
     if (index.unique && !index.where && plain?.length === 1) {
       const [only] = plain;

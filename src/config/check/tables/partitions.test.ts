@@ -22,9 +22,7 @@ ${more}`,
     { variables: {} },
   );
   const found = loaded.ok ? loaded.warnings : loaded.mistakes;
-  return found.map(
-    (one) => `${one.severity} ${one.path.slice(2).join('.')}: ${one.message}. ${String(one.hint)}`,
-  );
+  return found.map((one) => `${one.severity} ${one.path.slice(2).join('.')}: ${one.message}. ${one.hint}`);
 };
 const listed = (values: string, by = 'range: [at]'): string =>
   `partition_by: { ${by} }\n    partitions: [{ name: one, values: ${values} }]`;

@@ -22,8 +22,8 @@ const BOUNDS: Record<Strategy, readonly [RegExp, string]> = {
 const SIMPLE_NAME = /^[a-z_][a-z0-9_]*$/i;
 const TIME = /^(?:date|timestamp(?:tz)?|timestamp(?:\(\d\))? (?:with|without) time zone)$/i;
 /** `_2026_11_30_23`, which svc adds to the name of the table. */
-const LONGEST_SUFFIX = 14;
-const LONGEST_NAME_BYTES = 63;
+const MAX_SUFFIX_LENGTH = 14;
+const MAX_NAME_BYTES = 63;
 
 export function checkPartitions(context: CheckContext, path: KeyPath, table: RawTable): void {
   const { partitionBy, partitions } = table;
@@ -171,11 +171,11 @@ function checkKept(
       `${field.name} holds days, and knows no hours`,
       'Write every: 1 day.',
     );
-  if (Buffer.byteLength(tableName) + LONGEST_SUFFIX > LONGEST_NAME_BYTES)
+  if (Buffer.byteLength(tableName) + MAX_SUFFIX_LENGTH > MAX_NAME_BYTES)
     context.report({
       code: 'name-too-long',
       path: path.slice(0, 2),
-      message: `partitions are called ${tableName}_2026_11_30, which is longer than the ${LONGEST_NAME_BYTES} bytes that PostgreSQL keeps`,
+      message: `partitions are called ${tableName}_2026_11_30, which is longer than the ${MAX_NAME_BYTES} bytes that PostgreSQL keeps`,
       hint: 'Choose a shorter name.',
       part: 'key',
     });

@@ -4,7 +4,7 @@ import { isServed, type RawSqlFunction } from '../../schema/functions.ts';
 import { CALLERS, type RawPolicy } from '../../schema/tables/policies.ts';
 import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
-import { familyOf } from './type-family.ts';
+import { typeFamily } from './type-family.ts';
 
 /** `columns` are the declared types of a table, by name. */
 export function checkPolicies(
@@ -119,7 +119,7 @@ function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void
   for (const [name, overloads] of context.functions) {
     const barred = roles.filter(
       (role) =>
-        (CALLERS.includes(role) || role === 'public') && !overloads.some(({ fn }) => mayRun(role, fn)),
+        (CALLERS.includes(role) || role === 'public') && !overloads.some(({ fn }) => canRun(role, fn)),
     );
     if (barred.length === 0) continue;
     const [{ key: entry, fn }] = overloads;
@@ -137,7 +137,7 @@ function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void
   }
 }
 
-function mayRun(role: string, fn: RawSqlFunction): boolean {
+function canRun(role: string, fn: RawSqlFunction): boolean {
   const may = fn.execute ?? (isServed(fn) ? undefined : []);
   return may === undefined || may.includes(role);
 }
@@ -158,7 +158,7 @@ function checkOwner(
     /^\s*(?:"?(\w+)"?\s*=\s*auth\.uid\(\)|auth\.uid\(\)\s*=\s*"?(\w+)"?)\s*$/i.exec(condition ?? '') ?? [];
   const column = left ?? right;
   const type = column === undefined ? undefined : columns.get(column);
-  const family = type === undefined ? undefined : familyOf(type);
+  const family = type === undefined ? undefined : typeFamily(type);
   if (family === undefined || family === 'uuid') return;
   context.conflict(
     path,

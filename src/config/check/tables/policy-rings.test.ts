@@ -1,4 +1,4 @@
-// Each case here is what PostgreSQL itself says of the same policies: test/migrate/policy-rings.test.ts asks it.
+// Each case here is what PostgreSQL itself says of the same policies: test/migrate/policy-rings.pg.test.ts asks it.
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../load.ts';
 import { renderPath } from '../../mistakes/mistake.ts';

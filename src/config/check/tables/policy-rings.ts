@@ -14,35 +14,29 @@ const KEYS = { using: 'using', withCheck: 'with_check', check: 'check' } as cons
 type Guarded = ReadonlyMap<string, readonly RawPolicy[]>;
 
 export function checkPolicyRings(context: CheckContext, tables: Tables): void {
-  const guarded = guardedTables(context, tables);
+  const guarded = guardedTables(tables);
   const reported = new Set<string>();
-  for (const role of rolesOf(guarded)) {
+  for (const role of listRoles(guarded)) {
     const forRole: Guarded = new Map(
       [...guarded].map(([key, policies]) => [key, policiesFor(policies, role)]),
     );
     for (const ring of ringsIn(forRole)) {
-      const path = [...tablePath(tables, ring.key), ...placeOf(guarded, ring)];
+      const path = [...tablePath(tables, ring.key), ...policyPath(guarded, ring)];
       if (reported.has(path.join('.'))) continue;
       reported.add(path.join('.'));
       report(
         context,
         path,
-        ring.steps.map((key) => nameOf(tables, key)),
+        ring.steps.map((key) => tableName(tables, key)),
       );
     }
   }
 }
 
-/** With their policies: the tables to check, and those that are read from there. A ring is in one of the two or has been there. */
-function guardedTables(context: CheckContext, tables: Tables): Guarded {
-  const all = new Map<string, readonly RawPolicy[]>();
-  for (const [key, { table }] of tables) if (Array.isArray(table.rls)) all.set(key, table.rls);
-  const met = new Set([...all.keys()].filter((key) => context.isToCheck(nameOf(tables, key))));
-  // What is added on the way is visited, too.
-  for (const key of met)
-    for (const policy of all.get(key) ?? [])
-      for (const condition of CONDITIONS) for (const next of readBy(policy[condition], all)) met.add(next);
-  return new Map([...all].filter(([key]) => met.has(key)));
+function guardedTables(tables: Tables): Guarded {
+  const guarded = new Map<string, readonly RawPolicy[]>();
+  for (const [key, { table }] of tables) if (Array.isArray(table.rls)) guarded.set(key, table.rls);
+  return guarded;
 }
 
 function report(context: CheckContext, path: KeyPath, [own = '', ...way]: readonly string[]): void {
@@ -57,7 +51,7 @@ function report(context: CheckContext, path: KeyPath, [own = '', ...way]: readon
   });
 }
 
-function rolesOf(guarded: Guarded): Set<string> {
+function listRoles(guarded: Guarded): Set<string> {
   const named = [...guarded.values()].flat().flatMap(({ to }) => to ?? CALLERS);
   return new Set(named.filter((role) => role !== 'public').concat(CALLERS));
 }
@@ -130,17 +124,20 @@ function isFor({ operations }: RawPolicy, operation: Operation): boolean {
 }
 
 function readsSomething(policy: RawPolicy): boolean {
-  return CONDITIONS.some((condition) => holdsSubSelect(policy[condition] ?? ''));
+  return CONDITIONS.some((condition) => {
+    const text = policy[condition];
+    return text !== undefined && /select/i.test(text) && holdsSubSelect(text);
+  });
 }
 
-function placeOf(guarded: Guarded, { key, policy, condition }: Ring): KeyPath {
+function policyPath(guarded: Guarded, { key, policy, condition }: Ring): KeyPath {
   return ['rls', (guarded.get(key) ?? []).indexOf(policy), KEYS[condition]];
 }
 
 function tablePath(tables: Tables, key: string): KeyPath {
-  return ['tables', nameOf(tables, key)];
+  return ['tables', tableName(tables, key)];
 }
 
-function nameOf(tables: Tables, key: string): string {
+function tableName(tables: Tables, key: string): string {
   return tables.get(key)?.name ?? key;
 }

@@ -2,12 +2,12 @@
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
-import { familyOf } from './type-family.ts';
+import { typeFamily } from './type-family.ts';
 
 export function checkOnUpdate(context: CheckContext, field: RawField, at: KeyPath): void {
   const { onUpdate, type, name } = field;
   const path = [...at, 'on_update'];
-  const family = type === undefined ? undefined : familyOf(type);
+  const family = type === undefined ? undefined : typeFamily(type);
   const isTime = onUpdate === 'now()' || onUpdate === 'current_date';
   if (isTime && family !== undefined && family !== 'time') {
     context.conflict(

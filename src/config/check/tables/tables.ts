@@ -9,34 +9,33 @@ import { checkDefault, isCall } from './default.ts';
 import { checkFieldKeys } from './field-keys.ts';
 import { checkConstraints } from './constraints.ts';
 import { checkIndexes, checkIndexNames } from './indexes.ts';
-import { checkForeignKey, checkTypeCycles, tablesOf, type Tables } from './foreign-key.ts';
-import { checkName, checkRenames, checkSchema } from '../name.ts';
+import { checkForeignKey, checkTypeCycles, collectTables, type Tables } from './foreign-key.ts';
+import { checkName, checkObjectName, checkRenames, checkSchema } from '../name.ts';
 import { checkPartitionNames, checkPartitions, checkUnlogged } from './partitions.ts';
 import { checkPolicies } from './policies.ts';
 import { checkPolicyRings } from './policy-rings.ts';
 import { checkGrants } from './grants.ts';
 import { checkPublished } from '../realtime.ts';
 import { checkOnNewUser, checkOnUpdate } from './row-triggers.ts';
-import { declaredType } from '../../schema/declared-type.ts';
 import { checkTableTriggers } from './triggers.ts';
-import { familyOf, foreignType } from './type-family.ts';
+import { typeFamily, foreignType } from './type-family.ts';
 import { checkTypedDefault } from '../types.ts';
+import { isOfFile } from './unknown-type.ts';
 
 /** PostgreSQL has columns of these names in every table. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
 /** Columns that migrations add for a while when they change a type or backfill. */
 const TRANSIENT_COLUMN = /^svc_(n|o|nn|x)_/;
 /** Limits of PostgreSQL. */
-const MOST_COLUMNS = 1600;
+const MAX_COLUMNS = 1600;
 
 export function checkTables(context: CheckContext): void {
   const entries = Object.entries(context.file.tables);
-  const tables = tablesOf(context);
+  const tables = collectTables(context);
   for (const [name, table] of entries) {
     if (context.isFull) return;
-    if (!context.isToCheck(name)) continue;
     const path = ['tables', name];
-    checkName(context, path, name, 'key');
+    checkObjectName(context, path, name);
     checkSchema(context, [...path, 'schema'], table.schema);
     checkFields(context, tables, path, table);
     checkIndexes(context, path, table);
@@ -88,10 +87,10 @@ function reportOpen(context: CheckContext, name: string): void {
 }
 
 function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table: RawTable): void {
-  if (table.fields.length > MOST_COLUMNS)
+  if (table.fields.length > MAX_COLUMNS)
     return context.badValue(
-      [...path, 'fields', MOST_COLUMNS],
-      `PostgreSQL allows ${MOST_COLUMNS} columns; these are ${table.fields.length}`,
+      [...path, 'fields', MAX_COLUMNS],
+      `PostgreSQL allows ${MAX_COLUMNS} columns; these are ${table.fields.length}`,
       'Split the table.',
     );
   if (!table.fields.some((field) => field.primaryKey) && !context.broken.touches([...path, 'fields'])) {
@@ -179,7 +178,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
 
 function checkType(context: CheckContext, { type }: RawField, path: KeyPath): void {
   const meant = type === undefined ? undefined : foreignType(type);
-  if (type === undefined || meant === undefined || declaredType(type, context.file.types)) return;
+  if (type === undefined || meant === undefined || isOfFile(context, type)) return;
   context.badValue(path, `${context.quote(path, type)} is no type of PostgreSQL`, `Did you mean ${meant}?`);
 }
 
@@ -216,7 +215,7 @@ function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
 }
 
 function checkBounds(context: CheckContext, field: RawField, type: string | undefined, at: KeyPath): void {
-  const family = type === undefined ? undefined : familyOf(type);
+  const family = type === undefined ? undefined : typeFamily(type);
   for (const key of ['min', 'max'] as const) {
     if (field[key] === undefined || family === undefined || family === 'number') continue;
     context.conflict(

@@ -1,6 +1,6 @@
 // Triggers of tables and of the users: functions and columns that exist, and moments that go together.
 import type { KeyPath } from '../../mistakes/mistake.ts';
-import { functionsOf, returnsTrigger } from '../../schema/functions.ts';
+import { listFunctions, returnsTrigger } from '../../schema/functions.ts';
 import type { RawTable } from '../../schema/tables/tables.ts';
 import type { RawTableTrigger, RawUserTrigger, RawViewTrigger } from '../../schema/tables/triggers.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
@@ -136,7 +136,7 @@ function checkCall(context: CheckContext, path: KeyPath, call: string): void {
       'Write a name under rpc, or schema.function.',
     );
   } else if (fn === undefined && parts.length === 1 && !context.broken.covers(['rpc', call])) {
-    const triggers = functionsOf(rpc).filter((one) => returnsTrigger(one.fn.returns));
+    const triggers = listFunctions(rpc).filter((one) => returnsTrigger(one.fn.returns));
     context.report({
       code: 'unknown-reference',
       path,
@@ -198,7 +198,7 @@ function warnOfOrder(context: CheckContext, path: KeyPath, triggers: readonly Ra
         n < number &&
         one.name === undefined &&
         one.timing === trigger.timing &&
-        eachOf(one) === eachOf(trigger) &&
+        triggerLevel(one) === triggerLevel(trigger) &&
         // Of one function, it is an error already.
         one.call !== trigger.call &&
         one.events.some((event) => (trigger.events as readonly string[]).includes(event)),
@@ -214,7 +214,7 @@ function warnOfOrder(context: CheckContext, path: KeyPath, triggers: readonly Ra
   });
 }
 
-function eachOf(trigger: RawTrigger): 'row' | 'statement' {
+function triggerLevel(trigger: RawTrigger): 'row' | 'statement' {
   return 'each' in trigger ? trigger.each : 'row';
 }
 

@@ -1,7 +1,12 @@
 // What kind of values a PostgreSQL type holds, as far as a name tells. The server is the judge of types; this only
 // serves to say early that `min` means nothing on text.
 
+import { Cache } from '../../../lib/cache.ts';
+import { POSTGRES_TYPE_NAMES } from './postgres-type-names.ts';
+
 export type TypeFamily = 'text' | 'number' | 'boolean' | 'uuid' | 'time' | 'json' | 'array';
+
+const MAX_REMEMBERED_TYPES = 200;
 
 const FAMILIES: ReadonlyArray<readonly [TypeFamily, RegExp]> = [
   ['text', /^(text|citext|varchar|character varying|char|character|bpchar|name)$/],
@@ -16,7 +21,18 @@ const FAMILIES: ReadonlyArray<readonly [TypeFamily, RegExp]> = [
 ];
 
 /** Undefined for a type that is not PostgreSQL's own, or not among those that matter here. */
-export function familyOf(type: string): TypeFamily | undefined {
+export function typeFamily(type: string): TypeFamily | undefined {
+  const known = families.get(type);
+  if (known !== undefined) return known ?? undefined;
+  const family = readFamily(type);
+  families.set(type, family ?? null);
+  return family;
+}
+
+/** Every check of a column needs the family of its type, and few types occur in a file. */
+const families = new Cache<string, TypeFamily | null>(MAX_REMEMBERED_TYPES);
+
+function readFamily(type: string): TypeFamily | undefined {
   const name = type
     .toLowerCase()
     .replace(/\s*\([^)]*\)/, '')
@@ -26,13 +42,9 @@ export function familyOf(type: string): TypeFamily | undefined {
   return FAMILIES.find(([, pattern]) => pattern.test(name))?.[0];
 }
 
-/** Other names that PostgreSQL has for types of its own. */
-const OTHER_TYPES =
-  /^(bytea|money|interval|bit|varbit|oid|xml|inet|cidr|macaddr8?|point|line|lseg|box|path|polygon|circle|ts(vector|query)|(int4|int8|num|ts|tstz|date)(multi)?range|record|void|any\w*|trigger|reg\w+|pg_\w+|unknown)$/;
-
 /** Found before every type of one's own, in whatever schema that is. */
 export function isOfPostgres(name: string): boolean {
-  return familyOf(name) !== undefined || OTHER_TYPES.test(name);
+  return POSTGRES_TYPE_NAMES.has(name);
 }
 
 export function isZoned(type: string): boolean {
@@ -68,6 +80,18 @@ const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ['blob', 'bytea'],
   ['binary', 'bytea'],
   ['guid', 'uuid'],
+  ['objectid', 'uuid'],
+  ['uniqueidentifier', 'uuid'],
+  ['cuid', 'text'],
+  ['ulid', 'text'],
+  ['nanoid', 'text'],
+  ['varchar2', 'varchar'],
+  ['nvarchar2', 'varchar'],
+  ['clob', 'text'],
+  ['datetime2', 'timestamp'],
+  ['datetimeoffset', 'timestamptz'],
+  ['uint', 'bigint'],
+  ['bson', 'jsonb'],
 ]);
 
 /** What was meant by a type that PostgreSQL does not have. */

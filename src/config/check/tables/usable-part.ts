@@ -11,7 +11,7 @@ export type UsablePart = {
 };
 
 /** Each round may take out one level; no path of the schema is deeper than this. */
-const MOST_ROUNDS = 24;
+const MAX_ROUNDS = 24;
 
 /** The file without the branches that do not fit the schema; `leftOut` were not even read. */
 export function usablePart(tree: Tree, leftOut: readonly KeyPath[]): UsablePart | undefined {
@@ -25,12 +25,12 @@ export function usablePart(tree: Tree, leftOut: readonly KeyPath[]): UsablePart 
     if (isObject(parent) && last !== undefined)
       Reflect.set(parent, last, placeAt(tree, path)?.scalar?.written ?? null);
   }
-  for (let round = 0; round < MOST_ROUNDS; round++) {
+  for (let round = 0; round < MAX_ROUNDS; round++) {
     const parsed = svcSchema.safeParse(copy);
     if (parsed.success) return { file: parsed.data, broken };
     for (const { issue, path } of leafIssues(parsed.error.issues)) {
       const paths = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...path, key]) : [path];
-      for (const one of paths) takeOut(copy, one, broken);
+      for (const one of paths) removePart(copy, one, broken);
     }
   }
   return undefined;
@@ -48,26 +48,28 @@ export class BrokenPaths {
 
   /** True for a broken place and everything inside of it. */
   covers(path: KeyPath): boolean {
+    if (this.#paths.size === 0) return false;
     return path.some((_part, index) => this.#paths.has(renderPath(path.slice(0, index + 1))));
   }
 
   /** True also for what has a broken place somewhere inside. */
   touches(path: KeyPath): boolean {
+    if (this.#paths.size === 0) return false;
     return this.#around.has(renderPath(path)) || this.covers(path);
   }
 }
 
-function takeOut(root: unknown, path: KeyPath, broken: BrokenPaths): void {
+function removePart(root: unknown, path: KeyPath, broken: BrokenPaths): void {
   if (path.length <= 1 && (path[0] ?? 'version') === 'version') {
     if (isObject(root)) Reflect.set(root, 'version', 1);
     return;
   }
   // An absent value takes out what lacks it.
   if (valueAt(root, path) === undefined && !isEntry(root, path)) {
-    takeOut(root, path.slice(0, -1), broken);
+    removePart(root, path.slice(0, -1), broken);
     return;
   }
-  const entry = entryOf(path) ?? path;
+  const entry = listEntry(path) ?? path;
   broken.add(entry);
   const parent = valueAt(root, entry.slice(0, -1));
   const last = entry.at(-1);
@@ -78,7 +80,7 @@ function takeOut(root: unknown, path: KeyPath, broken: BrokenPaths): void {
     const stand = standIn(list, last, parent[last]);
     // What stands in does not fit either: the whole list goes.
     if (stand === undefined || JSON.stringify(parent[last]) === JSON.stringify(stand))
-      takeOut(root, entry.slice(0, -1), broken);
+      removePart(root, entry.slice(0, -1), broken);
     else parent[last] = stand;
   }
 }
@@ -89,7 +91,7 @@ function isEntry(root: unknown, path: KeyPath): boolean {
 }
 
 /** Entries of a list are judged whole: one mistake takes the whole entry out. */
-function entryOf(path: KeyPath): KeyPath | undefined {
+function listEntry(path: KeyPath): KeyPath | undefined {
   const at = path.findIndex((part) => typeof part === 'number');
   return at < 0 ? undefined : path.slice(0, at + 1);
 }

@@ -1,18 +1,18 @@
 // Keys of fields and foreign keys beyond type, key and value: generated columns, identity, and what a reference does.
 import { z } from 'zod';
-import { choice, flag, sqlExpression, text } from '../kinds.ts';
+import { choice, COMMON, flag, sqlExpression, text } from '../kinds.ts';
 
 export const generated = z
   .union([
     sqlExpression('SQL expression over the other columns of the row'),
     z.strictObject({
       sql: sqlExpression('SQL expression over the other columns of the row'),
-      virtual: flag('Computed when it is read, and not stored; PostgreSQL 18 or newer'),
+      virtual: flag('Computed on read, not stored; PostgreSQL 18 or newer'),
     }),
   ])
   .meta({
     description:
-      'SQL expression over the other columns that makes the value: nobody can write the column. Stored, or `{ sql, virtual: true }`',
+      'SQL expression over the other columns that computes the value; the column is read-only. Stored, or `{ sql, virtual: true }`',
     examples: ["to_tsvector('english', title)", { sql: 'price * amount', virtual: true }],
   })
   .transform((value) => (typeof value === 'string' ? { sql: value, virtual: false } : value))
@@ -22,12 +22,13 @@ export const identity = z
   .enum(['always', 'by_default'])
   .meta({
     description:
-      'Numbered by the database. `by_default`: a value may be given all the same, as with `bigserial`; `always`: giving one is refused',
+      'Numbered by the database. `by_default` accepts given values, like `bigserial`; `always` rejects them',
+    ...COMMON,
   })
   .optional();
 
 export const collate = text(
-  'Collation: how text is compared and sorted; the database’s when absent',
+  'Collation: how text is compared and sorted; default: that of the database',
   'C',
   'en-x-icu',
 ).optional();
@@ -44,15 +45,15 @@ export type ReferenceAction = (typeof REFERENCE_ACTIONS)[number];
 /** Of a foreign key: what both spellings of one take beside its columns. */
 export const referenceKeys = {
   on_delete: choice(
-    'What happens to this row when the referenced one is deleted; `no_action` waits for the end of the statement, or of the transaction when `deferrable`',
+    'Action on this row when the referenced row is deleted; `no_action` is checked at the end of the statement, or of the transaction with `deferrable`',
     REFERENCE_ACTIONS,
   ),
-  on_update: choice('What happens to this row when the value it refers to changes', REFERENCE_ACTIONS),
+  on_update: choice('Action on this row when the referenced value changes', REFERENCE_ACTIONS),
   deferrable: z
     .enum(['immediate', 'deferred'])
     .meta({
       description:
-        'May be checked at the end of the transaction: by itself (`deferred`), or after `set constraints` (`immediate`)',
+        'Check at the end of the transaction: always (`deferred`), or after `set constraints` (`immediate`)',
     })
     .optional(),
 };

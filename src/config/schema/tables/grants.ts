@@ -18,7 +18,7 @@ export const grants = z
   .record(z.string().min(1, 'must not be empty'), z.array(privilege))
   .meta({
     description:
-      'What roles of the database may do with the table: `select`, `insert`, `update`, `delete`, `references`, `trigger`, `truncate`, `all`, or `{ update: [columns] }`. A role that is named has exactly that. Of those that are not, `anon` and `authenticated` have the first four and `service_role` all; other roles keep what they have',
+      'Privileges of database roles on the table: `select`, `insert`, `update`, `delete`, `references`, `trigger`, `truncate`, `all`, or `{ update: [columns] }`. A listed role has exactly these. By default, `anon` and `authenticated` have the first four and `service_role` all; other roles keep their privileges',
     examples: [{ anon: [], authenticated: ['select', { update: ['title'] }] }],
   })
   .optional();

@@ -11,7 +11,7 @@ export type Unit = (typeof UNITS)[number];
 /** A time of the calendar: months and years differ in length. */
 export type Span = { readonly count: number; readonly unit: Unit };
 
-const MOST_AHEAD = 1_000;
+const MAX_PARTITIONS_AHEAD = 1_000;
 
 const parts = (description: string): z.ZodOptional<z.ZodArray<z.ZodString>> =>
   z
@@ -22,16 +22,16 @@ const parts = (description: string): z.ZodOptional<z.ZodArray<z.ZodString>> =>
 
 export const partitionKey = z
   .strictObject({
-    range: parts('Each partition holds the rows between two values'),
-    list: parts('Each partition holds the rows with the values it lists'),
-    hash: parts('The rows are spread over the partitions'),
+    range: parts('Each partition contains the rows between two values'),
+    list: parts('Each partition contains the rows with listed values'),
+    hash: parts('Rows are distributed by a hash'),
   })
   .refine(
     (said) => Object.values(said).filter((one) => one !== undefined).length === 1,
     'must be one of range, list and hash',
   )
   .meta({
-    description: 'The key by which the rows are spread over partitions',
+    description: 'Partition key',
     examples: [{ range: ['at'] }],
   })
   .transform((said) => {
@@ -44,12 +44,12 @@ const values = z
   .regex(/\S/, 'must not be empty')
   .meta({
     description:
-      'Which rows it holds: `from (…) to (…)`, `in (…)`, `with (modulus …, remainder …)`, or `default` for all others. Times without a zone are UTC',
+      'Rows of the partition: `from (…) to (…)`, `in (…)`, `with (modulus …, remainder …)`, or `default` for all others. Times without a zone are UTC',
     examples: ["from ('2026-01-01') to ('2027-01-01')", "in ('de', 'fr')", 'default'],
     contentMediaType: SQL_MEDIA_TYPE,
   });
 
-const leaf = z.strictObject({ name: text('Name of the partition, a table by itself'), values });
+const leaf = z.strictObject({ name: text('Name of the partition, which is a table'), values });
 
 const partition = leaf
   .extend({
@@ -79,22 +79,22 @@ const span = (
 
 const kept = z
   .strictObject({
-    every: span('How much time a partition covers', '1 month', '1 day'),
+    every: span('Time range of a partition', '1 month', '1 day'),
     ahead: z
       .number()
       .int('must be a whole number')
       .min(1, 'must be at least 1')
-      .max(MOST_AHEAD, `must be at most ${MOST_AHEAD}`)
+      .max(MAX_PARTITIONS_AHEAD, `must be at most ${MAX_PARTITIONS_AHEAD}`)
       .default(3)
-      .meta({ description: 'How many partitions are made ahead of time' }),
+      .meta({ description: 'Number of partitions that are created ahead of time' }),
     keep: span(
-      'A partition leaves the table when all of it is older; its rows are kept, retired. Without the key none leaves',
+      'Age at which a partition is retired; its rows are kept. Default: never',
       '24 months',
     ).optional(),
     from: z
       .union([z.iso.date(), z.iso.datetime({ offset: true })])
       .meta({
-        description: 'Partitions are made from this day on; from now on when absent',
+        description: 'First day with a partition; default: today',
         examples: ['2024-01-01'],
       })
       .optional(),

@@ -1,6 +1,6 @@
 // Row-level security policies, of tables, buckets and channels.
 import { z } from 'zod';
-import { choice, list, sqlExpression, text } from '../kinds.ts';
+import { choice, COMMON, list, sqlExpression, text } from '../kinds.ts';
 
 export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 export type Operation = (typeof OPERATIONS)[number];
@@ -13,33 +13,35 @@ const roleName = z.string().min(1, 'must not be empty');
 export const policy = z
   .strictObject({
     name: text(
-      'Label of the policy in the database; made from table, number and operation when absent',
+      'Name of the policy in the database; default: built from table, number and operation',
     ).optional(),
     operations: z
       .array(z.enum([...OPERATIONS, 'all']))
       .min(1, 'must name at least one operation')
       .meta({
-        description: 'What the policy is about; `all` stands for the four',
+        description: 'Operations of the policy; `all` means all four',
         examples: [['select', 'update']],
+        ...COMMON,
       })
       .transform((named) => (named.includes('all') ? OPERATIONS : named.filter((one) => one !== 'all'))),
     to: z
       .union([roleName, z.array(roleName).min(1, 'must name at least one role')])
       .meta({
         description:
-          'Roles of the database that the policy is for; absent, the callers: `anon` and `authenticated`. `public` is every role',
+          'Database roles of the policy; default: the callers `anon` and `authenticated`. `public` means every role',
         examples: [['authenticated'], 'reporting'],
+        ...COMMON,
       })
       .transform((named) => (typeof named === 'string' ? [named] : named))
       .optional(),
-    type: choice('Permissive policies are joined by OR; every restrictive one must hold as well', [
+    type: choice('Permissive policies are combined with OR; every restrictive one must also allow the row', [
       'permissive',
       'restrictive',
     ]),
-    using: sqlExpression('SQL condition on rows that are seen or affected').optional(),
-    with_check: sqlExpression('SQL condition on rows as they are written').optional(),
+    using: sqlExpression('SQL condition on rows that a statement reads or changes').meta(COMMON).optional(),
+    with_check: sqlExpression('SQL condition on new rows').meta(COMMON).optional(),
     check: sqlExpression(
-      'Stands for `using` (select, delete), `with_check` (insert) or both (update) where those are absent',
+      'Default for `using` (select, delete), `with_check` (insert) or both (update)',
     ).optional(),
   })
   .meta({ description: 'One row-level security policy' })

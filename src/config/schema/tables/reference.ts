@@ -29,14 +29,31 @@ export function toForeignKey(foreignKey: NonNullable<RawField['foreignKey']>): F
   };
 }
 
-/** `table(a, b)` or `schema.table(a, b)`; undefined for anything else. */
+/** `table(a, b)` or `schema.table(a, b)`, names quoted where they need it; undefined for anything else. */
 export function toReferenced(
   written: string,
 ): { readonly schema: string; readonly table: string; readonly columns: readonly string[] } | undefined {
-  const [, schema = 'public', table = '', list = ''] =
-    /^\s*(?:([^.()\s]+)\.)?([^.()\s]+)\s*\(([^()]+)\)\s*$/.exec(written) ?? [];
-  const columns = list.split(',').map((column) => column.trim());
-  return table === '' || columns.includes('') ? undefined : { schema, table, columns };
+  const parts = WHOLE.exec(written);
+  if (parts === null) return undefined;
+  const [, schema = 'public', table = '', list = ''] = parts;
+  const columns = [...list.matchAll(EACH)].map(([name]) => unquoted(name));
+  return { schema: unquoted(schema), table: unquoted(table), columns };
+}
+
+/** Quoted where it has a dot, a comma, a parenthesis or a quote. */
+export function quotedReference(name: string): string {
+  return /[.,()"]|^\s|\s$/.test(name) ? `"${name.replaceAll('"', '""')}"` : name;
+}
+
+const NAME = String.raw`(?:"(?:[^"]|"")+"|[^.,()"]*[^.,()"\s])`;
+const EACH = new RegExp(NAME, 'g');
+const WHOLE = new RegExp(
+  String.raw`^\s*(?:(${NAME})\s*\.\s*)?(${NAME})\s*\((\s*${NAME}\s*(?:,\s*${NAME}\s*)*)\)\s*$`,
+);
+
+function unquoted(name: string): string {
+  const text = name.trim();
+  return text.startsWith('"') ? text.slice(1, -1).replaceAll('""', '"') : text;
 }
 
 /** A bare name is one of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */

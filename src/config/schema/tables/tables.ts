@@ -1,6 +1,17 @@
 // Tables and buckets, with the row-level security policies that both have.
 import { z } from 'zod';
-import { anyDefault, asWritten, bound, flag, list, named, size, sqlExpression, text } from '../kinds.ts';
+import {
+  anyDefault,
+  asWritten,
+  bound,
+  COMMON,
+  flag,
+  list,
+  named,
+  size,
+  sqlExpression,
+  text,
+} from '../kinds.ts';
 import { grants } from './grants.ts';
 import { constraint } from './constraints.ts';
 import { collate, comment, generated, identity, referenceKeys } from './field-keys.ts';
@@ -11,49 +22,54 @@ import { tableTrigger } from './triggers.ts';
 
 const foreignKey = z
   .strictObject({
-    references: text('`table.column` or `schema.table.column`', 'lists.id', 'auth.users.id'),
+    references: text('`table.column` or `schema.table.column`', 'lists.id', 'auth.users.id').meta(COMMON),
     ...referenceKeys,
+    on_delete: referenceKeys.on_delete.meta(COMMON),
   })
   .meta({ description: 'Reference to another table' })
   .transform(({ on_delete: onDelete, on_update: onUpdate, ...same }) => ({ ...same, onDelete, onUpdate }));
 
 const field = z
   .strictObject({
-    name: text('Column name'),
+    name: text('Column name').meta(COMMON),
     type: text(
-      'PostgreSQL type. May be left out beside `foreign_key`: the type then follows the referenced column',
+      'PostgreSQL type. Optional with `foreign_key`: the type then follows the referenced column',
       'text',
       'uuid',
       'timestamptz',
       'bigserial',
       'numeric(10,2)',
       'text[]',
-    ).optional(),
-    primary_key: flag('Part of the primary key; several make a composite one, in this order'),
-    required: flag('NOT NULL'),
-    unique: flag('UNIQUE'),
-    default: anyDefault,
+    )
+      .meta(COMMON)
+      .optional(),
+    primary_key: flag('Part of the primary key; several columns form a composite key, in this order').meta(
+      COMMON,
+    ),
+    required: flag('NOT NULL').meta(COMMON),
+    unique: flag('UNIQUE').meta(COMMON),
+    default: anyDefault.meta(COMMON),
     enum: z
       .array(asWritten())
       .min(1, 'must list at least one value')
-      .meta({ description: 'The only values allowed' })
+      .meta({ description: 'Allowed values', ...COMMON })
       .optional(),
-    pattern: text('Regular expression (PostgreSQL’s) that text must match').optional(),
-    min: bound('Least value allowed').optional(),
-    max: bound('Greatest value allowed').optional(),
-    check: sqlExpression('Any SQL condition on the row').optional(),
+    pattern: text('Regular expression of PostgreSQL that text must match').optional(),
+    min: bound('Minimum value').optional(),
+    max: bound('Maximum value').optional(),
+    check: sqlExpression('SQL condition on the row').meta(COMMON).optional(),
     foreign_key: foreignKey.optional(),
     ref: text(
-      'The column holds the path of a stored object: `storage.<bucket>`',
+      'Bucket of the stored object whose path the column contains: `storage.<bucket>`',
       'storage.avatars',
     ).optional(),
     on_delete: z
       .enum(['cascade', 'keep'])
       .default('keep')
-      .meta({ description: 'Only with `ref`: whether the object is deleted with the row' }),
-    renamed_from: text(
-      'Earlier name of the column; its data is kept. Harmless once the rename is done',
-    ).optional(),
+      .meta({ description: 'With `ref`: whether the object is deleted with the row' }),
+    renamed_from: text('Earlier name of the column; its data is kept. No effect after the rename')
+      .meta(COMMON)
+      .optional(),
     backfill: sqlExpression(
       'SQL value for existing rows, used once when the column becomes required',
     ).optional(),
@@ -61,11 +77,11 @@ const field = z
     on_update: z
       .union([
         z.enum(['now()', 'current_date']),
-        z.strictObject({ sql: sqlExpression('Any SQL expression over `old` and `new`') }),
+        z.strictObject({ sql: sqlExpression('SQL expression over `old` and `new`') }),
       ])
       .meta({
         description:
-          'What each update that changes the row gives the column: `now()`, `current_date`, or `{ sql: <expression> }`',
+          'Value that each changing update sets: `now()`, `current_date`, or `{ sql: <expression> }`',
         examples: ['now()', { sql: 'old.version + 1' }],
       })
       .transform((value) => (typeof value === 'string' ? value : value.sql))
@@ -95,15 +111,15 @@ type OptionMap = z.ZodRecord<z.ZodString, z.ZodString>;
 const indexPart = z
   .strictObject({
     column: text('Column name').optional(),
-    expression: sqlExpression('SQL expression over the row, in place of a column').optional(),
-    order: z.enum(['asc', 'desc']).meta({ description: 'Ascending unless said' }).optional(),
+    expression: sqlExpression('SQL expression over the row, instead of a column').optional(),
+    order: z.enum(['asc', 'desc']).meta({ description: 'Order; default: ascending' }).optional(),
     nulls: z
       .enum(['first', 'last'])
-      .meta({ description: 'Where nulls come; last when ascending, first when descending' })
+      .meta({ description: 'Position of nulls; default: last if ascending, first if descending' })
       .optional(),
-    opclass: text('Operator class; that of the type when absent', 'text_pattern_ops').optional(),
+    opclass: text('Operator class; default: that of the type', 'text_pattern_ops').optional(),
     opclass_options: options('Options of the operator class', { siglen: 32 }),
-    collate: text('Collation; that of the column when absent', 'C').optional(),
+    collate: text('Collation; default: that of the column', 'C').optional(),
   })
   .meta({ description: 'A column or an expression, and how it is indexed' })
   .transform(({ opclass_options: opclassOptions, ...same }) => ({ ...same, opclassOptions }));
@@ -113,9 +129,9 @@ export const index = z
     columns: z
       .array(z.union([text('Column name'), indexPart]).meta({ description: 'A column, or a map' }))
       .min(1, 'must name at least one column')
-      .meta({ description: 'Columns and expressions, in order' }),
-    unique: flag('No two rows with equal values'),
-    where: sqlExpression('SQL condition: only matching rows are indexed').optional(),
+      .meta({ description: 'Columns and expressions, in order', ...COMMON }),
+    unique: flag('Two rows cannot have equal values').meta(COMMON),
+    where: sqlExpression('SQL condition; only matching rows are indexed').optional(),
     using: text(
       'Kind of index: `btree`, `hash`, `gin`, `gist`, `spgist`, `brin`, or one of an extension',
       'gin',
@@ -125,11 +141,11 @@ export const index = z
     include: z
       .array(text('Column name'))
       .min(1, 'must name at least one column')
-      .meta({ description: 'More columns that the index holds, so that the table need not be read' })
+      .meta({ description: 'Additional columns in the index, so that PostgreSQL need not read the table' })
       .optional(),
     with: options('Storage parameters', { fillfactor: 70 }),
     nulls_not_distinct: flag('With `unique`: two nulls are equal'),
-    name: text('Label of the index; made from table and columns when absent').optional(),
+    name: text('Name of the index; default: built from table and columns').optional(),
   })
   .transform(({ nulls_not_distinct: nullsNotDistinct, ...same }) => ({ ...same, nullsNotDistinct }));
 
@@ -144,14 +160,14 @@ const table = z
     fields: z
       .array(field)
       .min(1, 'must declare at least one column')
-      .meta({ description: 'Columns. None is added by itself' }),
-    indexes: list('Indexes beside those of keys', index),
-    constraints: list('Keys and conditions over several columns', constraint),
+      .meta({ description: 'Columns; svc adds none automatically' }),
+    indexes: list('Indexes in addition to those of keys', index),
+    constraints: list('Keys and checks over several columns', constraint),
     rls: z
       .union([z.literal(false), z.array(policy)])
       .meta({
         description:
-          'Row-level security policies. An empty list closes the table; `false` leaves it open on purpose; without the key it is open and warned about',
+          'Row-level security policies. An empty list closes the table, and `false` leaves it open. Without the key it is open, with a warning',
       })
       .optional(),
     grants,
@@ -159,31 +175,33 @@ const table = z
       .union([
         z.strictObject({
           set: newUserValues,
-          when: sqlExpression('SQL condition on the user: nobody else gets a row').optional(),
+          when: sqlExpression('SQL condition on the user; only matching users get a row').optional(),
         }),
         newUserValues.transform((set) => ({ set, when: undefined })),
       ])
       .meta({
         description:
-          'A row for each new user: SQL expressions by column, which see `id`, `email`, `phone`, `raw_user_meta_data`, `raw_app_meta_data`, `is_anonymous` and `created_at` of the user; or `{ set, when }`',
+          'Row for each new user: SQL expressions by column, which can use `id`, `email`, `phone`, `raw_user_meta_data`, `raw_app_meta_data`, `is_anonymous` and `created_at` of the user; or `{ set, when }`',
         examples: [{ id: 'id', name: "raw_user_meta_data ->> 'name'" }],
       })
       .optional(),
     comment,
     realtime: tableRealtime,
-    unlogged: flag('Not in the write-ahead log: faster to write, empty after a crash, not on replicas'),
+    unlogged: flag(
+      'Skip the write-ahead log: writes are faster, but the table is empty after a crash and missing on replicas',
+    ),
     with: options('Storage parameters', { fillfactor: 70 }),
     partition_by: partitionKey.optional(),
     partitions: partitions
       .meta({
         description:
-          'With `partition_by`: a list, or `{ every, ahead, keep, from }` for partitions by time that svc looks after',
+          'With `partition_by`: a list, or `{ every, ahead, keep, from }` for partitions by time that svc maintains',
         examples: [{ every: '1 month', ahead: 3, keep: '24 months' }],
       })
       .optional(),
     triggers: z.array(tableTrigger).meta({ description: 'Triggers, in the order of their names' }).optional(),
     renamed_from: text('Earlier name of the table; its data is kept').optional(),
-    protect: flag('Never pruned and never rewritten, whatever is allowed elsewhere'),
+    protect: flag('Never prune or rewrite the table, even if another option allows it'),
   })
   .transform(({ renamed_from: renamedFrom, on_new_user: onNewUser, partition_by: partitionBy, ...same }) => ({
     ...same,
@@ -194,20 +212,22 @@ const table = z
 
 const bucket = z
   .strictObject({
-    public: flag('Anybody may download by URL'),
-    max_size: size('Largest upload', '50MB'),
+    public: flag('Anyone can download by URL').meta(COMMON),
+    max_size: size('Maximum size of an upload', '50MB').meta(COMMON),
     types: list(
       'Allowed MIME types; an empty list allows all',
       z.string().regex(/^[\w.+-]+\/(\*|[\w.+-]+)$/, 'is not a MIME type such as image/png or image/*'),
       [['image/*', 'application/pdf']],
+    ).meta(COMMON),
+    rls: policies('Policies on the bucket’s objects; without any, only the secret key has access').meta(
+      COMMON,
     ),
-    rls: policies('Policies on the bucket’s objects; without any, only the secret key has access'),
   })
   .transform(({ max_size: maxSizeBytes, ...same }) => ({ ...same, maxSizeBytes }));
 
 export const tables = named('Tables by name', table);
 export const storage = named(
-  'Buckets by name; they exist only here',
+  'Buckets by name; buckets exist only in this file',
   bucket.nullable().transform((found) => found ?? bucket.parse({})),
 );
 

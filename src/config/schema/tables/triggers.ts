@@ -5,30 +5,30 @@ import { asWritten, choice, sqlExpression, text, oneOrMore } from '../kinds.ts';
 const EVENTS = ['insert', 'update', 'delete', 'truncate'] as const;
 
 const call = text(
-  'The function: a name under `rpc` that returns `trigger`, or `schema.function` for one that the database has',
+  'Function: a name under `rpc` that returns `trigger`, or `schema.function` for an existing function of the database',
   'index_todo',
   'extensions.moddatetime',
 );
 
 const shape = {
   name: text(
-    'Label in the database; made from table, moment and function when absent. Triggers of one moment run in the order of their names',
+    'Name in the database; default: built from table, event and function. Triggers of the same event run in the order of their names',
   ).optional(),
-  timing: z
-    .enum(['before', 'after'])
-    .meta({ description: 'Before the row is written, when it can still be changed or refused, or after' }),
+  timing: z.enum(['before', 'after']).meta({
+    description: '`before` the row is written, so that the trigger can change or reject it, or `after`',
+  }),
   events: oneOrMore(z.enum(EVENTS), 'event').meta({
-    description: 'What it runs at: `insert`, `update`, `delete`, `truncate`',
+    description: 'Events: `insert`, `update`, `delete`, `truncate`',
     examples: [['insert', 'update']],
   }),
   of: oneOrMore(z.string().min(1, 'must not be empty'), 'column')
     .meta({ description: 'With `update`: only when one of these columns is assigned', examples: [['title']] })
     .optional(),
-  when: sqlExpression('SQL condition over `old` and `new`: otherwise it does not run').optional(),
+  when: sqlExpression('SQL condition over `old` and `new`; the trigger runs only if it is true').optional(),
   call,
   args: z
     .array(asWritten())
-    .meta({ description: 'Texts that the function finds in `TG_ARGV`', examples: [['updated_at']] })
+    .meta({ description: 'Arguments that the function reads from `TG_ARGV`', examples: [['updated_at']] })
     .optional(),
   enabled: z
     .enum(['true', 'false', 'replica', 'always'])
@@ -36,7 +36,7 @@ const shape = {
       type: ['boolean', 'string'],
       enum: [true, false, 'replica', 'always'],
       description:
-        '`false`: it is there and does not run. `replica`: it runs only for rows that replication writes. `always`: for these too',
+        '`false`: exists but does not run. `replica`: runs only for rows that replication writes. `always`: runs for all rows',
       default: true,
     })
     .optional(),
@@ -46,17 +46,17 @@ const shape = {
 export const tableTrigger = z
   .strictObject({
     ...shape,
-    each: choice('Once for each row, or once for the whole statement', ['row', 'statement']),
-    old_table: text('Name under which the function reads all rows as they were').optional(),
-    new_table: text('Name under which the function reads all rows as they are now').optional(),
+    each: choice('Run once per row, or once per statement', ['row', 'statement']),
+    old_table: text('Name of the relation with all old rows').optional(),
+    new_table: text('Name of the relation with all new rows').optional(),
     constraint: z
       .strictObject({
         deferrable: z.enum(['no', 'immediate', 'deferred']).default('no').meta({
           description:
-            '`deferred`: it runs at the end of the transaction. `immediate`: a transaction may put it off until then',
+            '`deferred`: runs at the end of the transaction. `immediate`: a transaction can defer it',
         }),
       })
-      .meta({ description: 'A constraint trigger: after each row, and perhaps later' })
+      .meta({ description: 'Constraint trigger: runs after each row, or later' })
       .optional(),
   })
   .meta({ description: 'A trigger of the table' })
@@ -67,15 +67,17 @@ export const viewTrigger = z
     name: shape.name,
     timing: z.enum(['instead_of', 'before', 'after']).meta({
       description:
-        '`instead_of`: once for each row, in place of writing it. `before` and `after`: once for the statement, with `each: statement`',
+        '`instead_of`: once per row, instead of writing it. `before` and `after`: once per statement, with `each: statement`',
     }),
     events: oneOrMore(z.enum(['insert', 'update', 'delete']), 'event').meta({
-      description: 'What it runs at: `insert`, `update`, `delete`',
+      description: 'Events: `insert`, `update`, `delete`',
       examples: [['insert', 'update']],
     }),
     of: shape.of,
-    each: choice('Once for each row, or once for the whole statement', ['row', 'statement']),
-    when: sqlExpression('SQL condition, with `each: statement`: otherwise it does not run').optional(),
+    each: choice('Run once per row, or once per statement', ['row', 'statement']),
+    when: sqlExpression(
+      'With `each: statement`: SQL condition; the trigger runs only if it is true',
+    ).optional(),
     call: shape.call,
     args: shape.args,
   })
@@ -85,7 +87,7 @@ export const userTrigger = z
   .strictObject({
     ...shape,
     events: oneOrMore(z.enum(['insert', 'update', 'delete']), 'event').meta({
-      description: 'What it runs at, once for each user: `insert`, `update`, `delete`',
+      description: 'Events, once for each user: `insert`, `update`, `delete`',
       examples: [['insert']],
     }),
   })

@@ -1,6 +1,6 @@
 // Views: queries under a name.
 import { z } from 'zod';
-import { choice, flag, list, named, sqlBody, text } from '../kinds.ts';
+import { choice, COMMON, flag, list, named, RARE, sqlBody, text } from '../kinds.ts';
 import { index } from './tables.ts';
 import { viewTrigger } from './triggers.ts';
 
@@ -17,37 +17,38 @@ const view = z
       .meta({
         description: 'One SELECT, VALUES or WITH; or `{ file: <path> }`',
         examples: ['select id, title from todos where not done', { file: 'sql/open_todos.sql' }],
+        ...COMMON,
       }),
     security: choice(
-      '`invoker`: callers see what the policies of the tables let them see. `definer` reads with the owner’s rights, past row-level security',
+      '`invoker`: the policies of the tables apply to callers. `definer` reads with the owner’s rights and bypasses row-level security',
       ['invoker', 'definer'],
     ),
-    barrier: flag('Conditions of callers never see rows that the view leaves out (`security_barrier`)'),
+    barrier: flag('Evaluate conditions of callers only on rows of the view (`security_barrier`)'),
     check_option: z
       .enum(['local', 'cascaded'])
       .meta({ description: 'Rows written through the view must be rows of the view' })
       .optional(),
     materialized: flag(
-      'Its rows are stored, and are as of the last `svc refresh`. Policies do not bind who reads them, so nobody but `service_role` may, unless `expose` and `grants` say so',
+      'Store the rows, as of the last `svc refresh`. Policies do not apply to stored rows, so only `service_role` can read them, unless `expose` and `grants` allow more',
     ),
     indexes: list(
-      'With `materialized`: its indexes. With a unique one over columns alone, readers do not wait for a refresh',
+      'With `materialized`: its indexes. With a unique index over columns alone, readers do not wait for a refresh',
       index,
-    ),
+    ).meta(RARE),
     triggers: list(
-      'Triggers, in the order of their names. With `instead_of` a view is written through that PostgreSQL could not write through',
+      'Triggers, in the order of their names. With `instead_of`, clients can write through any view',
       viewTrigger,
     ),
     comment: text('Comment in the database, shown in the API description').optional(),
     expose: z
       .boolean()
-      .meta({ description: 'Served at /rest/v1/<name>: unless said, where it is not `materialized`' })
+      .meta({ description: 'Serve the view at /rest/v1/<name>; default: true unless `materialized`' })
       .optional(),
     grants: z
       .record(z.string().min(1, 'must not be empty'), z.array(z.enum(PRIVILEGES)))
       .meta({
         description:
-          'Privileges by role; a role that is named has exactly these. Absent, `anon` and `authenticated` may select (nothing where it is `materialized`, or where `security: definer` has `expose: false`), and `service_role` has all four',
+          'Privileges by role; a listed role has exactly these. By default, `anon` and `authenticated` can select (nothing if the view is `materialized`, or has `security: definer` and `expose: false`), and `service_role` has all four',
         examples: [{ anon: [], authenticated: ['select', 'insert', 'update', 'delete'] }],
       })
       .optional(),

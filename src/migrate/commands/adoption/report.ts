@@ -1,24 +1,24 @@
-// What a pulled file took over, what stays behind, and what somebody has to decide: for people, as Markdown.
+// Renders the report of a pull as Markdown: objects in the file, objects that are not in it, and items to review.
 import { type Document, isMap, isSeq } from 'yaml';
 
 export type Adoption = {
   readonly document: Document;
-  readonly left: readonly string[];
+  readonly omitted: readonly string[];
   readonly decide: readonly string[];
 };
 
-export function renderReport({ document, left, decide }: Adoption): string {
-  const counts = countsOf(document);
+export function renderReport({ document, omitted, decide }: Adoption): string {
+  const counts = countObjects(document);
   return `${[
     '# Adoption',
-    '## Taken',
-    'In the file, and looked after from now on.',
+    '## In the file',
+    'The file declares these objects. svc manages them from now on.',
     list(counts.map(([what, count]) => `${what}: ${count}`)),
-    '## Kept as found',
-    'Not in the file. It stays in this database as it is; a new database made from the file does not have it.',
-    list(left),
-    '## To decide',
-    'It works as it did. Perhaps it is not what was meant.',
+    '## Not in the file',
+    'These objects stay unchanged in this database. A new database made from the file does not have them.',
+    list(omitted),
+    '## To review',
+    'These objects work as before. Check whether they are as you intend.',
     list(decide),
   ].join('\n\n')}\n`;
 }
@@ -28,17 +28,20 @@ function list(lines: readonly string[]): string {
 }
 
 const BLOCKS = ['types', 'sequences', 'extensions', 'tables', 'views', 'statements', 'rpc'] as const;
-const OF_TABLES = ['fields', 'indexes', 'constraints', 'rls', 'triggers'] as const;
+const TABLE_PARTS = ['fields', 'indexes', 'constraints', 'rls', 'triggers'] as const;
 const WORDS: Readonly<Record<string, string>> = { rpc: 'functions', rls: 'policies' };
 
-function countsOf(document: Document): [what: string, count: number][] {
+function countObjects(document: Document): [what: string, count: number][] {
   const tables = document.get('tables');
   const each = isMap(tables) ? tables.items.map(({ value }) => value) : [];
   return [
     ...BLOCKS.map((block) => [block, size(document.get(block))] as const),
-    ...OF_TABLES.map(
+    ...TABLE_PARTS.map(
       (key) =>
-        [key, each.reduce<number>((sum, one) => sum + (isMap(one) ? size(one.get(key)) : 0), 0)] as const,
+        [
+          key,
+          each.reduce<number>((sum, table) => sum + (isMap(table) ? size(table.get(key)) : 0), 0),
+        ] as const,
     ),
   ]
     .filter(([, count]) => count > 0)

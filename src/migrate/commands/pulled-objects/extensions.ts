@@ -1,4 +1,4 @@
-// Extensions as the file lists them; nothing when there are none.
+// Converts extensions to the key `extensions`.
 import type { LiveExtension } from '../../schema/live/live-schema.ts';
 import { EXTENSIONS_SCHEMA } from '../../schema/sql/extension-sql.ts';
 
@@ -8,7 +8,7 @@ export function extensionsKey(extensions: readonly LiveExtension[]): Node {
   if (extensions.length === 0) return {};
   return {
     extensions: extensions.map(({ name, schema }) =>
-      // One in pg_catalog decided that itself.
+      // Extensions in `pg_catalog` determine their schema themselves.
       schema === EXTENSIONS_SCHEMA || schema === 'pg_catalog' ? name : { name, schema },
     ),
   };

@@ -1,31 +1,34 @@
-// Sequences of no column as the key `sequences`.
-import { boundsOf, type SequenceNumbers } from '../../../config/schema/sequence-bounds.ts';
+// Converts sequences without a column to the key `sequences`.
+import { sequenceBounds, type SequenceNumbers } from '../../../config/schema/sequence-bounds.ts';
 import type { Live } from '../../schema/live/live-schema.ts';
 import { API_ROLES } from '../../schema/rights/roles.ts';
-import { type LiveSequence, liveUsersOf } from '../../schema/sequences.ts';
+import { type LiveSequence, liveUsageRoles } from '../../schema/sequences.ts';
 
 type Node = Record<string, unknown>;
 
-/** `taken`: names of the file's tables and views. `left`: what the file cannot say. */
+/**
+ * Converts the sequences. `taken` contains the names of tables and views in the file. `omitted` lists omitted
+ * sequences.
+ */
 export function pulledSequences(
   sequences: Live['sequences'],
   taken: ReadonlySet<string>,
-): { sequences: Record<string, Node>; left: string[] } {
-  const said: Record<string, Node> = {};
-  const left: string[] = [];
+): { sequences: Record<string, Node>; omitted: string[] } {
+  const declared: Record<string, Node> = {};
+  const omitted: string[] = [];
   for (const [key, sequence] of sequences) {
-    if (Object.hasOwn(said, sequence.name) || taken.has(sequence.name))
-      left.push(`sequence ${key}: something of another schema has its name`);
-    else said[sequence.name] = toNode(sequence);
+    if (Object.hasOwn(declared, sequence.name) || taken.has(sequence.name))
+      omitted.push(`sequence ${key}: an object of another schema has this name`);
+    else declared[sequence.name] = toNode(sequence);
   }
-  return { sequences: said, left };
+  return { sequences: declared, omitted };
 }
 
-/** Only what is not usual. */
+/** Returns only keys that differ from their defaults. */
 function toNode(sequence: LiveSequence): Node {
   const { schema, numbers, comment } = sequence;
   const { type, increment, cache, cycle } = numbers;
-  const usual = boundsOf({ type: type as SequenceNumbers['type'], increment });
+  const usual = sequenceBounds({ type: type as SequenceNumbers['type'], increment });
   const given = usual.increment < 0n ? numbers.max : numbers.min;
   return {
     ...(schema === 'public' ? {} : { schema }),
@@ -41,14 +44,14 @@ function toNode(sequence: LiveSequence): Node {
   };
 }
 
-/** A number where JavaScript has it exactly. */
+/** Returns a number if JavaScript can represent it exactly. */
 function numeral(digits: string): number | string {
   const value = Number(digits);
   return Number.isSafeInteger(value) ? value : digits;
 }
 
 function usageKey(sequence: LiveSequence): Node {
-  const roles = liveUsersOf(sequence).toSorted();
+  const roles = liveUsageRoles(sequence).toSorted();
   const isUsual = roles.length === API_ROLES.length && API_ROLES.every((role) => roles.includes(role));
   return isUsual ? {} : { usage: roles };
 }

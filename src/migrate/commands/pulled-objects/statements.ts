@@ -1,24 +1,24 @@
-// What no key makes, as the key `statements`: the statements that would make it again.
+// Converts objects without a key in the file to the key `statements`, with the statements that create them.
 import type { Live } from '../../schema/live/live-schema.ts';
 import { API_ROLES, PUBLIC } from '../../schema/rights/roles.ts';
-import { inOrderOfKinds, type LiveStatement } from '../../schema/statements.ts';
+import { sortByKind, type LiveStatement } from '../../schema/statements.ts';
 
 type Node = Record<string, unknown>;
 
-/** `isTaken`: which tables and views, by `schema.name`. `left`: what the file cannot say. */
+/** Converts the statements. `isSelected` selects tables and views by `schema.name`. `omitted` lists omitted objects. */
 export function pulledStatements(
   statements: Live['statements'],
-  isTaken: (key: string) => boolean,
-): { statements: Record<string, Node>; left: string[] } {
-  const said: Record<string, Node> = {};
-  const left: string[] = [];
-  for (const statement of inOrderOfKinds([...statements.values()])) {
-    const { identity, beyond, host } = statement;
-    if (host !== null && !isTaken(host)) continue;
-    if (beyond !== null) left.push(`${identity}: ${beyond}`);
-    else said[identity.replace('public.', '')] = toNode(statement);
+  isSelected: (key: string) => boolean,
+): { statements: Record<string, Node>; omitted: string[] } {
+  const declared: Record<string, Node> = {};
+  const omitted: string[] = [];
+  for (const statement of sortByKind([...statements.values()])) {
+    const { identity, unsupported, host } = statement;
+    if (host !== null && !isSelected(host)) continue;
+    if (unsupported !== null) omitted.push(`${identity}: ${unsupported}`);
+    else declared[identity.replace('public.', '')] = toNode(statement);
   }
-  return { statements: said, left };
+  return { statements: declared, omitted };
 }
 
 function toNode({ kind, definition: [create = '', ...alter], callers, comment }: LiveStatement): Node {

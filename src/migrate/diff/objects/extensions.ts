@@ -1,5 +1,5 @@
-// Extensions: those that are missing, and those of another version than the file asks for. One that is in another schema
-// is taken as it is.
+// Compares extensions: missing ones are created, and other versions are updated. An extension in another schema stays
+// there.
 import type { LiveExtension } from '../../schema/live/live-schema.ts';
 import type { ExtensionModel } from '../../schema/model.ts';
 import type { Change } from '../change.ts';

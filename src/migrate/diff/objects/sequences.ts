@@ -1,14 +1,14 @@
-// Sequences of no column: made, changed where they stand, opened to those who may take numbers. One that left the file
-// stays: it knows which numbers were given.
+// Compares sequences that belong to no column. A sequence that left the file is kept, because it records which numbers
+// were used.
 import type { Live } from '../../schema/live/live-schema.ts';
-import { keyOf, type SequenceForm, type SequenceModel } from '../../schema/model.ts';
+import { objectKey, type SequenceForm, type SequenceModel } from '../../schema/model.ts';
 import { API_ROLES } from '../../schema/rights/roles.ts';
-import { type LiveSequence, liveUsersOf, usersOf } from '../../schema/sequences.ts';
+import { type LiveSequence, liveUsageRoles, usageRoles } from '../../schema/sequences.ts';
 import type { SequenceChange } from '../change.ts';
 
 export function diffSequences(declared: readonly SequenceModel[], live: Live['sequences']): SequenceChange[] {
   return declared.flatMap((sequence): SequenceChange[] => {
-    const found = live.get(keyOf(sequence));
+    const found = live.get(objectKey(sequence));
     const changes: SequenceChange[] = [];
     if (!found) changes.push({ kind: 'create-sequence', sequence });
     else if (!sameNumbers(sequence.numbers, found.numbers))
@@ -20,17 +20,17 @@ export function diffSequences(declared: readonly SequenceModel[], live: Live['se
   });
 }
 
-function sameNumbers(wanted: SequenceForm, found: SequenceForm): boolean {
-  return (Object.keys(wanted) as Array<keyof SequenceForm>).every((key) => wanted[key] === found[key]);
+function sameNumbers(required: SequenceForm, found: SequenceForm): boolean {
+  return (Object.keys(required) as Array<keyof SequenceForm>).every((key) => required[key] === found[key]);
 }
 
-/** Roles of others that the file does not name keep what they have. */
+/** Returns whether the grants are as declared. Grants to other roles than the API roles are kept. */
 function isGranted(sequence: SequenceModel, live: LiveSequence): boolean {
-  const wanted = usersOf(sequence);
-  const have = liveUsersOf(live);
-  const ours: readonly string[] = API_ROLES;
+  const required = usageRoles(sequence);
+  const have = liveUsageRoles(live);
+  const managedRoles: readonly string[] = API_ROLES;
   return (
-    wanted.every((role) => have.includes(role)) &&
-    have.every((role) => wanted.includes(role) || !ours.includes(role))
+    required.every((role) => have.includes(role)) &&
+    have.every((role) => required.includes(role) || !managedRoles.includes(role))
   );
 }

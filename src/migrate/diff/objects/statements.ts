@@ -1,18 +1,18 @@
-// What the file makes by statements. None of these can be changed in every way where it stands, so one that differs is
-// dropped and made again, with what depends on it.
+// Compares the objects declared under `statements`. Most differences cannot be altered, so the object is dropped and
+// created again together with its dependants.
 import type { Live } from '../../schema/live/live-schema.ts';
 import type { Ownership } from '../../schema/managed.ts';
-import { keyOf } from '../../schema/model.ts';
+import { objectKey } from '../../schema/model.ts';
 import { API_ROLES, PUBLIC } from '../../schema/rights/roles.ts';
 import {
   type DesiredStatement,
-  inOrderOfKinds,
-  namesOfRange,
+  sortByKind,
+  rangeTypeNames,
   type LiveStatement,
-  phaseOf,
+  statementPhase,
   sameForm,
 } from '../../schema/statements.ts';
-import { typesOf } from '../../schema/types.ts';
+import { findTypesUsing } from '../../schema/types.ts';
 import type { StatementChange, TypeDefinitionChange } from '../change.ts';
 import { type Rebuild, rebuildKey } from '../table-diff.ts';
 
@@ -24,7 +24,7 @@ export function diffStatements(
 ): StatementChange[] {
   const lockedBy = (host: string | null): string | null => (host !== null && tables.has(host) ? host : null);
   const isForced = ({ address }: LiveStatement): boolean => rebuild.has(rebuildKey('statement', '', address));
-  const changes = inOrderOfKinds(desired).flatMap((statement): StatementChange[] => {
+  const changes = sortByKind(desired).flatMap((statement): StatementChange[] => {
     const { normal, model } = statement;
     if (normal === null) return [];
     const found = live.get(normal.identity) ?? null;
@@ -34,7 +34,7 @@ export function diffStatements(
         { kind: 'alter-statement', statement, live: found },
         ...(model.comment === found.comment ? [] : [{ kind: 'comment-statement', statement } as const]),
       ];
-    const locked = lockedBy(model.host === null ? null : keyOf(model.host));
+    const locked = lockedBy(model.host === null ? null : objectKey(model.host));
     const grant = { kind: 'grant-statement', statement } as const;
     const describe = { kind: 'comment-statement', statement } as const;
     if (!isSame)
@@ -50,40 +50,46 @@ export function diffStatements(
       ...(model.comment === found.comment ? [] : [describe]),
     ];
   });
-  const wanted = new Set(desired.flatMap(({ normal }) => (normal === null ? [] : [normal.identity])));
+  const declaredIdentities = new Set(
+    desired.flatMap(({ normal }) => (normal === null ? [] : [normal.identity])),
+  );
   const removed = [...live.values()]
-    .filter(({ identity }) => !wanted.has(identity))
+    .filter(({ identity }) => !declaredIdentities.has(identity))
     .filter((found) => {
       const state = owned.statements.get(found.identity);
-      // What still used it when it left the file may have gone since.
+      // The objects that used it when it left the file may have been removed since.
       return state === 'managed' || (state === 'retired' && !found.used);
     });
-  // Those that others are made of last.
+  // Drop in reverse order of creation.
   return [
     ...changes,
-    ...inOrderOfKinds(removed)
+    ...sortByKind(removed)
       .reverse()
       .map((found) => ({ kind: 'drop-statement', live: found, locked: lockedBy(found.host) }) as const),
   ];
 }
 
-/** Whatever reads by it goes on doing so by other mappings. */
+/** Returns whether the object can be altered: only the mappings of a text search configuration can. */
 function isAlterable({ kind, normal }: DesiredStatement, { definition }: LiveStatement): boolean {
   return kind === 'text search configuration' && normal?.definition[0] === definition[0];
 }
 
-/** With the changes of types in between, so that each can be made of what comes before it. */
-export function withTypes(
+/** Inserts the changes of types so that each change comes after the objects that it uses. */
+export function insertTypeChanges(
   statements: readonly StatementChange[],
   types: readonly TypeDefinitionChange[],
 ): Array<StatementChange | TypeDefinitionChange> {
   const isRange = (change: StatementChange): boolean =>
     'statement' in change && change.statement.kind === 'type';
   const isBase = (change: StatementChange): boolean =>
-    'statement' in change && phaseOf(change.statement) === 'base' && !isRange(change);
+    'statement' in change && statementPhase(change.statement) === 'base' && !isRange(change);
   const ranges = statements.filter(isRange);
-  const names = new Set(ranges.flatMap((one) => ('statement' in one ? namesOfRange(one.statement) : [])));
-  const ofRanges = typesOf(names, [...new Set(types.flatMap((one) => ('type' in one ? [one.type] : [])))]);
+  const names = new Set(
+    ranges.flatMap((change) => ('statement' in change ? rangeTypeNames(change.statement) : [])),
+  );
+  const ofRanges = findTypesUsing(names, [
+    ...new Set(types.flatMap((change) => ('type' in change ? [change.type] : []))),
+  ]);
   const isOfRange = (change: TypeDefinitionChange): boolean => 'type' in change && ofRanges.has(change.type);
   return [
     ...statements.filter(isBase),
@@ -94,17 +100,17 @@ export function withTypes(
   ];
 }
 
-/** Roles of others that the file does not name keep what they have. */
+/** Returns whether the grants are as declared. Grants to other roles than the API roles are kept. */
 function isGranted({ kind, model }: DesiredStatement, { callers }: LiveStatement): boolean {
   if (kind !== 'aggregate') return true;
-  const ours: readonly string[] = [...API_ROLES, PUBLIC];
+  const managedRoles: readonly string[] = [...API_ROLES, PUBLIC];
   return (
     model.execute.every((role) => callers.includes(role)) &&
-    callers.every((role) => model.execute.includes(role) || !ours.includes(role))
+    callers.every((role) => model.execute.includes(role) || !managedRoles.includes(role))
   );
 }
 
-/** Something that is kept, such as a retired column, may go on using it. */
-export function mayStay({ kind }: LiveStatement): boolean {
-  return phaseOf({ kind }) === 'base';
+/** Returns whether kept objects, such as retired columns, may still use the object, so that it may have to stay. */
+export function canKeepStatement({ kind }: LiveStatement): boolean {
+  return statementPhase({ kind }) === 'base';
 }

@@ -1,4 +1,4 @@
-// Extensions as statements.
+// Statements for extensions.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import { createExtensionSql } from '../../schema/sql/extension-sql.ts';
 import type { Planners } from '../step-list.ts';

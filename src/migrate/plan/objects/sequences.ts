@@ -1,8 +1,8 @@
-// Sequences of no column as statements: before the tables whose defaults draw from them.
+// Statements for sequences without a column. They come before the tables whose defaults use them.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
-import { nameOf, type SequenceForm } from '../../schema/model.ts';
+import { quoteName, type SequenceForm } from '../../schema/model.ts';
 import { API_ROLES } from '../../schema/rights/roles.ts';
-import { createSequenceSql, numbersSql, usersOf } from '../../schema/sequences.ts';
+import { createSequenceSql, numbersSql, usageRoles } from '../../schema/sequences.ts';
 import type { Planners } from '../step-list.ts';
 
 export const SEQUENCES = {
@@ -16,14 +16,14 @@ export const SEQUENCES = {
   'alter-sequence': (steps, { sequence, live }) =>
     steps.add({
       identity: sequence.at,
-      sql: `alter sequence ${nameOf(sequence)} ${numbersSql(sequence.numbers)}`,
+      sql: `alter sequence ${quoteName(sequence)} ${numbersSql(sequence.numbers)}`,
       stage: 'new-types',
       sign: '~',
       summary: `sequence ${sequence.name}: ${describe(sequence.numbers)} (was ${describe(live.numbers)})`,
     }),
   'grant-free-sequence': (steps, { sequence }) => {
-    const name = nameOf(sequence);
-    const users = usersOf(sequence);
+    const name = quoteName(sequence);
+    const users = usageRoles(sequence);
     const others = ['public', ...API_ROLES.filter((role) => !users.includes(role))];
     const revoke = `revoke all on sequence ${name} from ${others.join(', ')}`;
     steps.add({
@@ -40,7 +40,7 @@ export const SEQUENCES = {
     const { comment } = sequence;
     steps.add({
       identity: sequence.at,
-      sql: `comment on sequence ${nameOf(sequence)} is ${comment === undefined ? 'null' : quoteLiteral(comment)}`,
+      sql: `comment on sequence ${quoteName(sequence)} is ${comment === undefined ? 'null' : quoteLiteral(comment)}`,
       stage: 'comments',
       sign: '~',
       summary: `sequence ${sequence.name}: comment`,

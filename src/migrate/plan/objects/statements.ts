@@ -1,15 +1,16 @@
-// What the file makes by statements, as steps: made from the server's print, where each name has its schema.
+// Steps for objects that statements declare. They use the statement as the server prints it, with qualified names.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
-import { mayStay } from '../../diff/objects/statements.ts';
+import { canKeepStatement } from '../../diff/objects/statements.ts';
+import type { ChangeOf } from '../../diff/change-kinds.ts';
 import { API_ROLES } from '../../schema/rights/roles.ts';
 import {
   type DesiredStatement,
   type LiveStatement,
-  phaseOf,
+  statementPhase,
   type StatementKind,
 } from '../../schema/statements.ts';
 import type { Stage, Step } from '../step.ts';
-import type { ChangeOf, Planners, StepList } from '../step-list.ts';
+import type { Planners, StepList } from '../step-list.ts';
 
 export const STATEMENTS = {
   'create-statement': (steps, change) => create(steps, change, '+'),
@@ -19,7 +20,7 @@ export const STATEMENTS = {
       ...lockOf(live, change.locked),
       identity: statement.at,
       sql: `drop ${live.identity}`,
-      stage: phaseOf(live) === 'last' ? 'drop-dependants' : 'drop-statements',
+      stage: statementPhase(live) === 'last' ? 'drop-dependants' : 'drop-statements',
       sign: '-',
       summary: `${live.identity} (made again)`,
     });
@@ -65,7 +66,7 @@ export const STATEMENTS = {
   },
 } satisfies Partial<Planners>;
 
-const MADE: Readonly<Record<ReturnType<typeof phaseOf>, Stage>> = {
+const MADE: Readonly<Record<ReturnType<typeof statementPhase>, Stage>> = {
   base: 'base-statements',
   calls: 'statements',
   last: 'last-statements',
@@ -80,8 +81,9 @@ function create(
     ...lockOf(statement, locked),
     identity: statement.at,
     sql: (statement.normal?.definition ?? []).join('; '),
-    // Types that are new may be made of it; one that is made again was dropped after these.
-    stage: sign === '+' && phaseOf(statement) === 'base' ? 'new-types' : MADE[phaseOf(statement)],
+    // New types may use a new object. An object that is created again was dropped after its users.
+    stage:
+      sign === '+' && statementPhase(statement) === 'base' ? 'new-types' : MADE[statementPhase(statement)],
     sign,
     summary: statement.model.label,
   });
@@ -89,7 +91,7 @@ function create(
 
 function dropStatement(steps: StepList, { live, locked }: ChangeOf<'drop-statement'>): void {
   const drop = `drop ${live.identity}`;
-  const isKept = mayStay(live) && live.used;
+  const isKept = canKeepStatement(live) && live.used;
   steps.add({
     ...lockOf(live, locked),
     identity: `statements.${live.identity}`,
@@ -112,9 +114,9 @@ function lockOf(
 }
 
 function dropStage(live: LiveStatement): Stage {
-  if (phaseOf(live) === 'last') return 'drop-dependants';
-  // Functions that use it have gone, and the columns have another type.
-  return mayStay(live) ? 'retire' : 'drop-statements';
+  if (statementPhase(live) === 'last') return 'drop-dependants';
+  // The functions that use it are dropped, and the columns have another type.
+  return canKeepStatement(live) ? 'retire' : 'drop-statements';
 }
 
 function identityOf({ normal, model }: DesiredStatement): string {

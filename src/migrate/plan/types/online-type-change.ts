@@ -1,19 +1,23 @@
-// A type change of a large table without a long lock: a shadow column of the new type, a trigger that keeps it up to date,
-// a backfill in batches, indexes built concurrently, and one short transaction, the cutover, that puts it in place of the
-// old column. Everything before the cutover is found again in the catalog, so a new start continues there.
+// Changes the type of a column of a large table without a long lock. A trigger updates a shadow column of the new
+// type, a backfill fills it in batches, indexes are built concurrently, and a short transaction, the cutover,
+// replaces the old column. The catalog shows all work before the cutover, so a new start continues it.
 import { groupBy } from '../../../lib/group-by.ts';
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { quoteIdent, quoteLiteral, raw } from '../../../postgres/sql.ts';
+import { waitingChanges } from '../../change/graph.ts';
+import { removes } from '../../change/traits.ts';
 import type { Change, TypeChange } from '../../diff/change.ts';
+import { ofKind } from '../../diff/change-kinds.ts';
 import type { LiveTable } from '../../schema/live/live-schema.ts';
-import { typeOf } from '../../schema/sql/column-sql.ts';
-import { isTransient, transientLabel } from '../../schema/label.ts';
-import { keyOf, nameOf } from '../../schema/model.ts';
+import { columnTypeSql } from '../../schema/sql/column-sql.ts';
+import { describeTypeChange, isTransient, transientLabel } from '../../schema/label.ts';
+import { objectKey, quoteName } from '../../schema/model.ts';
 import { copyTrigger, isPlain, readColumnFacts, type ColumnFacts } from './type-change.ts';
 import {
   BUILD_ROWS_PER_MS,
   isSmall,
   onColumn,
+  FILL_ROWS_PER_MS,
   REWRITE_ROWS_PER_MS,
   SCAN_ROWS_PER_MS,
   type PlanSettings,
@@ -21,26 +25,25 @@ import {
   usingOf,
 } from '../step-list.ts';
 import { type HazardPolicy, isAllowed } from '../hazard-policy.ts';
-import { deferredChanges } from '../deferred.ts';
 
 export type OnlineTypeChange = {
   readonly change: TypeChange & { readonly live: LiveTable };
-  /** The name of the new column until the cutover. */
+  /** Name of the new column until the cutover. */
   readonly shadowColumn: string;
-  /** The check that proves every row has its value. */
+  /** Label of the check that proves that each row has its new value. */
   readonly proof: string;
   readonly facts: ColumnFacts;
 };
 
 export type OnlineTypeChanges = {
-  /** By `tables.todos.fields.title`. */
+  /** Online type changes by place in the file, such as `tables.todos.fields.title`. */
   readonly columns: ReadonlyMap<string, OnlineTypeChange>;
-  /** Type changes that cannot be made online, and why. */
+  /** Reasons why a type change cannot run online, by place in the file. */
   readonly inTheWay: ReadonlyMap<string, readonly string[]>;
   readonly deferred: ReadonlySet<Change>;
-  /** Materialized views that take the place of others in the cutover. */
+  /** Materialized views that the cutover replaces by shadow views. */
   readonly swapped: ReadonlySet<Change>;
-  /** Shadow columns that no type change of this file needs any more. */
+  /** Shadow columns of type changes that the file no longer contains. */
   readonly leftovers: ReadonlyArray<{ readonly live: LiveTable; readonly column: string }>;
 };
 
@@ -55,11 +58,16 @@ export async function chooseOnline(
 ): Promise<OnlineTypeChanges> {
   const columns = new Map<string, OnlineTypeChange>();
   const inTheWay = new Map<string, readonly string[]>();
-  for (const change of changes) {
-    if (change.kind !== 'change-type' || change.live === null || !rewriting.has(change.column.at)) continue;
+  for (const change of ofKind(changes, 'change-type')) {
     const { live, column } = change;
+    if (live === null || !rewriting.has(column.at)) continue;
     if (isSmall(live, REWRITE_ROWS_PER_MS, settings) || isAllowed(settings, 'rewrite', column.at)) continue;
-    const identity = JSON.stringify([column.at, typeOf(column), column.model.using, valueOfNulls(change)]);
+    const identity = JSON.stringify([
+      column.at,
+      columnTypeSql(column),
+      column.model.using,
+      valueOfNulls(change),
+    ]);
     const shadowColumn = transientLabel('n', identity);
     const proof = transientLabel('ng', identity);
     const large = { ...change, live };
@@ -71,11 +79,10 @@ export async function chooseOnline(
   return {
     columns,
     inTheWay,
-    deferred: deferredChanges(
-      changes,
-      new Set([...columns.values()].map(({ change }) => `${keyOf(change.table)}.${change.column.name}`)),
-      swapped,
-    ),
+    deferred: waitingChanges(changes, [
+      ...swapped,
+      ...ofKind(changes, 'change-type').filter(({ column }) => columns.has(column.at)),
+    ]),
     swapped,
     leftovers: [...tables.values()].flatMap((live) =>
       [...live.columns.keys()]
@@ -85,14 +92,14 @@ export async function chooseOnline(
   };
 }
 
-/** What rows without a value get when the same run makes the column required. */
+/** Returns the value for rows without one if the same run makes the column required. */
 function valueOfNulls({ column, liveColumn }: TypeChange): string | null {
   return column.notNull && !liveColumn.notNull ? column.model.backfill : null;
 }
 
 export function planOnlineTypeChanges(steps: StepList, online: OnlineTypeChanges): void {
   for (const { live, column } of online.leftovers) dropLeftover(steps, live, column);
-  for (const group of groupBy(online.columns.values(), (one) => keyOf(one.change.table)).values()) {
+  for (const group of groupBy(online.columns.values(), (one) => objectKey(one.change.table)).values()) {
     for (const one of group) {
       addShadowColumn(steps, one);
       backfillShadow(steps, one);
@@ -105,11 +112,11 @@ export function planOnlineTypeChanges(steps: StepList, online: OnlineTypeChanges
 function dropLeftover(steps: StepList, live: LiveTable, column: string): void {
   steps.add({
     identity: `tables.${live.name}`,
-    table: keyOf(live),
+    table: objectKey(live),
     sql: [
-      `drop trigger if exists ${quoteIdent(copyTrigger(column))} on ${nameOf(live)}`,
+      `drop trigger if exists ${quoteIdent(copyTrigger(column))} on ${quoteName(live)}`,
       `drop function if exists ${functionName(column)}()`,
-      `alter table ${nameOf(live)} drop column ${quoteIdent(column)}`,
+      `alter table ${quoteName(live)} drop column ${quoteIdent(column)}`,
     ].join('; '),
     stage: 'drop-dependants',
     sign: '-',
@@ -125,7 +132,7 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   if (one.facts.begun) return;
   const { change, shadowColumn } = one;
   const { table, column, liveColumn } = change;
-  const name = nameOf(table);
+  const name = quoteName(table);
   const row = `from (select new.*) as ${quoteIdent(table.name)}`;
   const target = `new.${quoteIdent(shadowColumn)}`;
   const using = usingOf(steps, column);
@@ -141,19 +148,19 @@ function addShadowColumn(steps: StepList, one: OnlineTypeChange): void {
   steps.add({
     ...onColumn(table, column),
     sql: [
-      `alter table ${name} add column ${quoteIdent(shadowColumn)} ${typeOf(column)}`,
-      // A writer in another time zone must get the same cast as the backfill.
+      `alter table ${name} add column ${quoteIdent(shadowColumn)} ${columnTypeSql(column)}`,
+      // The cast must not depend on the time zone of the writer.
       `create or replace function ${functionName(shadowColumn)}() returns trigger language plpgsql security definer set search_path = ${steps.facts.searchPath} set timezone = 'UTC' as ${quoteLiteral(body)}`,
       `revoke all on function ${functionName(shadowColumn)}() from public`,
       `create trigger ${trigger} before insert or update on ${name} for each row execute function ${functionName(shadowColumn)}()`,
-      // It must also fire for rows that replication or the backfill writes.
+      // The trigger must also fire for rows that replication or the backfill writes.
       `alter table ${name} enable always trigger ${trigger}`,
       `alter table ${name} add constraint ${quoteIdent(one.proof)} check (${proofOf(one)}) not valid`,
     ].join('; '),
     lane: 'shadow',
     stage: 'columns',
     sign: '~',
-    summary: `column ${column.name} ${liveColumn.type} → ${column.type}: a new column beside, kept in step`,
+    summary: `column ${column.name} ${describeTypeChange(liveColumn.type, column.type)}: add a new column and keep it up to date`,
     hazards: ['NON_TX'],
   });
 }
@@ -174,13 +181,13 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
   const where = everyRow ? undefined : `${quoteIdent(column.name)} is not null`;
   steps.add({
     ...base,
-    // The trigger computes the value, so an update that changes nothing is enough.
-    sql: `update ${nameOf(table)} set ${name} = ${name} where ${name} is null${where === undefined ? '' : ` and ${where}`}`,
+    // The trigger computes the value, so the update need not change a value.
+    sql: `update ${quoteName(table)} set ${name} = ${name} where ${name} is null${where === undefined ? '' : ` and ${where}`}`,
     stage: 'backfill',
     summary: `column ${column.name}: fill the new column in batches`,
     lock: 'RowExclusive',
     scans: true,
-    estimateMs: steps.estimate(live, REWRITE_ROWS_PER_MS),
+    estimateMs: steps.estimate(live, FILL_ROWS_PER_MS),
     hazards: ['DATA_DEPENDENT', 'NON_TX'],
     action: {
       kind: 'backfill',
@@ -195,7 +202,7 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
   });
   steps.add({
     ...base,
-    sql: `alter table ${nameOf(table)} validate constraint ${quoteIdent(one.proof)}`,
+    sql: `alter table ${quoteName(table)} validate constraint ${quoteIdent(one.proof)}`,
     stage: 'not-null',
     summary: `column ${column.name}: prove that every row has its new value`,
     lock: 'ShareUpdateExclusive',
@@ -208,11 +215,11 @@ function backfillShadow(steps: StepList, one: OnlineTypeChange): void {
 function cutover(steps: StepList, one: OnlineTypeChange): void {
   const { change, shadowColumn, facts } = one;
   const { table, column, liveColumn } = change;
-  const name = nameOf(table);
+  const name = quoteName(table);
   const former = quoteIdent(column.name);
   const temporary = quoteIdent(shadowColumn);
   const statements = [
-    // Without the proof, the old column stays, whatever happened before.
+    // Without the proof, the old column stays.
     `do ${quoteLiteral(`begin if not exists (select from pg_constraint where conrelid = ${quoteLiteral(name)}::regclass and conname = ${quoteLiteral(one.proof)} and convalidated) then raise exception 'not every row has its new value yet'; end if; end`)}`,
     `drop trigger ${quoteIdent(copyTrigger(shadowColumn))} on ${name}`,
     `drop function ${functionName(shadowColumn)}()`,
@@ -229,17 +236,17 @@ function cutover(steps: StepList, one: OnlineTypeChange): void {
       sql: statements.join('; '),
       stage: 'types',
       sign: '~',
-      summary: `column ${column.name} ${liveColumn.type} → ${column.type}: put the new column in place`,
+      summary: `column ${column.name} ${describeTypeChange(liveColumn.type, column.type)}: put the new column in place`,
       hazards: ['DATA_DEPENDENT'],
     }),
   );
 }
 
-/** The sequence continues where it was. */
+/** Moves the sequence to the new column with its current value. */
 function moveSequence({ change, shadowColumn, facts }: OnlineTypeChange): string[] {
   const { table, column, liveColumn } = change;
   if (!column.serial || !liveColumn.serial) return [];
-  const name = nameOf(table);
+  const name = quoteName(table);
   const temporary = quoteIdent(shadowColumn);
   if (facts.identity) {
     const { identity } = facts;
@@ -259,7 +266,7 @@ function moveSequence({ change, shadowColumn, facts }: OnlineTypeChange): string
   ];
 }
 
-/** Keys and plain indexes on the columns: built on the shadow columns, renamed in the cutover. */
+/** Builds the keys and plain indexes of the columns on the shadow columns. The cutover renames them. */
 function moveKeys(
   steps: StepList,
   group: readonly [OnlineTypeChange, ...OnlineTypeChange[]],
@@ -268,11 +275,10 @@ function moveKeys(
   const { table, live } = group[0].change;
   const shadows = new Map(group.map((one) => [one.change.column.name, one.shadowColumn]));
   const gone = new Set(
-    [...deferred].flatMap((change) => {
-      if (!('table' in change) || keyOf(change.table) !== keyOf(table)) return [];
-      if (change.kind === 'drop-key') return [change.key.label];
-      return change.kind === 'drop-index' ? [change.index.label] : [];
-    }),
+    [...deferred]
+      .flatMap(removes)
+      .filter((object) => object.table === objectKey(table) && ['key', 'index'].includes(object.kind))
+      .map(({ label }) => label),
   );
   const kept = [
     ...live.keys.map((key) => ({ ...key, unique: true, key: key.kind as string | null })),
@@ -282,10 +288,10 @@ function moveKeys(
     const label = transientLabel('i', JSON.stringify([one.label, ...shadows.values()]));
     const columns = one.columns.map((column) => quoteIdent(shadows.get(column) ?? column));
     const what = one.key === null ? `index ${one.label}` : `${one.key} key (${one.columns.join(', ')})`;
-    const base = { identity: table.at, table: keyOf(table), sign: '~' } as const;
+    const base = { identity: table.at, table: objectKey(table), sign: '~' } as const;
     steps.add({
       ...base,
-      sql: `create ${one.unique ? 'unique ' : ''}index concurrently ${quoteIdent(label)} on ${nameOf(table)} (${columns.join(', ')})`,
+      sql: `create ${one.unique ? 'unique ' : ''}index concurrently ${quoteIdent(label)} on ${quoteName(table)} (${columns.join(', ')})`,
       lane: 'shadow',
       stage: 'indexes',
       summary: `${what}: build for the new type`,
@@ -297,7 +303,7 @@ function moveKeys(
     });
     const words = one.key === 'primary' ? 'primary key' : 'unique';
     const index = `${quoteIdent(table.schema)}.${quoteIdent(label)}`;
-    // An index keeps the column names of the time when it was built.
+    // The columns of an index keep their names when a table column is renamed.
     const renames = one.columns.flatMap((column) => {
       const built = shadows.get(column);
       if (built === undefined) return [];
@@ -310,7 +316,7 @@ function moveKeys(
           ...renames,
           one.key === null
             ? `alter index ${index} rename to ${quoteIdent(one.label)}`
-            : `alter table ${nameOf(table)} add constraint ${quoteIdent(one.label)} ${words} using index ${quoteIdent(label)}`,
+            : `alter table ${quoteName(table)} add constraint ${quoteIdent(one.label)} ${words} using index ${quoteIdent(label)}`,
         ].join('; '),
         stage: 'types',
         summary: `${what}: put in place`,
@@ -319,7 +325,7 @@ function moveKeys(
   }
 }
 
-/** Whether this role may keep triggers quiet during a backfill. */
+/** Returns whether this role can suppress triggers during a backfill. */
 export async function readMayQuiet(session: Queryable): Promise<boolean> {
   const [row] = await session.query<{ may: boolean }>(
     raw(`select has_parameter_privilege('session_replication_role', 'set') as may`),

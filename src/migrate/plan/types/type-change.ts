@@ -1,37 +1,39 @@
-// What the catalog says about a column whose type is to change online: what would be lost with the old column, what the
-// new one must be given again, and how far an earlier run got.
+// Catalog facts about a column whose type changes online: properties that would be lost with the old column,
+// statements that restore properties, and the progress of an earlier run.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { ON_UPDATE } from '../../schema/row-triggers.ts';
 import { quoteIdent, quoteLiteral, sql } from '../../../postgres/sql.ts';
+import { removedKey, type RemovedObject } from '../../change/trait-types.ts';
+import { removedKeys } from '../../change/traits.ts';
 import type { Change, TypeChange } from '../../diff/change.ts';
-import { type Dropped, droppedBy, releasedBy } from '../../diff/dropped.ts';
+import { ofKind } from '../../diff/change-kinds.ts';
 import type { LiveTable } from '../../schema/live/live-schema.ts';
 import { isTransient, REFERENCE_PREFIX } from '../../schema/label.ts';
-import { keyOf, nameOf } from '../../schema/model.ts';
+import { objectKey, quoteName } from '../../schema/model.ts';
 import { isPlainKey } from '../../schema/relation.ts';
 import { alterColumn } from '../step-list.ts';
 
 export type ColumnFacts = {
-  /** What the new column could not get back; empty when the change can be made online. */
+  /** Reasons why the change cannot run online. Empty if it can. */
   readonly inTheWay: readonly string[];
-  /** Statements that give the new column, under its final name, the old one's comment, grants and statistics. */
+  /** Statements that restore comment, grants and statistics after the new column has its final name. */
   readonly restore: readonly string[];
   readonly identity: Identity | null;
   /** The shadow column and its trigger exist. */
   readonly begun: boolean;
-  /** Every row is proven to have its value. */
+  /** The check on the shadow column is valid. */
   readonly proven: boolean;
 };
 
 export type Identity = {
   readonly kind: 'always' | 'by default';
-  /** `sequence name … increment by …`, as the clause of GENERATED takes it. */
+  /** `sequence name … increment by …`, as in the GENERATED clause. */
   readonly options: string;
   readonly sequence: string;
   readonly schema: string;
 };
 
-/** Sorts after the usual names of triggers: it must see the row as the others leave it. */
+/** Sorts after the usual trigger names, so that the trigger sees the changes of other triggers. */
 export function copyTrigger(shadowColumn: string): string {
   return `~${shadowColumn}`;
 }
@@ -52,7 +54,7 @@ export async function readColumnFacts(
           'to', case when x.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(x.grantee)) end
             || case when x.is_grantable then ' with grant option' else '' end)) from aclexplode(a.attacl) x), '[]') as grants,
       case when a.attstattarget >= 0 then a.attstattarget::int end as statistics,
-      array(select o from unnest(a.attoptions) o) as options,
+      array(select o from unnest(a.attoptions) o where o ~ '^n_distinct(_inherited)?=') as options,
       exists (select from pg_attribute b where b.attrelid = a.attrelid and b.attname = ${shadow.column} and not b.attisdropped) as begun,
       exists (select from pg_constraint k where k.conrelid = a.attrelid and k.conname = ${shadow.proof} and k.convalidated) as proven
     from pg_attribute a where a.attrelid = ${live.oid}::oid and a.attnum = ${liveColumn.number}`);
@@ -77,7 +79,9 @@ export async function readColumnFacts(
         : `the trigger ${one.name} would fire for each row of the fill${mayQuiet ? '' : ', and svc_owner may not keep it quiet (as superuser: grant set on parameter session_replication_role to svc_owner)'}`,
     );
   }
-  for (const one of dependants) if (!isHandled(one, change, changes)) inTheWay.push(`${one.what} uses it`);
+  const plan = { changes, removed: removedKeys(changes) };
+  const unhandled = dependants.filter((dependant) => !isHandled(dependant, change, plan));
+  inTheWay.push(...unhandled.map(({ what }) => `${what} uses it`));
   return {
     inTheWay,
     restore: column ? restoreOf(column, change) : [],
@@ -95,7 +99,7 @@ type Dependant = {
   oid: string;
   what: string;
   label: string | null;
-  /** `schema.table` the object belongs to. */
+  /** `schema.table` of the object. */
   home: string | null;
   kind: string | null;
   own: boolean;
@@ -118,56 +122,58 @@ const DEPENDANTS = sql`
   left join pg_class h on h.oid = coalesce(k.conrelid, i.indrelid, p.polrelid, t.tgrelid)
   left join pg_namespace hn on hn.oid = h.relnamespace`;
 
-/** Whether the plan makes it again for the new column, or PostgreSQL moves it along. */
+/**
+ * Returns whether the plan recreates the object for the new column, or PostgreSQL moves it. `removed`: `removedKeys`.
+ */
 function isHandled(
-  one: Dependant,
+  dependant: Dependant,
   { live, liveColumn }: TypeChange & { readonly live: LiveTable },
-  changes: readonly Change[],
+  { changes, removed }: { readonly changes: readonly Change[]; readonly removed: ReadonlySet<string> },
 ): boolean {
-  const label = one.label ?? '';
-  const here = one.home === keyOf(live);
-  const isDropped = (kind: Dropped['kind']): boolean =>
-    changes
-      .map(droppedBy)
-      .some((gone) => gone?.kind === kind && gone.table === one.home && gone.label === label);
-  switch (one.class) {
-    // Views are refused with an error of their own.
+  const { class: catalog, kind, oid } = dependant;
+  const label = dependant.label ?? '';
+  const home = dependant.home ?? '';
+  const isHere = home === objectKey(live);
+  const isRemoved = (what: RemovedObject['kind']): boolean =>
+    removed.has(removedKey({ kind: what, table: home, label }));
+  switch (catalog) {
+    // Views are rejected with a separate error.
     case 'pg_rewrite':
       return true;
     case 'pg_proc':
-      return changes.some((change) => releasedBy(change)?.oid === one.oid);
+      return removed.has(removedKey({ kind: 'body', table: '', label: oid }));
     case 'pg_attrdef':
-      return one.own;
+      return dependant.own;
     case 'pg_policy':
-      return isDropped('policy');
+      return isRemoved('policy');
     case 'pg_trigger':
-      return (label.startsWith(REFERENCE_PREFIX) && here) || isDropped('trigger');
+      return (label.startsWith(REFERENCE_PREFIX) && isHere) || isRemoved('trigger');
     case 'pg_class': {
-      if (one.kind === 'S') return liveColumn.serial;
-      const index = here ? live.indexes.find((found) => found.label === label) : undefined;
-      return isTransient(label) || (index !== undefined && isPlain(index)) || isDropped('index');
+      if (kind === 'S') return liveColumn.serial;
+      const index = isHere ? live.indexes.find((found) => found.label === label) : undefined;
+      return isTransient(label) || (index !== undefined && isPlain(index)) || isRemoved('index');
     }
     case 'pg_constraint':
-      if (isTransient(label) || one.kind === 'n') return true;
-      if (one.kind === 'c') return isDropped('check');
-      if (one.kind === 'f') {
-        const isRetired = changes.some(
-          (change) => change.kind === 'retire-table' && keyOf(change.live) === one.home,
-        );
-        return isRetired || isDropped('foreign key');
+      if (isTransient(label) || kind === 'n') return true;
+      if (kind === 'c') return isRemoved('check');
+      if (kind === 'f') {
+        const isRetired = ofKind(changes, 'retire-table').some((change) => objectKey(change.live) === home);
+        return isRetired || isRemoved('foreign key');
       }
-      if (one.kind === 'x') return isDropped('index');
-      return isDropped('key') || live.keys.some((key) => key.label === label && isPlainKey(key) && !one.odd);
+      if (kind === 'x') return isRemoved('exclusion');
+      return (
+        isRemoved('key') || live.keys.some((key) => key.label === label && isPlainKey(key) && !dependant.odd)
+      );
     case 'pg_statistic_ext':
-      return changes.some(
-        (change) => change.kind === 'recreate-statement' && change.live.address === `${one.class}/${one.oid}`,
+      return ofKind(changes, 'recreate-statement').some(
+        (change) => change.live.address === `${catalog}/${oid}`,
       );
     default:
       return false;
   }
 }
 
-/** An index fully described by its columns. */
+/** Returns whether the columns describe the index completely. */
 export function isPlain(index: LiveTable['indexes'][number]): boolean {
   return index.valid && index.plain && index.predicate === null;
 }
@@ -183,7 +189,7 @@ type ColumnRow = {
 };
 
 function restoreOf(row: ColumnRow, { table, column }: TypeChange): string[] {
-  const relation = nameOf(table);
+  const relation = quoteName(table);
   const name = quoteIdent(column.name);
   const alter = alterColumn(table, column);
   return [

@@ -1,29 +1,30 @@
-// What uses a type that steps aside for another one and is not the file's to change: it would keep the old type.
+// Undeclared objects that use a replaced type. They would keep the old type, so the plan rejects them.
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { sql } from '../../../postgres/sql.ts';
 import { type Desired } from '../../schema/desired.ts';
 import { isReplacedType } from '../../schema/label.ts';
-import type { Live } from '../../schema/live/live-schema.ts';
+import type { Live, LiveType } from '../../schema/live/live-schema.ts';
 import type { Ownership } from '../../schema/managed.ts';
-import { keyOf } from '../../schema/model.ts';
+import { objectKey } from '../../schema/model.ts';
 import { problem, type MigrationProblem } from '../../problem.ts';
 
-export async function strangersOfReplacedTypes(
+export async function unmanagedUsersOfReplacedTypes(
   session: Queryable,
   desired: Desired,
   types: Live['types'],
   owned: Ownership,
 ): Promise<MigrationProblem[]> {
-  const oids = [...types.values()].filter((type) => isReplacedType(type.name)).map((type) => type.oid);
+  const replaced = [...types.values()].filter((type) => isReplacedType(type.name));
+  const oids = replaced.map((type) => type.oid);
   if (oids.length === 0) return [];
   const tables = [...owned.tables.keys(), ...owned.retiredTables.keys()];
   const columns = [
-    ...desired.tables.flatMap((table) => table.columns.map((column) => `${keyOf(table)}.${column.name}`)),
+    ...desired.tables.flatMap((table) => table.columns.map((column) => `${objectKey(table)}.${column.name}`)),
     ...[...owned.tables].flatMap(([key, table]) => table.columns.map((column) => `${key}.${column}`)),
     ...owned.retiredColumns,
   ];
-  const functions = [...desired.functions, ...owned.functions.values()].map(keyOf);
-  const declared = desired.tables.map(keyOf);
+  const functions = [...desired.functions, ...owned.functions.values()].map(objectKey);
+  const declared = desired.tables.map(objectKey);
   const rows = await session.query<{ what: string }>(sql`
     select distinct pg_describe_object(d.classid, d.objid, d.objsubid) as what
     from pg_type t
@@ -43,8 +44,13 @@ export async function strangersOfReplacedTypes(
     problem(
       'MIG-304',
       'types',
-      `${what} is not in the file and has a type that loses values or is ordered anew`,
+      `${underFormerNames(what, replaced)} is not in the file and has a type that loses values or gets another order`,
       'Declare it, or give it another type first.',
     ),
   );
+}
+
+/** Replaces temporary names of types by their names before this run. */
+function underFormerNames(text: string, replaced: readonly LiveType[]): string {
+  return replaced.reduce((result, { name, former }) => result.replaceAll(name, former?.name ?? name), text);
 }

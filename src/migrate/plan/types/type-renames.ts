@@ -1,11 +1,11 @@
-// What happens to a type before anything is compared: renames of types and of enum values, and a new type in place of an
-// enum that loses values or gets another order. PostgreSQL can do neither of these two to a type that is in use: the old
-// one steps aside under another name, and every column that has it becomes a change of type.
+// Changes of types before the comparison: renames of types and enum values, and replacements of enums that lose or
+// reorder values. PostgreSQL cannot change an enum in this way. So the old type gets another name, and each column
+// that uses it gets a type change.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import type { Live, LiveType } from '../../schema/live/live-schema.ts';
 import { replacedTypeLabel } from '../../schema/label.ts';
 import type { Ownership } from '../../schema/managed.ts';
-import { keyOf, nameOf, tableKey, type EnumModel, type TypeModel } from '../../schema/model.ts';
+import { objectKey, quoteName, tableKey, type EnumModel, type TypeModel } from '../../schema/model.ts';
 import { createTypeSql } from '../../schema/types.ts';
 import { problem, type MigrationProblem } from '../../problem.ts';
 import { type HazardPolicy, isAllowed } from '../hazard-policy.ts';
@@ -19,9 +19,9 @@ export class TypeRenames {
   readonly problems: MigrationProblem[] = [];
   readonly notes: string[] = [];
   readonly forgotten: string[] = [];
-  /** By the new `schema.name`. */
+  /** Live types by their new `schema.name`. */
   readonly former = new Map<string, FormerNames>();
-  /** Owned types under their new names. */
+  /** Owned types by their new names. */
   readonly owned: Set<string>;
   readonly retired: Set<string>;
   readonly #live: Live['types'];
@@ -43,7 +43,7 @@ export class TypeRenames {
           'MIG-207',
           model.at,
           `${model.name} is a type of the database already: the file has it as ${model.kind}, and there it is ${found.kind}`,
-          `Choose another name, or rename that one first: alter type ${nameOf(found)} rename to …;`,
+          `Choose another name, or rename that one first: alter type ${quoteName(found)} rename to …;`,
         ),
       );
       return;
@@ -58,7 +58,7 @@ export class TypeRenames {
   }
 
   #renamed(model: TypeModel): LiveType | undefined {
-    const key = keyOf(model);
+    const key = objectKey(model);
     const found = this.#live.get(key);
     const { renamedFrom = model.name } = model;
     if (renamedFrom === model.name) return found;
@@ -82,14 +82,14 @@ export class TypeRenames {
     if (!old) return found;
     this.#step(
       model,
-      `alter type ${nameOf(old)} rename to ${quoteIdent(model.name)}`,
+      `alter type ${quoteName(old)} rename to ${quoteIdent(model.name)}`,
       `rename type ${old.name} → ${model.name}`,
     );
     this.former.set(key, { name: old.name, values: new Map() });
     return old;
   }
 
-  /** The values as they will be called. */
+  /** Returns the values after the renames. */
   #renamedValues(model: TypeModel & EnumModel, found: LiveType): string[] {
     const values = new Map<string, string>();
     for (const [old, now] of Object.entries(model.renamedValues ?? {})) {
@@ -97,12 +97,12 @@ export class TypeRenames {
       values.set(now, old);
       this.#step(
         model,
-        `alter type ${nameOf(model)} rename value ${quoteLiteral(old)} to ${quoteLiteral(now)}`,
+        `alter type ${quoteName(model)} rename value ${quoteLiteral(old)} to ${quoteLiteral(now)}`,
         `rename value ${old} → ${now} of type ${model.name}`,
       );
     }
-    const name = this.former.get(keyOf(model))?.name ?? model.name;
-    if (values.size > 0) this.former.set(keyOf(model), { name, values });
+    const name = this.former.get(objectKey(model))?.name ?? model.name;
+    if (values.size > 0) this.former.set(objectKey(model), { name, values });
     const renamed = new Map([...values].map(([now, old]) => [old, now]));
     return found.values.map((value) => renamed.get(value) ?? value);
   }
@@ -111,11 +111,12 @@ export class TypeRenames {
     const aside = replacedTypeLabel(found.oid);
     this.#step(
       model,
-      `alter type ${nameOf(model)} rename to ${quoteIdent(aside)}; ${createTypeSql({ model })}`,
+      `alter type ${quoteName(model)} rename to ${quoteIdent(aside)}; ${createTypeSql({ model })}`,
       `type ${model.name} made again ${how}`,
     );
-    // The new one is complete.
-    this.former.delete(keyOf(model));
+    // The new type is complete.
+    this.former.delete(objectKey(model));
+    this.former.set(tableKey(model.schema, aside), { name: model.name, values: new Map() });
   }
 
   #reorder(model: TypeModel, found: LiveType, values: readonly string[]): void {

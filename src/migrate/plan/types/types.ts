@@ -1,10 +1,11 @@
-// Types of the file as statements.
+// Statements for declared types.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import type { DesiredType } from '../../schema/desired.ts';
+import { isReplacedType } from '../../schema/label.ts';
 import type { LiveTable } from '../../schema/live/live-schema.ts';
-import { nameOf } from '../../schema/model.ts';
+import { objectKey, quoteName } from '../../schema/model.ts';
 import { createTypeSql, type DomainCheck } from '../../schema/types.ts';
-import { type Planners, SCAN_ROWS_PER_MS, type StepList } from '../step-list.ts';
+import { type Draft, type Planners, SCAN_ROWS_PER_MS, type StepList } from '../step-list.ts';
 
 export const TYPES = {
   'create-type': (steps, { type }) =>
@@ -17,7 +18,7 @@ export const TYPES = {
   'recreate-type': (steps, { type }) =>
     steps.add({
       identity: type.at,
-      sql: `drop type ${nameOf(type)}; ${createTypeSql(type)}`,
+      sql: `drop type ${quoteName(type)}; ${createTypeSql(type)}`,
       stage: 'new-types',
       sign: '~',
       summary: describe(type),
@@ -25,14 +26,15 @@ export const TYPES = {
     }),
   'add-domain-check': (steps, { type, check, users }) => {
     const { label, expression } = check;
-    const add = `alter domain ${nameOf(type)} add constraint ${quoteIdent(label)} check (\n${expression.sql}\n)`;
+    const add = `alter domain ${quoteName(type)} add constraint ${quoteIdent(label)} check (\n${expression.sql}\n)`;
     const isSmall = users.every((table) => steps.isSmall(table, SCAN_ROWS_PER_MS));
     steps.add({
       identity: type.at,
       sql: isSmall ? add : `${add} not valid`,
-      // Of a new domain, before columns have arrays of it.
-      stage: check.callsOwn || users.length > 0 ? 'checks' : 'new-types',
+      // The check of a new domain is added before columns use arrays of the domain.
+      stage: check.callsDeclaredFunction || users.length > 0 ? 'checks' : 'new-types',
       summary: `type ${type.name} check ${expression.written}`,
+      ...(isSmall ? lockUsers(users) : {}),
       scans: isSmall && users.length > 0,
       estimateMs: isSmall ? scanMs(steps, users) : 1,
       hazards: users.length > 0 ? ['DATA_DEPENDENT'] : [],
@@ -43,7 +45,7 @@ export const TYPES = {
   'drop-domain-check': (steps, { type, label }) =>
     steps.add({
       identity: type.at,
-      sql: `alter domain ${nameOf(type)} drop constraint ${quoteIdent(label)}`,
+      sql: `alter domain ${quoteName(type)} drop constraint ${quoteIdent(label)}`,
       stage: 'drop-dependants',
       sign: '-',
       summary: `type ${type.name} check ${label}`,
@@ -51,7 +53,7 @@ export const TYPES = {
   'set-domain-default': (steps, { type, value }) =>
     steps.add({
       identity: type.at,
-      sql: `alter domain ${nameOf(type)} ${value === null ? 'drop default' : `set default ${value}`}`,
+      sql: `alter domain ${quoteName(type)} ${value === null ? 'drop default' : `set default ${value}`}`,
       stage: 'new-types',
       sign: '~',
       summary: `type ${type.name} ${value === null ? 'without a default' : `default ${value.trim()}`}`,
@@ -59,10 +61,11 @@ export const TYPES = {
   'set-domain-not-null': (steps, { type, notNull, users }) =>
     steps.add({
       identity: type.at,
-      sql: `alter domain ${nameOf(type)} ${notNull ? 'set' : 'drop'} not null`,
+      sql: `alter domain ${quoteName(type)} ${notNull ? 'set' : 'drop'} not null`,
       stage: notNull ? 'not-null' : 'new-types',
       sign: '~',
       summary: `type ${type.name} ${notNull ? 'not null' : 'may be null'}`,
+      ...(notNull ? lockUsers(users) : {}),
       scans: notNull && users.length > 0,
       estimateMs: notNull ? scanMs(steps, users) : 1,
       hazards: notNull && users.length > 0 ? ['DATA_DEPENDENT'] : [],
@@ -70,13 +73,13 @@ export const TYPES = {
   'add-attribute': (steps, { type, attribute }) =>
     steps.add({
       identity: type.at,
-      sql: `alter type ${nameOf(type)} add attribute ${quoteIdent(attribute.name)} ${attribute.type} cascade`,
+      sql: `alter type ${quoteName(type)} add attribute ${quoteIdent(attribute.name)} ${attribute.type} cascade`,
       stage: 'new-types',
       summary: `type ${type.name} attribute ${attribute.name} ${attribute.type}`,
     }),
   'add-values': (steps, { type, live, values }) => {
-    // Before the renames of this run.
-    const name = nameOf({ schema: live.schema, name: live.former?.name ?? live.name });
+    // The names before the renames of this run.
+    const name = quoteName({ schema: live.schema, name: live.former?.name ?? live.name });
     const formerOf = (value: string): string => live.former?.values.get(value) ?? value;
     for (const { value, before } of values)
       steps.add({
@@ -91,23 +94,26 @@ export const TYPES = {
     const { comment } = type.model;
     steps.add({
       identity: type.at,
-      sql: `comment on type ${nameOf(type)} is ${comment === undefined ? 'null' : quoteLiteral(comment)}`,
+      sql: `comment on type ${quoteName(type)} is ${comment === undefined ? 'null' : quoteLiteral(comment)}`,
       stage: 'new-types',
       sign: '~',
       summary: `type ${type.name}: comment`,
     });
   },
   'drop-type': (steps, { live }) => {
-    const drop = `drop type ${nameOf(live)}`;
+    const drop = `drop type ${quoteName(live)}`;
+    const { name } = live.former ?? live;
+    const isReplaced = live.former !== undefined || isReplacedType(live.name);
+    const what = isReplaced ? `former type${live.former ? ` ${name}` : ''}` : `type ${name}`;
     steps.add({
-      identity: `types.${live.name}`,
-      // What is retired, or not in the file, may still use it.
+      identity: `types.${name}`,
+      // Retired and undeclared objects may still use the type.
       sql: live.used
         ? `do ${quoteLiteral(`begin ${drop}; exception when dependent_objects_still_exist then null; end`)}`
         : drop,
       stage: 'retire',
       sign: '-',
-      summary: `type ${live.name} dropped${live.used ? ', unless something that is kept uses it' : ''}`,
+      summary: `${what} dropped${live.used ? ', unless something that is kept uses it' : ''}`,
       hazards: ['BREAKS_OLD_CODE'],
     });
   },
@@ -124,7 +130,7 @@ function describe({ name, model }: DesiredType): string {
   }
 }
 
-/** Reads every row of these tables, which holds their writers, but not the readers. */
+/** Reads all rows of these tables. This blocks writers, but not readers. */
 function validate(
   steps: StepList,
   type: DesiredType,
@@ -133,15 +139,21 @@ function validate(
 ): void {
   steps.add({
     identity: type.at,
-    sql: `alter domain ${nameOf(type)} validate constraint ${quoteIdent(label)}`,
+    sql: `alter domain ${quoteName(type)} validate constraint ${quoteIdent(label)}`,
     lane: 'online',
     stage: 'checks',
     sign: '~',
     summary: `type ${type.name} check ${expression.written}: check rows`,
+    ...lockUsers(users),
     scans: true,
     estimateMs: scanMs(steps, users),
     hazards: ['DATA_DEPENDENT', 'NON_TX'],
   });
+}
+
+/** Locks all tables that use the domain, because a single statement reads their rows. */
+function lockUsers(users: readonly LiveTable[]): Pick<Draft, 'otherTables' | 'lock'> {
+  return users.length === 0 ? {} : { otherTables: users.map(objectKey), lock: 'Share' };
 }
 
 function scanMs(steps: StepList, users: readonly LiveTable[]): number {

@@ -1,4 +1,4 @@
-// The database's structure as the catalog shows it. Every expression is the server's own print.
+// The live schema: the structure of the database as the catalog shows it. Expressions are printed by the server.
 import type { LiveIndex } from '../indexes.ts';
 import type { PerHost } from '../rights/hosts.ts';
 import type { Attribute, Deferrable, IdentityKind } from '../model.ts';
@@ -6,30 +6,31 @@ import type { LivePartitioning } from '../partitions.ts';
 import type { LivePublication, ReplicaIdentity } from '../publication.ts';
 import type { LiveSequence } from '../sequences.ts';
 import type { LiveStatement } from '../statements.ts';
+import type { TableAttributes } from '../sql/table-attributes.ts';
 import type { LiveTrigger } from '../triggers.ts';
 import type { LiveView } from '../views.ts';
 import type { Check, Column, ForeignKey, Key, Policy, Signature } from '../relation.ts';
 
 export type Live = {
-  /** Those that are no tables, and of no extension. */
+  /** Types that belong to no table and no extension. */
   readonly types: ReadonlyMap<string, LiveType>;
   readonly tables: ReadonlyMap<string, LiveTable>;
   readonly functions: ReadonlyMap<string, readonly LiveFunction[]>;
   readonly views: ReadonlyMap<string, LiveView>;
   readonly schemas: ReadonlyMap<string, LiveSchema>;
-  /** All policies of those tables; the engine touches only its own. */
+  /** All policies on the tables of svc. svc changes only its own policies. */
   readonly hosted: PerHost<readonly LivePolicy[]>;
-  /** Triggers of svc on `auth.users`. */
+  /** Triggers on `auth.users` that svc created for `on_new_user`. */
   readonly newUsers: readonly LiveTrigger[];
-  /** All others on `auth.users`. */
+  /** All other triggers on `auth.users`. */
   readonly userTriggers: readonly LiveTrigger[];
-  /** That of realtime; null where somebody dropped it. */
+  /** The publication of realtime, or null if it does not exist. */
   readonly publication: LivePublication | null;
-  /** All but those that come with every database. */
+  /** Installed extensions except `plpgsql`. */
   readonly extensions: readonly LiveExtension[];
-  /** Those that belong to no column and no extension. */
+  /** Sequences that belong to no column and no extension. */
   readonly sequences: ReadonlyMap<string, LiveSequence>;
-  /** What no key makes, by identity. */
+  /** Objects of the kinds that the file declares under `statements`, keyed by identity. */
   readonly statements: ReadonlyMap<string, LiveStatement>;
   readonly serverVersion: number;
 };
@@ -47,15 +48,15 @@ export type LiveType = {
   readonly schema: string;
   readonly name: string;
   readonly kind: 'enum' | 'domain' | 'composite';
-  /** Of an enum, in their order. */
+  /** Labels of an enum in their order. */
   readonly values: readonly string[];
   readonly domain: LiveDomain | null;
-  /** Of a composite type, in their order. */
+  /** Attributes of a composite type in their order. */
   readonly attributes: readonly Attribute[];
   readonly comment: string | null;
-  /** Something else names it. */
+  /** Another object depends on the type. */
   readonly used: boolean;
-  /** What it and its values are called until the renames of the run; absent where these do not concern it. */
+  /** Current names of the type and its values, if the renames of this run change them. */
   readonly former?: { readonly name: string; readonly values: ReadonlyMap<string, string> };
 };
 
@@ -63,7 +64,7 @@ export type LiveDomain = {
   readonly base: string;
   readonly notNull: boolean;
   readonly default: string | null;
-  /** Where it is not that of the base. */
+  /** Null if it is the collation of the base type. */
   readonly collation: string | null;
   readonly checks: ReadonlyArray<{
     readonly label: string;
@@ -72,30 +73,26 @@ export type LiveDomain = {
   }>;
 };
 
-export type LiveTable = {
+export type LiveTable = TableAttributes & {
   readonly oid: string;
   readonly schema: string;
   readonly name: string;
-  /** Null: it holds its rows itself. */
+  /** Null if the table is not partitioned. */
   readonly partitioning: LivePartitioning | null;
   readonly rowSecurity: boolean;
-  /** The policies bind the owner too. The file cannot ask for that, and svc works as the owner. */
+  /** FORCE ROW LEVEL SECURITY. The file cannot declare it, because svc works as the owner of the tables. */
   readonly rowSecurityForced: boolean;
-  /** The three API roles have exactly what they should, and PUBLIC nothing. */
+  /** `api`: the API roles have exactly their default privileges, and PUBLIC has none. */
   readonly granted: 'api' | 'none' | 'other';
-  /** By role, its owner left out: `select`, or `all`. Those on columns are with the columns. */
+  /** Privileges by role, without the owner. Privileges on columns are stored with the columns. */
   readonly grants: Readonly<Record<string, readonly string[]>>;
-  /** A role besides the owner and the three API roles has a privilege on it or on one of its columns. */
+  /** A role other than the owner and the API roles has a privilege on the table or on one of its columns. */
   readonly grantedToOthers: boolean;
-  /** In the publication of realtime; `part`: only some of its columns or rows. */
+  /** Membership in the publication of realtime. `part`: only some columns or rows. */
   readonly published: 'whole' | 'part' | 'no';
-  /** In that of Supabase; null where it is not. */
-  readonly publishedThere: { readonly whole: boolean; readonly events: readonly string[] } | null;
+  /** Membership in the publication of Supabase, or null. */
+  readonly supabasePublication: { readonly whole: boolean; readonly events: readonly string[] } | null;
   readonly replicaIdentity: ReplicaIdentity;
-  /** A crash empties it, and the write-ahead log has nothing of it. */
-  readonly unlogged: boolean;
-  /** Storage parameters, as they were set. */
-  readonly with: Readonly<Record<string, string>>;
   readonly estimatedRows: number;
   readonly bytes: number;
   readonly comment: string | null;
@@ -106,7 +103,7 @@ export type LiveTable = {
   readonly exclusions: readonly LiveExclusion[];
   readonly indexes: readonly LiveIndex[];
   readonly policies: readonly LivePolicy[];
-  /** All but those that a type change needs. */
+  /** All triggers except those of a running type change. */
   readonly triggers: readonly LiveTrigger[];
 };
 
@@ -114,12 +111,13 @@ export type LiveColumn = Column<string> & {
   readonly number: number;
   readonly category: string;
   readonly identity: IdentityKind | null;
-  /** Where it is not that of its type: `"C"`, `public.nocase`. */
+  /** Collation if it differs from that of the type: `"C"`, `public.nocase`. */
   readonly collation: string | null;
   readonly comment: string | null;
   readonly sequence: string | null;
-  readonly sequenceGranted: boolean;
-  /** By role; null where nothing is granted on the column by itself. */
+  /** API roles that may use and read its sequence. */
+  readonly sequenceUsers: readonly string[];
+  /** Privileges on this column by role, or null if none are granted. */
   readonly grants: Readonly<Record<string, readonly string[]>> | null;
 };
 
@@ -127,17 +125,16 @@ export type LiveKey = Key;
 
 export type LiveForeignKey = ForeignKey & {
   readonly validated: boolean;
-  /** False when its triggers are disabled or it is NOT ENFORCED: no row is checked. */
+  /** False if its triggers are disabled or it is NOT ENFORCED. Rows are then not checked. */
   readonly enforced: boolean;
 };
 
 export type LiveExclusion = {
   readonly label: string;
-  /** The server's print. */
   readonly definition: string;
-  /** Columns that are entries by themselves. */
+  /** Elements that are plain columns. */
   readonly columns: readonly string[];
-  /** The prints of its entries, without what follows them, and their operators. */
+  /** Printed elements without their options. `operators` has the same order. */
   readonly keys: readonly string[];
   readonly operators: readonly string[];
   readonly where: string | null;
@@ -170,10 +167,10 @@ export type LiveFunction = Signature & {
   readonly rows: number;
   readonly definer: boolean;
   readonly settings: readonly string[];
-  /** Of an atomic one as the server prints it, without BEGIN ATOMIC and END around it. */
+  /** Body of the function. The body of an atomic function is printed by the server, without BEGIN ATOMIC and END. */
   readonly body: string;
-  /** The server read the body when the function was made, and knows what it uses. */
+  /** The server parsed the body when the function was created and records its dependencies. */
   readonly atomic: boolean;
-  /** Roles that may run it besides its owner, `public` among them. */
+  /** Roles with EXECUTE, without the owner. May contain `public`. */
   readonly callers: readonly string[];
 };

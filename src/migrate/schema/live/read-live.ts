@@ -1,9 +1,9 @@
-// Reads the live schema in a fixed number of queries. Printed texts depend on session settings, which are pinned first:
-// sessions with other time zones or search paths must print the same.
+// Reads the live schema in a bounded number of queries. Printed expressions depend on session settings, so these are
+// pinned first.
 import { groupBy } from '../../../lib/group-by.ts';
 import { raw, sql, type Sql } from '../../../postgres/sql.ts';
 import { isDatabaseError } from '../../../postgres/pg-error.ts';
-import type { Queryable } from '../../../postgres/owner-database.ts';
+import type { Queryable, Row } from '../../../postgres/owner-database.ts';
 import type {
   Live,
   LiveColumn,
@@ -31,25 +31,29 @@ import {
   triggersQuery,
   typesQuery,
   USER_TRIGGERS,
-  type ColumnNameRow,
-  type ColumnRow,
-  type ConstraintRow,
-  type IndexRow,
-  type NamespaceRow,
-  type PartitionRow,
-  type PolicyRow,
-  type PublicationRow,
-  type RelationRow,
-  type SequenceRow,
-  type TriggerRow,
-  type TypeRow,
 } from './live-queries.ts';
+import type {
+  ColumnNameRow,
+  ColumnRow,
+  ConstraintRow,
+  IndexRow,
+  NamespaceRow,
+  PartitionRow,
+  PolicyRow,
+  PublicationRow,
+  RelationRow,
+  SequenceRow,
+  TriggerRow,
+  TypeRow,
+} from './live-rows.ts';
 import { perHost } from '../rights/hosts.ts';
 import { NEW_USER_PREFIX } from '../label.ts';
 import { readStatements } from './live-statements.ts';
+import { type PresentKind, readPresentKinds } from './present-kinds.ts';
+import { STATEMENT_KINDS } from '../statements.ts';
 import { readViews } from './live-views.ts';
 import { atomicBody } from '../sql/atomic-body.ts';
-import { keyOf } from '../model.ts';
+import { objectKey } from '../model.ts';
 import type { LivePartition, LivePartitioning } from '../partitions.ts';
 import { PUBLICATION, SUPABASE_PUBLICATION } from '../publication.ts';
 
@@ -65,13 +69,16 @@ const PINS: ReadonlyArray<readonly [string, string]> = [
   ['jit', 'off'],
 ];
 
-/** Makes prints comparable for the rest of the transaction. */
+/** Sets the settings that affect printed expressions, for the rest of the transaction. */
 export async function pinPrinting(session: Queryable): Promise<void> {
   const settings = PINS.map(([name, value]) => `set_config('${name}', '${value}', true)`);
   await session.query(raw(`select ${settings.join(', ')}`));
 }
 
-/** One snapshot; `part`: only these tables and views, by `schema.name`. The functions that print expressions read the newest catalog regardless, hence the retry. */
+/**
+ * Reads the live schema in one snapshot. `part` limits it to these tables and views, as `schema.name`. Retries because
+ * the functions that print expressions read the current catalog, not the snapshot.
+ */
 export async function readLive(
   session: Queryable,
   schemas: readonly string[],
@@ -82,7 +89,7 @@ export async function readLive(
     try {
       return await readLiveInside(session, schemas, part);
     } catch (error) {
-      // "cache lookup failed"
+      // PostgreSQL reports "cache lookup failed" for an object that was dropped after the snapshot.
       if (attempt >= 3 || !isDatabaseError(error, 'internal_error')) throw error;
     } finally {
       await session.query(raw('rollback'));
@@ -90,7 +97,7 @@ export async function readLive(
   }
 }
 
-/** The same inside a transaction that is already open; leaves the print settings pinned. */
+/** Reads the live schema in the open transaction. The print settings stay pinned. */
 export async function readLiveInside(
   session: Queryable,
   schemas: readonly string[],
@@ -100,62 +107,69 @@ export async function readLiveInside(
   const [server] = await session.query<{ version: number }>(
     raw(`select current_setting('server_version_num')::int as version`),
   );
-  const which = part === null ? sql`n.nspname = any (${[...schemas]})` : await whichOf(session, part);
-  const relations = await session.query<RelationRow>(relationsQuery(which));
-  const columns = await session.query<ColumnRow>(columnsQuery(which));
-  const sequences = await session.query<SequenceRow>(sequencesQuery(which));
-  const partitions = await session.query<PartitionRow>(partitionsQuery(which));
-  const constraints = await session.query<ConstraintRow>(constraintsQuery(which));
-  const indexes = await session.query<IndexRow>(indexesQuery(which));
-  const policies = await session.query<PolicyRow>(policiesQuery(which));
-  const triggers = await session.query<TriggerRow>(triggersQuery(which));
+  const filter = part === null ? sql`n.nspname = any (${[...schemas]})` : await relationFilter(session, part);
+  const present = await readPresentKinds(session, schemas, filter);
+  const readIf = async <R extends Row>(kind: PresentKind, query: Sql): Promise<R[]> =>
+    present.has(kind) ? session.query<R>(query) : [];
+  const relations = await readIf<RelationRow>('table', relationsQuery(filter));
+  const tables = sql`${relations.map(({ oid }) => oid)}::oid[]`;
+  const readParts = async <R extends Row>(query: Sql): Promise<R[]> =>
+    relations.length > 0 ? session.query<R>(query) : [];
+  const columns = await readParts<ColumnRow>(columnsQuery(tables));
+  const sequences = await readIf<SequenceRow>('columnSequence', sequencesQuery(filter));
+  const partitions = await readIf<PartitionRow>('partition', partitionsQuery(filter));
+  const constraints = await readParts<ConstraintRow>(constraintsQuery(tables));
+  const indexes = await readParts<IndexRow>(indexesQuery(tables));
+  const policies = await readIf<PolicyRow>('policy', policiesQuery(filter));
+  const triggers = await readIf<TriggerRow>('trigger', triggersQuery(filter));
   const publications = await session.query<PublicationRow>(PUBLICATIONS);
-  const ofUsers = await session.query<TriggerRow>(USER_TRIGGERS);
+  const userRows = await readIf<TriggerRow>('userTrigger', USER_TRIGGERS);
   const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
-  const triggersOf = groupBy(triggers, (row) => row.relation);
-  const views = await readViews(session, which, triggersOf);
-  const functions = await session.query<LiveFunction>(functionsQuery(schemas));
-  const types = await session.query<TypeRow>(typesQuery(schemas));
+  const triggersByRelation = groupBy(triggers, (row) => row.relation);
+  const views = present.has('view') ? await readViews(session, filter, triggersByRelation) : [];
+  const functions = await readIf<LiveFunction>('function', functionsQuery(schemas));
+  const types = await readIf<TypeRow>('type', typesQuery(schemas));
   const extensions = await session.query<LiveExtension>(EXTENSIONS);
-  const free = await session.query<LiveSequence>(freeSequencesQuery(schemas));
-  const statements = await readStatements(session, schemas);
+  const free = await readIf<LiveSequence>('sequence', freeSequencesQuery(schemas));
+  const kinds = STATEMENT_KINDS.filter((kind) => present.has(kind));
+  const statements = await readStatements(session, schemas, kinds);
   const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
 
-  const columnsOf = groupBy(columns, (row) => row.relation);
+  const columnsByRelation = groupBy(columns, (row) => row.relation);
   const rows: TableRows = {
-    columns: columnsOf,
+    columns: columnsByRelation,
     sequences: new Map(sequences.map((row) => [`${row.relation} ${row.number}`, row])),
     constraints: groupBy(constraints, (row) => row.relation),
     indexes: groupBy(indexes, (row) => row.relation),
     policies: groupBy(policies, (row) => row.relation),
-    triggers: triggersOf,
+    triggers: triggersByRelation,
     partitions: groupBy(partitions, (row) => row.relation),
     publications: groupBy(publications, (row) => row.relation ?? ''),
-    namesOf: await readNames(session, columnsOf, constraints),
+    columnNames: await readNames(session, columnsByRelation, constraints),
   };
   return {
-    types: new Map(types.map((row) => [keyOf(row), row])),
-    tables: new Map(relations.map((row) => [keyOf(row), toTable(row, rows)])),
+    types: new Map(types.map((row) => [objectKey(row), row])),
+    tables: new Map(relations.map((row) => [objectKey(row), toTable(row, rows)])),
     functions: groupBy(
       functions.map((fn) => ({ ...fn, body: fn.atomic ? atomicBody(fn.body) : fn.body.trimEnd() })),
-      keyOf,
+      objectKey,
     ),
-    views: new Map(views.map((view) => [keyOf(view), view])),
+    views: new Map(views.map((view) => [objectKey(view), view])),
     schemas: new Map(
       namespaces.map((row) => [row.name, { name: row.name, usageGranted: row.granted === API_ROLES.length }]),
     ),
     hosted: perHost((host) => policies.filter((row) => row.host === host)),
-    newUsers: ofUsers.filter(isNewUser),
-    userTriggers: ofUsers.filter((trigger) => !isNewUser(trigger)),
+    newUsers: userRows.filter(isNewUser),
+    userTriggers: userRows.filter((trigger) => !isNewUser(trigger)),
     publication: publications.find((row) => row.publication === PUBLICATION) ?? null,
     extensions,
-    sequences: new Map(free.map((row) => [keyOf(row), row])),
+    sequences: new Map(free.map((row) => [objectKey(row), row])),
     statements: new Map(statements.map((row) => [row.identity, row])),
     serverVersion: server?.version ?? 0,
   };
 }
 
-async function whichOf(session: Queryable, part: ReadonlySet<string>): Promise<Sql> {
+async function relationFilter(session: Queryable, part: ReadonlySet<string>): Promise<Sql> {
   const rows = await session.query<{ oid: string }>(sql`
     select c.oid::text as oid from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname || '.' || c.relname = any (${[...part]})`);
@@ -164,7 +178,7 @@ async function whichOf(session: Queryable, part: ReadonlySet<string>): Promise<S
 
 type TableRows = {
   readonly columns: ReadonlyMap<string, readonly ColumnRow[]>;
-  /** By relation and column number. */
+  /** Keyed by relation and column number, separated by a space. */
   readonly sequences: ReadonlyMap<string, SequenceRow>;
   readonly constraints: ReadonlyMap<string, readonly ConstraintRow[]>;
   readonly indexes: ReadonlyMap<string, readonly IndexRow[]>;
@@ -172,8 +186,8 @@ type TableRows = {
   readonly triggers: ReadonlyMap<string, readonly TriggerRow[]>;
   readonly partitions: ReadonlyMap<string, readonly PartitionRow[]>;
   readonly publications: ReadonlyMap<string, readonly PublicationRow[]>;
-  /** Column names by relation and number, those of tables that foreign keys refer to included. */
-  readonly namesOf: ReadonlyMap<string, ReadonlyMap<number, string>>;
+  /** Column names by relation and number, including tables that foreign keys refer to. */
+  readonly columnNames: ReadonlyMap<string, ReadonlyMap<number, string>>;
 };
 
 async function readNames(
@@ -183,9 +197,10 @@ async function readNames(
 ): Promise<Map<string, Map<number, string>>> {
   const targets = constraints.filter((row) => row.type === 'f').map((row) => row.target);
   const outside = [...new Set(targets)].filter((relation) => !columns.has(relation));
-  const more = outside.length === 0 ? [] : await session.query<ColumnNameRow>(columnNamesQuery(outside));
+  const outsideNames =
+    outside.length === 0 ? [] : await session.query<ColumnNameRow>(columnNamesQuery(outside));
   return new Map(
-    [...columns, ...groupBy(more, (row) => row.relation)].map(([relation, rows]) => [
+    [...columns, ...groupBy(outsideNames, (row) => row.relation)].map(([relation, rows]) => [
       relation,
       new Map(rows.map((row) => [row.number, row.name])),
     ]),
@@ -196,7 +211,7 @@ const CALLER_VERBS = 'DELETE,INSERT,SELECT,UPDATE';
 
 function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: TableRows): LiveTable {
   const names = (numbers: readonly number[] | null, relation: string = row.oid): string[] =>
-    (numbers ?? []).map((number) => rows.namesOf.get(relation)?.get(number) ?? '');
+    (numbers ?? []).map((number) => rows.columnNames.get(relation)?.get(number) ?? '');
   const api = `anon:${CALLER_VERBS} authenticated:${CALLER_VERBS} service_role:${everything}`;
   const columnRows = rows.columns.get(row.oid) ?? [];
   const columns = columnRows.map((column) =>
@@ -210,7 +225,7 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
   return {
     ...row,
     published: ofRealtime === undefined ? 'no' : ofRealtime.whole ? 'whole' : 'part',
-    publishedThere: publications.find(({ publication }) => publication === SUPABASE_PUBLICATION) ?? null,
+    supabasePublication: publications.find(({ publication }) => publication === SUPABASE_PUBLICATION) ?? null,
     grants: grantedTo,
     granted: grants === api ? 'api' : grants === '' ? 'none' : 'other',
     grantedToOthers: row.grantedToOthers || columnRows.some((column) => column.grantedToOthers),
@@ -219,7 +234,7 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
       label: key.label,
       kind: key.type === 'p' ? 'primary' : 'unique',
       columns: names(key.columns),
-      deferrable: deferrableOf(key),
+      deferrable: deferrability(key),
       nullsNotDistinct: key.nullsNotDistinct,
     })),
     foreignKeys: ofType('f').map((key) =>
@@ -237,16 +252,16 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
       validated,
       enforced,
     })),
-    exclusions: ofType('x').map((one) => ({
-      label: one.label,
-      definition: one.exclusion?.definition ?? '',
-      columns: names((one.columns ?? []).filter((number) => number > 0)),
-      keys: one.exclusion?.keys ?? [],
-      operators: one.exclusion?.operators ?? [],
-      where: one.exclusion?.where ?? null,
-      deferrable: deferrableOf(one),
+    exclusions: ofType('x').map((exclusion) => ({
+      label: exclusion.label,
+      definition: exclusion.exclusion?.definition ?? '',
+      columns: names((exclusion.columns ?? []).filter((number) => number > 0)),
+      keys: exclusion.exclusion?.keys ?? [],
+      operators: exclusion.exclusion?.operators ?? [],
+      where: exclusion.exclusion?.where ?? null,
+      deferrable: deferrability(exclusion),
     })),
-    // Expressions have no number.
+    // Expressions have the number 0.
     indexes: (rows.indexes.get(row.oid) ?? []).map((index) => ({
       ...index,
       columns: names(index.columns.filter((number) => number > 0)),
@@ -257,24 +272,21 @@ function toTable({ grants, grantedTo, everything, ...row }: RelationRow, rows: T
   };
 }
 
-/** The first row is the table itself. */
+/** Converts the rows of one table. The first row is the table itself. */
 function toPartitioning([table, ...partitions]: readonly PartitionRow[]): LivePartitioning | null {
   if (!table) return null;
-  const keyOf = ({ strategy, key, keys }: PartitionRow): LivePartition['by'] =>
+  const partitionKey = ({ strategy, key, keys }: PartitionRow): LivePartition['by'] =>
     strategy === null ? null : { strategy, key: key ?? '', keys };
-  const by = keyOf(table);
+  const by = partitionKey(table);
   if (by === null) return null;
   return {
     ...by,
-    partitions: partitions.map((one) => {
-      const { oid, schema, name, parent, bound } = one;
-      return { oid, schema, name, parent, bound, by: keyOf(one) };
+    partitions: partitions.map((partition) => {
+      const { oid, schema, name, parent, bound } = partition;
+      return { oid, schema, name, parent, bound, by: partitionKey(partition) };
     }),
   };
 }
-
-// Six grants: USAGE and SELECT for each of the three roles.
-const SEQUENCE_GRANTS = 6;
 
 function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn {
   const serial =
@@ -293,7 +305,8 @@ function toColumn(row: ColumnRow, sequence: SequenceRow | undefined): LiveColumn
     serial,
     sequence: sequence?.name ?? null,
     grants: row.grants,
-    sequenceGranted: row.identity !== null || sequence?.granted === SEQUENCE_GRANTS,
+    // PostgreSQL asks for no privilege on the sequence of an identity column.
+    sequenceUsers: row.identity === null ? (sequence?.users ?? []) : API_ROLES,
   };
 }
 
@@ -305,7 +318,7 @@ const ACTIONS: Record<string, LiveForeignKey['onDelete']> = {
   d: 'set_default',
 };
 
-function deferrableOf({ deferrable, deferred }: ConstraintRow): LiveForeignKey['deferrable'] {
+function deferrability({ deferrable, deferred }: ConstraintRow): LiveForeignKey['deferrable'] {
   if (!deferrable) return null;
   return deferred ? 'deferred' : 'immediate';
 }
@@ -325,7 +338,7 @@ function toForeignKey(
     onDelete: ACTIONS[row.onDelete] ?? 'no_action',
     onUpdate: ACTIONS[row.onUpdate] ?? 'no_action',
     onDeleteColumns,
-    deferrable: deferrableOf(row),
+    deferrable: deferrability(row),
     matchFull: row.match === 'f',
     validated: row.validated,
     enforced: row.enforced,

@@ -1,4 +1,4 @@
-// What roles may do with a table, as the file says it, as the catalog has it, and as statements.
+// Privileges of roles on tables: declared, live, and as SQL.
 import { groupBy } from '../../../lib/group-by.ts';
 import { quoteIdent } from '../../../postgres/sql.ts';
 import type { LiveTable } from '../live/live-schema.ts';
@@ -15,16 +15,16 @@ const DEFAULTS: Grants = {
   service_role: ['all'],
 };
 
-/** From the key of the file. */
+/** Converts the `grants` key of a table. */
 export function toGrants(declared: Declared): Grants {
   return Object.fromEntries(
     Object.entries(declared).map(([role, list]) => [
       role,
       simplest(
-        list.flatMap((one) =>
-          typeof one === 'string'
-            ? [one]
-            : Object.entries(one).flatMap(([privilege, columns]) =>
+        list.flatMap((entry) =>
+          typeof entry === 'string'
+            ? [entry]
+            : Object.entries(entry).flatMap(([privilege, columns]) =>
                 (Array.isArray(columns) ? columns : []).map((column) => `${privilege} ${String(column)}`),
               ),
         ),
@@ -33,18 +33,20 @@ export function toGrants(declared: Declared): Grants {
   );
 }
 
-/** What the roles that svc looks after must have: the API roles, and those the file names. */
+/** Returns the required privileges of the API roles and of the roles that the file names. */
 export function wantedGrants(declared: Grants | undefined): Grants {
   return { ...DEFAULTS, ...declared };
 }
 
-/** Nobody of the API may touch the table, so that its sequences are for nobody either. */
-export function isClosed(declared: Grants | undefined): boolean {
+/** Returns the API roles that may write the table and so need the sequences of its columns. */
+export function sequenceUsers(declared: Grants | undefined): readonly string[] {
   const wanted = wantedGrants(declared);
-  return API_ROLES.every((role) => wanted[role]?.length === 0);
+  return API_ROLES.filter((role) =>
+    wanted[role]?.some((privilege) => /^(all|insert|update)\b/.test(privilege)),
+  );
 }
 
-/** What a role has in the database, leaving out columns that are not in `columns`. */
+/** Returns the privileges of a role in the database, limited to the given columns. */
 export function liveGrants(live: LiveTable, role: string, columns: ReadonlySet<string>): readonly string[] {
   const ofColumns = [...live.columns.values()]
     .filter(({ name }) => columns.has(name))
@@ -52,7 +54,7 @@ export function liveGrants(live: LiveTable, role: string, columns: ReadonlySet<s
   return simplest([...(live.grants[role] ?? []), ...ofColumns]);
 }
 
-/** The same with what every role has. */
+/** Returns the privileges of a role, including those of PUBLIC. */
 export function effectiveGrants(
   live: LiveTable,
   role: string,
@@ -61,51 +63,54 @@ export function effectiveGrants(
   return simplest([...liveGrants(live, role, columns), ...liveGrants(live, 'public', columns)]);
 }
 
-/** Roles with a privilege on the table or one of its columns. */
-export function granteesOf(live: LiveTable): string[] {
+/** Returns the roles with a privilege on the table or on one of its columns. */
+export function findGrantees(live: LiveTable): string[] {
   const roles = [...live.columns.values()].flatMap(({ grants }) => Object.keys(grants ?? {}));
   return [...new Set([...Object.keys(live.grants), ...roles])].sort();
 }
 
 function simplest(list: readonly string[]): string[] {
   const whole = new Set(list);
-  if (whole.has('all') || EVERYTHING.every((one) => whole.has(one))) return ['all'];
-  return [...whole].filter((one) => !one.includes(' ') || !whole.has(verbOf(one))).sort();
+  if (whole.has('all') || EVERYTHING.every((privilege) => whole.has(privilege))) return ['all'];
+  return [...whole]
+    .filter((privilege) => !privilege.includes(' ') || !whole.has(privilegeVerb(privilege)))
+    .sort();
 }
 
-function verbOf(privilege: string): string {
+function privilegeVerb(privilege: string): string {
   return privilege.split(' ', 1)[0] ?? '';
 }
 
 export function sameGrants(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((one, index) => one === b[index]);
+  return a.length === b.length && a.every((privilege, index) => privilege === b[index]);
 }
 
-/** What of `wanted` somebody with `found` could not do until now. */
+/** Returns the privileges of `wanted` that `found` does not include. */
 export function gained(wanted: readonly string[], found: readonly string[]): string[] {
   if (found.includes('all')) return [];
   const all = wanted.includes('all') ? EVERYTHING : wanted;
-  return all.filter((one) => !found.includes(one) && !found.includes(verbOf(one)));
+  return all.filter((privilege) => !found.includes(privilege) && !found.includes(privilegeVerb(privilege)));
 }
 
-/** Whether somebody who had a privilege on some columns only has it on all. */
+/** Returns whether a privilege that covered only some columns now covers all columns. */
 export function opensColumns(gains: readonly string[], found: readonly string[]): boolean {
-  return gains.some((gain) => found.some((one) => one.startsWith(`${verbOf(gain)} `)));
+  return gains.some((gain) => found.some((privilege) => privilege.startsWith(`${privilegeVerb(gain)} `)));
 }
 
-/** Takes everything from the roles first: with the privilege on the table goes that on its columns. */
+/** Revokes everything first: revoking a privilege on a table also revokes it on its columns. */
 export function grantsSql(table: string, grants: Grants): string {
   const roles = Object.keys(grants).map(quoteIdent).join(', ');
   const statements = Object.entries(grants).flatMap(([role, privileges]) => {
-    const whole = privileges.filter((one) => !one.includes(' '));
+    const whole = privileges.filter((privilege) => !privilege.includes(' '));
     const ofColumns = groupBy(
-      privileges.filter((one) => one.includes(' ')),
-      verbOf,
+      privileges.filter((privilege) => privilege.includes(' ')),
+      privilegeVerb,
     );
     const list = [
       ...whole,
       ...[...ofColumns].map(
-        ([verb, ones]) => `${verb} (${ones.map((one) => quoteIdent(one.slice(verb.length + 1))).join(', ')})`,
+        ([verb, ones]) =>
+          `${verb} (${ones.map((privilege) => quoteIdent(privilege.slice(verb.length + 1))).join(', ')})`,
       ),
     ];
     return list.length === 0 ? [] : [`grant ${list.join(', ')} on ${table} to ${quoteIdent(role)}`];
@@ -113,26 +118,36 @@ export function grantsSql(table: string, grants: Grants): string {
   return [`revoke all on ${table} from public, ${roles}`, ...statements].join('; ');
 }
 
-/** As the file writes it; undefined where every role has what it would have without the key. */
+/** Returns text such as `anon, authenticated: select; service_role: all`. */
+export function describeGrants(grants: Iterable<readonly [string, readonly string[]]>): string {
+  const byPrivileges = groupBy(grants, ([, privileges]) => privileges.join(', ').toLowerCase());
+  return [...byPrivileges]
+    .map(([privileges, roles]) => `${roles.map(([role]) => role).join(', ')}: ${privileges || 'nothing'}`)
+    .join('; ');
+}
+
+/** Returns the `grants` key for a live table, or undefined if all roles have their default privileges. */
 export function pulledGrants(live: LiveTable): Record<string, unknown> | undefined {
   const columns = new Set(live.columns.keys());
-  const roles = [...new Set([...API_ROLES, ...granteesOf(live)])].filter((role) => role !== 'public');
+  const roles = [...new Set([...API_ROLES, ...findGrantees(live)])].filter((role) => role !== 'public');
   const entries = roles.flatMap((role): [string, unknown][] => {
     const found = effectiveGrants(live, role, columns);
-    const usual = DEFAULTS[role];
-    return usual && sameGrants(usual, found) ? [] : [[role, written(found)]];
+    const defaults = DEFAULTS[role];
+    return defaults && sameGrants(defaults, found) ? [] : [[role, toFileForm(found)]];
   });
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-function written(privileges: readonly string[]): unknown[] {
-  const whole = privileges.filter((one) => !one.includes(' '));
+function toFileForm(privileges: readonly string[]): unknown[] {
+  const whole = privileges.filter((privilege) => !privilege.includes(' '));
   const ofColumns = groupBy(
-    privileges.filter((one) => one.includes(' ')),
-    verbOf,
+    privileges.filter((privilege) => privilege.includes(' ')),
+    privilegeVerb,
   );
   return [
     ...whole,
-    ...[...ofColumns].map(([verb, ones]) => ({ [verb]: ones.map((one) => one.slice(verb.length + 1)) })),
+    ...[...ofColumns].map(([verb, ones]) => ({
+      [verb]: ones.map((privilege) => privilege.slice(verb.length + 1)),
+    })),
   ];
 }

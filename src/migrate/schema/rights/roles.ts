@@ -1,9 +1,9 @@
-// The roles of PostgreSQL that stand for callers.
+// PostgreSQL roles of API callers.
 
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 
-/** Policies bind to these unless they say otherwise; service_role passes by attribute, the owner by ownership. */
+/** Default roles of a policy. `service_role` has BYPASSRLS, and the owner of a table bypasses its policies. */
 export const POLICY_ROLES = 'anon,authenticated';
 
-/** PostgreSQL's PUBLIC: every role. No role can have this name. */
+/** PUBLIC, which means all roles. PostgreSQL reserves this name. */
 export const PUBLIC = 'public';

@@ -1,16 +1,17 @@
-// Bodies that the server reads when the function is made: BEGIN ATOMIC … END, or RETURN. It then knows what they use,
-// and lets none of that change. While something does, the function has the same body as text, of which it knows nothing.
+// Atomic bodies: BEGIN ATOMIC … END, or RETURN. The server parses them on creation, records their dependencies and
+// rejects changes of these objects. During such a change, the function has the same body as a string, which has no
+// dependencies.
 import { scanSql, type Token } from '../../../lib/sql/sql-text.ts';
 
-/** As it follows the head of the function. */
+/** Returns the body as SQL that follows the head of the function. */
 export function atomicSql(body: string): string {
   if (isExpression(body)) return body.trim();
   const last = scanSql(body).tokens.findLast(isSolid);
   return `begin atomic\n${body}${last?.text === ';' ? '' : '\n;'}\nend`;
 }
 
-/** The same as a body of text. */
-export function looseBody(body: string): string {
+/** Returns the same body for a function whose body is a string. */
+export function textBody(body: string): string {
   let text = '';
   let isFirst = true;
   for (const token of scanSql(body).tokens) {
@@ -21,13 +22,15 @@ export function looseBody(body: string): string {
   return text;
 }
 
-/** The server's print of one, without the words around it. */
+/** Returns the body from the printed form, without BEGIN ATOMIC and END. */
 export function atomicBody(printed: string): string {
   const block = /^\s*BEGIN ATOMIC\b([^]*)\bEND\s*$/.exec(printed)?.[1];
   return (block ?? printed).trim();
 }
 
-/** Why the text cannot be such a body, or null: nothing of it may stand behind the function. */
+/**
+ * Returns why the text cannot be an atomic body, or null. An END in the text would run the rest as further statements.
+ */
 export function atomicFault(body: string): string | null {
   const { tokens, fault } = scanSql(body);
   if (fault !== null) return fault;
@@ -36,10 +39,10 @@ export function atomicFault(body: string): string | null {
     ({ kind, text }, n) =>
       kind === 'word' && text.toLowerCase() === 'end' && (n === 0 || solid[n - 1]?.text === ';'),
   );
-  return ends ? 'it is what stands between BEGIN ATOMIC and END, without these' : null;
+  return ends ? 'write only the statements between BEGIN ATOMIC and END, without these words' : null;
 }
 
-/** A block ends each of its statements with a semicolon, and `return` may be one of them. */
+/** Returns whether the body is a single RETURN. In a block, RETURN is a statement that ends with a semicolon. */
 function isExpression(body: string): boolean {
   const solid = scanSql(body).tokens.filter(isSolid);
   return solid[0]?.text.toLowerCase() === 'return' && !solid.some(({ text }) => text === ';');

@@ -1,27 +1,30 @@
-// A column as CREATE TABLE and ADD COLUMN take it.
+// Column definitions for CREATE TABLE and ADD COLUMN.
 import type { DesiredColumn } from '../desired.ts';
 import type { IdentityKind } from '../model.ts';
 import type { Generated } from '../relation.ts';
 
-/** Its type, with the collation. */
-export function typeOf({ typeSql, collateSql }: Pick<DesiredColumn, 'typeSql' | 'collateSql'>): string {
+/** Returns the type with its collation. */
+export function columnTypeSql({
+  typeSql,
+  collateSql,
+}: Pick<DesiredColumn, 'typeSql' | 'collateSql'>): string {
   return `${typeSql}${collateSql}`;
 }
 
-/** The type, and where its values come from: a sequence of its own, or an expression. Not its default. */
-export function definitionOf(column: DesiredColumn): string {
+/** Returns the type with its identity, serial or generation clause, without the default. */
+export function columnDefinitionSql(column: DesiredColumn): string {
   const { identity, type } = column.model;
-  if (identity !== undefined) return `${typeOf(column)} ${identitySql(identity)}`;
-  // `serial` and its like make the sequence, too.
+  if (identity !== undefined) return `${columnTypeSql(column)} ${identitySql(identity)}`;
+  // `serial` types also create the sequence.
   if (column.serial) return type ?? column.typeSql;
-  return `${typeOf(column)}${generatedSql(column)}`;
+  return `${columnTypeSql(column)}${generatedSql(column)}`;
 }
 
 export function identitySql(identity: IdentityKind): string {
   return `generated ${identity === 'always' ? 'always' : 'by default'} as identity`;
 }
 
-/** ` generated always as (…) stored`, or nothing. */
+/** Returns ` generated always as (…) stored`, or an empty string. */
 export function generatedSql(column: {
   readonly generated: Generated | null;
   readonly default: { readonly sql: string } | null;

@@ -1,4 +1,4 @@
-// Defaults as SQL: what a value written in the file means for a column or argument of this type.
+// Converts a default of the file to SQL for a column or argument of a given type.
 import type { Default } from '../../../config/config.ts';
 import { quoteLiteral } from '../../../postgres/sql.ts';
 import type { DefaultModel } from '../model.ts';
@@ -32,7 +32,7 @@ export function defaultSql(value: DefaultModel, type: string): string {
     case 'json':
       return quoteLiteral(value.text);
     case 'list':
-      // For json and jsonb a list is a JSON array; for any other type the server reports what is wrong.
+      // For json and jsonb, a list is a JSON array. For other types, the server reports the error.
       if (!isArray(type)) return quoteLiteral(value.json);
       return value.items.length === 0
         ? `'{}'`
@@ -42,8 +42,8 @@ export function defaultSql(value: DefaultModel, type: string): string {
   }
 }
 
-// Literals are sent quoted and coerced by the server to the column's type: `'5'` on an integer column is 5, and no
-// digit passes through a JavaScript number.
+// Literals are quoted, and the server converts them to the type of the column: `'5'` is 5 in an integer column. No
+// digits pass through a JavaScript number.
 function literalDefault(text: string, type: string): string {
   const base = type
     .toLowerCase()

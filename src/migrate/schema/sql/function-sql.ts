@@ -1,12 +1,12 @@
-// SQL functions as statements.
+// CREATE FUNCTION statements.
 import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
 import { defaultSql } from './default-sql.ts';
 import type { DesiredFunction } from '../desired.ts';
-import { type FunctionModel, nameOf } from '../model.ts';
-import { atomicSql, looseBody } from './atomic-body.ts';
-import { wordsOf } from '../../../lib/sql/sql-text.ts';
+import { type FunctionModel, quoteName } from '../model.ts';
+import { atomicSql, textBody } from './atomic-body.ts';
+import { sqlWords } from '../../../lib/sql/sql-text.ts';
 
-/** `views`: names of the views of the file. */
+/** Converts a function of the model. `views`: names of the declared views. */
 export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<string>): DesiredFunction {
   let defaulted = false;
   const args = model.args.map((arg) => {
@@ -19,7 +19,8 @@ export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<strin
           ? null
           : 'null'
         : defaultSql(arg.default, arg.type);
-    // The server wants a default on every argument after the first with one; the API checks required ones.
+    // The server requires a default for every argument after the first one with a default. The API checks that required
+    // arguments are present.
     const value = text ?? (defaulted ? 'null' : null);
     defaulted ||= value !== null;
     return `${written}${value === null ? '' : ` default ${value}`}`;
@@ -47,7 +48,7 @@ export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<strin
     name: model.name,
     model,
     head,
-    isOfView: views.size > 0 && [...wordsOf(head)].some((word) => views.has(word)),
+    usesViewRows: views.size > 0 && [...sqlWords(head)].some((word) => views.has(word)),
     body: model.body.trimEnd(),
     at: model.at,
     normal: null,
@@ -57,12 +58,12 @@ export function toDesiredFunction(model: FunctionModel, views: ReadonlySet<strin
 function settingSql(name: string, value: string): string {
   const quoted = name.split('.').map(quoteIdent).join('.');
   if (name.toLowerCase() !== 'search_path') return `${quoted} to ${quoteLiteral(value)}`;
-  // One literal would be one schema.
-  return `${quoted} to ${pathOf(value).map(quoteIdent).join(', ') || "''"}`;
+  // A single literal would be the name of a single schema.
+  return `${quoted} to ${searchPathSchemas(value).map(quoteIdent).join(', ') || "''"}`;
 }
 
-/** The schemas of a search path. */
-export function pathOf(value: string): string[] {
+/** Splits a search path into schemas. */
+export function searchPathSchemas(value: string): string[] {
   return value
     .split(',')
     .map((schema) => schema.trim())
@@ -70,10 +71,10 @@ export function pathOf(value: string): string[] {
     .filter((schema) => schema !== '');
 }
 
-/** Body quoting that no body can break out of: the tag is made longer until the body does not contain it. */
+/** Returns the dollar-quoted body. The tag is changed until the body does not contain it. */
 export function bodyLiteral(body: string): string {
   let tag = '$svc$';
-  // A body may also end with the beginning of the tag.
+  // The body may also end with the first characters of the tag.
   for (let n = 1; `${body}${tag}`.indexOf(tag) < body.length; n += 1) tag = `$svc${n}$`;
   return `${tag}${body}${tag}`;
 }
@@ -82,22 +83,29 @@ export function routineWord({ kind }: Pick<FunctionModel, 'kind'>): 'function' |
   return kind ?? 'function';
 }
 
-/** With a body of text, about which the server asks nothing. */
+/**
+ * Returns a statement with the body as a string, which the server does not parse while check_function_bodies is off.
+ */
 export function createFunctionSql(fn: DesiredFunction): string {
-  const body = fn.model.atomic ? looseBody(readBody(fn)) : fn.body;
+  const body = fn.model.atomic ? textBody(readBody(fn)) : fn.body;
   return `${createHead(fn)} as ${bodyLiteral(body)}`;
 }
 
-/** So that the server reads the body: what it names must be there. */
+/** Returns a statement with the stub body if there is one. */
+export function createUncheckedSql(fn: DesiredFunction): string {
+  return fn.stub === undefined ? createFunctionSql(fn) : `${createHead(fn)} as ${bodyLiteral(fn.stub)}`;
+}
+
+/** Returns a statement whose body the server parses. All objects that the body names must exist. */
 export function createCheckedSql(fn: DesiredFunction): string {
   return fn.model.atomic ? `${createHead(fn)}\n${atomicSql(readBody(fn))}` : createFunctionSql(fn);
 }
 
 function createHead(fn: DesiredFunction): string {
-  return `create or replace ${routineWord(fn.model)} ${nameOf(fn)}${fn.head}`;
+  return `create or replace ${routineWord(fn.model)} ${quoteName(fn)}${fn.head}`;
 }
 
-/** As of a view, the server's print and not the text: `select *` would yield retired columns too. */
+/** Prefers the printed body to the text of the file: `select *` would return retired columns too. */
 function readBody({ normal, body }: DesiredFunction): string {
   return normal?.atomicBody ?? body;
 }

@@ -1,9 +1,10 @@
-// The text of CREATE INDEX: for the database, and for the shadow schema whose print is the index's normal form.
-import { quoteIdent, quoteLiteral } from '../../../postgres/sql.ts';
+// CREATE INDEX statements, for the database and for the shadow schema.
+import { quoteIdent } from '../../../postgres/sql.ts';
 import type { IndexModel, IndexPart } from '../model.ts';
-import { wordsOf } from '../../../lib/sql/sql-text.ts';
+import { optionsSql } from './options-sql.ts';
+import { sqlWords } from '../../../lib/sql/sql-text.ts';
 
-/** The server describes it by its columns and its predicate alone; no other print is needed to compare it. */
+/** Returns whether the columns and the predicate are sufficient to compare the index. */
 export function isPlainIndex({
   columns,
   using,
@@ -12,30 +13,30 @@ export function isPlainIndex({
   nullsNotDistinct,
 }: IndexModel): boolean {
   const extras = [using, include, options, nullsNotDistinct];
-  return columns.every((part) => typeof part === 'string') && extras.every((one) => one === undefined);
+  return columns.every((part) => typeof part === 'string') && extras.every((extra) => extra === undefined);
 }
 
-/** Columns of the table that it names, in expressions, too. */
-export function columnsOf(
+/** Returns the columns that the index names, including columns in expressions. */
+export function indexColumns(
   { columns, include }: Pick<IndexModel, 'columns' | 'include'>,
   known: readonly string[],
 ): string[] {
   const named = columns.flatMap((part) => {
     if (typeof part === 'string') return [part];
     if (part.column !== undefined) return [part.column];
-    const words = wordsOf(part.expression ?? '');
+    const words = sqlWords(part.expression ?? '');
     return known.filter((column) => words.has(column));
   });
   return [...named, ...(include ?? [])];
 }
 
-/** What the index is on, as SQL: a name, or an expression in parentheses. */
+/** Returns an element as SQL without its options: a name, or an expression in parentheses. */
 export function keySql(part: IndexPart): string {
   if (typeof part === 'string') return quoteIdent(part);
   return part.column === undefined ? `(\n${part.expression ?? ''}\n)` : quoteIdent(part.column);
 }
 
-/** `using gin ("a" gin_trgm_ops) include ("b") …`, everything but the predicate. */
+/** Returns `using gin ("a" gin_trgm_ops) include ("b") …`: everything except the predicate. */
 export function indexBodySql(index: IndexModel): string {
   const { columns, using, include, nullsNotDistinct, with: options } = index;
   return [
@@ -60,13 +61,7 @@ export function partSql(part: IndexPart): string {
   ].join('');
 }
 
-export function optionsSql(options: Readonly<Record<string, string>>): string {
-  return Object.entries(options)
-    .map(([name, value]) => `${quoteIdent(name)} = ${quoteLiteral(value)}`)
-    .join(', ');
-}
-
-// Names of collations may hold a dot, such as "en_US.utf8": only what is a schema is taken for one.
+// A name of a collation may contain a dot, such as "en_US.utf8". Only known schemas are split off.
 const IN_SCHEMA = /^(pg_catalog|public|extensions)\.(.+)$/s;
 
 export function qualifiedSql(name: string): string {
@@ -76,7 +71,7 @@ export function qualifiedSql(name: string): string {
     : `${quoteIdent(schema)}.${quoteIdent(own)}`;
 }
 
-/** For people: `gin (search)`, `lower(email), created_at desc`. */
+/** Returns a short text for messages, such as `(lower(email), created_at desc)`. */
 export function describeIndex(index: IndexModel): string {
   const parts = index.columns.map((part) => {
     if (typeof part === 'string') return part;

@@ -1,4 +1,4 @@
-// Policies as the file means them: one clause per command, caller helpers evaluated once, buckets apart.
+// Converts declared policies to desired policies: one per command, with wrapped caller helpers and a bucket condition.
 import { quoteLiteral } from '../../../postgres/sql.ts';
 import type { DesiredHostedPolicy, DesiredPolicy } from '../desired.ts';
 import { expression, type Expression } from '../expression.ts';
@@ -11,20 +11,20 @@ import { holdsSubSelect, wrapCallerHelpers } from '../../../lib/sql/sql-text.ts'
 
 const ALL_OPERATIONS = 4;
 
-export function toPolicies(policy: PolicyModel, inRing: boolean): DesiredPolicy[] {
-  return policiesOf(policy, (command, clauses) =>
-    inRing && mayCloseRing(command, clauses) ? clauses : withCallerOnce(clauses),
+export function toPolicies(policy: PolicyModel, inCycle: boolean): DesiredPolicy[] {
+  return splitPolicy(policy, (command, clauses) =>
+    inCycle && canCloseCycle(command, clauses) ? clauses : withWrappedHelpers(clauses),
   );
 }
 
-function policiesOf(
+function splitPolicy(
   policy: PolicyModel,
   written: (command: Command, clauses: Clauses) => Clauses,
 ): DesiredPolicy[] {
   const commands: readonly Command[] =
     new Set(policy.operations).size === ALL_OPERATIONS ? ['all'] : [...new Set(policy.operations)];
   return commands.map((command) => {
-    const { using, check } = written(command, clausesOf(policy, command));
+    const { using, check } = written(command, policyClauses(policy, command));
     return {
       command,
       roles: policy.to?.join(',') ?? POLICY_ROLES,
@@ -39,21 +39,21 @@ function policiesOf(
 
 type Clauses = { readonly using: Expression | null; readonly check: Expression | null };
 
-// A table that is met again is read there, so its insert and delete policies play no part. Where PostgreSQL looks into
-// the policy anyway, one more sub-select that reads nothing makes no difference.
-function mayCloseRing(command: Command, { using, check }: Clauses): boolean {
+// PostgreSQL expands only policies that apply to reading a table, so INSERT and DELETE policies cannot complete a
+// cycle. A policy that already contains a sub-select is expanded anyway, so another sub-select makes no difference.
+function canCloseCycle(command: Command, { using, check }: Clauses): boolean {
   if (command === 'insert' || command === 'delete') return false;
-  return ![using, check].some((one) => one !== null && holdsSubSelect(one.sql));
+  return ![using, check].some((clause) => clause !== null && holdsSubSelect(clause.sql));
 }
 
-function withCallerOnce({ using, check }: Clauses): Clauses {
+function withWrappedHelpers({ using, check }: Clauses): Clauses {
   return {
     using: using && { ...using, sql: wrapCallerHelpers(using.sql) },
     check: check && { ...check, sql: wrapCallerHelpers(check.sql) },
   };
 }
 
-function clausesOf(policy: PolicyModel, command: Command): Clauses {
+function policyClauses(policy: PolicyModel, command: Command): Clauses {
   const clause = (key: 'using' | 'withCheck' | 'check'): Expression | null => {
     const text = policy[key];
     return text === null
@@ -70,7 +70,7 @@ function clausesOf(policy: PolicyModel, command: Command): Clauses {
     case 'update':
     case 'all': {
       const written = clause('withCheck') ?? clause('check');
-      // Without WITH CHECK the server applies USING to new rows too, so repeating it would only be noise.
+      // Without WITH CHECK, the server also applies USING to new rows.
       return { using: visible, check: written && written.sql === visible?.sql ? null : written };
     }
   }
@@ -79,26 +79,28 @@ function clausesOf(policy: PolicyModel, command: Command): Clauses {
 export function toStoragePolicies(
   bucket: string,
   policy: PolicyModel,
-  inRing: boolean,
+  inCycle: boolean,
 ): DesiredHostedPolicy[] {
-  return toPolicies(policy, inRing).flatMap((one) => {
-    if (one.using === null && one.check === null) return [];
-    const using = one.using && inBucket(bucket, policy.permissive, one.using);
-    const check = one.check && inBucket(bucket, policy.permissive, one.check);
-    // A label says which bucket it is of.
-    return [{ ...one, name: null, using, check, home: `storage.${bucket}`, stem: bucketStem(bucket) }];
+  return toPolicies(policy, inCycle).flatMap((desired) => {
+    if (desired.using === null && desired.check === null) return [];
+    const using = desired.using && inBucket(bucket, policy.permissive, desired.using);
+    const check = desired.check && inBucket(bucket, policy.permissive, desired.check);
+    // The label contains the name of the bucket.
+    return [{ ...desired, name: null, using, check, home: `storage.${bucket}`, stem: bucketStem(bucket) }];
   });
 }
 
-/** As they are written: a probe reads a row or two, so nothing is gained by evaluating a helper once. */
+/**
+ * Converts a channel policy as written. Helpers are not wrapped, because an access check reads only one or two rows.
+ */
 export function toChannelPolicies(policy: PolicyModel): DesiredHostedPolicy[] {
   const home = BLOCKS[REALTIME_MESSAGES];
-  return policiesOf(policy, (_command, clauses) => clauses).map((one) => {
-    return { ...one, home, stem: CHANNEL_STEM };
+  return splitPolicy(policy, (_command, clauses) => clauses).map((desired) => {
+    return { ...desired, home, stem: CHANNEL_STEM };
   });
 }
 
-// In a restrictive policy the condition is negated: with AND it would hide every other bucket.
+// A restrictive policy uses the negated condition with OR. A condition with AND would hide all other buckets.
 function inBucket(bucket: string, permissive: boolean, expression: Expression): Expression {
   const condition = permissive
     ? `bucket_id = ${quoteLiteral(bucket)} and`

@@ -4,7 +4,7 @@ import { ConnectionLost, DatabaseUnavailable, NeverSent, OutcomeUnknown } from '
 import { afterFailure, toCaller, type Failure } from './after-failure.ts';
 
 function reported(code: string, routine: string | undefined = 'ProcessInterrupts'): pg.DatabaseError {
-  const error = new pg.DatabaseError('said by the server', 0, 'error');
+  const error = new pg.DatabaseError('from the server', 0, 'error');
   error.code = code;
   if (routine !== '') error.routine = routine;
   return error;
@@ -60,7 +60,7 @@ describe.each<[string, Partial<Failure> & Pick<Failure, 'error'>, read: string, 
   test(`a write: ${write}`, () => expect(afterFailure({ ...FIRST, ...failure, isRead: false })).toBe(write));
 });
 
-test('the caller is told whether something may have been done', () => {
+test('the error states whether the write may have taken effect', () => {
   const violated = reported('23505');
   expect(toCaller(neverSent, false)).toBeInstanceOf(DatabaseUnavailable);
   expect(toCaller(reported('57P01'), false)).toBeInstanceOf(DatabaseUnavailable);

@@ -1,35 +1,35 @@
-// What follows a failed attempt of a request: one table, for reads and writes, by what the wire has seen
+// The reaction to a failed attempt: one table for reads and writes, by the state of the wire
 // (docs/decisions/0084).
 //
 //   seen                                             read                      write
 //   never sent                                       held                      held
 //   rolled back   57P: the backend was stopped       again, 3 runs in all      the same
 //                 26000, 42P05, a stale plan         again, without names      the same
-//                 25006: no writes here              the caller's own doing    a standby? held: another host
+//                 25006: no writes here              to the caller             a standby? held: another host
 //                 anything else                      to the caller             to the caller
-//   unknown       nobody said how it ended           again, 2 runs in all      never
+//   unknown       its end was not reported           again, 2 runs in all      never
 //
-// What is held or runs again after 57P does so within `failover_wait` of its first failure. Then it is unavailable:
+// A held or repeated run ends `failover_wait` after its first failure. Then the database counts as unavailable:
 // nothing was done.
 import { DatabaseUnavailable, failureClass, isDatabaseError, OutcomeUnknown } from '../../pg-error.ts';
 
 export type Failure = {
   readonly error: Error;
-  /** READ ONLY: it cannot have done anything. */
+  /** READ ONLY: the batch cannot have had an effect. */
   readonly isRead: boolean;
-  /** Runs that have failed by their connection, this one included. */
+  /** Number of runs whose connection failed, including this one. */
   readonly failures: number;
-  /** Before the statement ran, its name turned out to stand for nothing, or for something else. */
+  /** Before the statement ran, the server reported that its name is unknown or already taken. */
   readonly isAboutName: boolean;
   readonly isNameless: boolean;
   /** Within `failover_wait` of the first failure. */
   readonly isInTime: boolean;
 };
 
-/** `ask`: whether that server is a standby decides. */
+/** `ask`: the decision depends on whether the server is a standby. */
 export type Next = 'answer' | 'again' | 'again-nameless' | 'ask';
 
-const MOST_RUNS = { stopped: 3, unknown: 2 };
+const MAX_RUNS = { stopped: 3, unknown: 2 };
 
 export function afterFailure(failure: Failure): Next {
   const { error, isRead, failures, isAboutName, isNameless, isInTime } = failure;
@@ -37,11 +37,11 @@ export function afterFailure(failure: Failure): Next {
     case 'never-sent':
       return isInTime ? 'again' : 'answer';
     case 'unknown':
-      return isRead && failures < MOST_RUNS.unknown ? 'again' : 'answer';
+      return isRead && failures < MAX_RUNS.unknown ? 'again' : 'answer';
     case 'rolled-back':
       if (isAboutName) return isNameless ? 'answer' : 'again-nameless';
       if (isDatabaseError(error, 'shutdown')) {
-        return isInTime && failures < MOST_RUNS.stopped ? 'again' : 'answer';
+        return isInTime && failures < MAX_RUNS.stopped ? 'again' : 'answer';
       }
       return isDatabaseError(error, 'read_only_sql_transaction') && !isRead && isInTime ? 'ask' : 'answer';
     default:
@@ -49,7 +49,7 @@ export function afterFailure(failure: Failure): Next {
   }
 }
 
-/** The error that the caller gets. `isRead`: nothing of it could have remained. */
+/** Returns the error for the caller. `isRead`: the batch cannot have had an effect. */
 export function toCaller(error: Error, isRead: boolean): Error {
   if (error instanceof OutcomeUnknown || error instanceof DatabaseUnavailable) return error;
   switch (failureClass(error)) {

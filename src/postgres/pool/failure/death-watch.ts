@@ -1,14 +1,14 @@
-// Finds connections whose server has vanished without closing them: nothing but a clock tells them from slow ones
+// Finds connections whose server vanished without closing them. Only a clock distinguishes them from slow ones
 // (docs/decisions/0088).
 import { ConnectionLost } from '../../pg-error.ts';
 import type { PooledConnection } from '../pooled-connection.ts';
 
-/** Two connections to one server that die within this time have the same cause. */
+/** Two connections to the same server that die within this time have the same cause. */
 const SAME_CAUSE_MS = 1_000;
-/** Then those are dead too that have been sent something and have said nothing for so long. */
+/** After one dead connection, others that have a sent batch and no response for this long count as dead too. */
 const QUIET_MS = 2_000;
 
-/** The server did not report how its work ended: whether a write was done is unknown. */
+/** The server did not report the end of its work, so the outcome of a write is unknown. */
 export class ConnectionSilent extends ConnectionLost {
   override name = 'ConnectionSilent';
 
@@ -25,7 +25,7 @@ export class DeathWatch {
     this.#statementTimeoutMs = statementTimeoutMs;
   }
 
-  /** Servers that have lost connections at this check; `isGone` when more than one connection says so. */
+  /** Returns the servers that lost connections in this check. `isGone`: several connections were silent. */
   check(all: readonly PooledConnection[]): Array<{ readonly target: string; readonly isGone: boolean }> {
     const now = performance.now();
     const lost = new Map<string, boolean>();

@@ -1,12 +1,12 @@
-// Counts a failed attempt of a job and looks up what follows.
+// Counts a failed attempt of a job and looks up the reaction.
 import { failureClass, isDatabaseError } from '../../pg-error.ts';
 import { afterFailure, type Next } from './after-failure.ts';
 import type { Attempt } from '../pooled-connection.ts';
 
-/** In all, whatever they failed by: a job that keeps losing its connections may be the reason. */
+/** Maximum number of attempts for any failures: a job that keeps losing its connections may be the reason. */
 export const MAX_ATTEMPTS = 4;
 
-/** Whether it failed by its connection and not by what it was to do. */
+/** Whether the connection failed, rather than the statement. */
 export function isOfConnection(error: Error): boolean {
   const kind = failureClass(error);
   return kind === 'rolled-back' ? isDatabaseError(error, 'shutdown') : kind !== undefined;
@@ -21,10 +21,10 @@ export function nextAfter(attempt: Attempt, error: Error, failoverWaitMs: number
     if (countsAgainst(attempt, error)) job.failures += 1;
     // Another attempt, of a hedged read, may still succeed.
     if (job.isRunning) return 'again';
-    // Rows were handed on that cannot be taken back.
+    // Delivered rows cannot be revoked.
     if (job.onRestart === null && batch?.isSent === true) return 'answer';
   } else if (job.isPipelinable && connection.wasCancelled && isDatabaseError(error, 'query_canceled')) {
-    // Hit by a cancel that was meant for another.
+    // A cancel for another statement hit this one.
     return job.attempts < MAX_ATTEMPTS ? 'again' : 'answer';
   }
   const next = afterFailure({
@@ -39,7 +39,10 @@ export function nextAfter(attempt: Attempt, error: Error, failoverWaitMs: number
   return next;
 }
 
-/** Where its turn had not come, or the connection was dead already, the failure says nothing about this job. */
+/**
+ * Whether the failure concerns this job. It does not if the job's turn had not come, or the connection was dead
+ * already.
+ */
 function countsAgainst({ job, connection, startedAt, batch }: Attempt, error: Error): boolean {
   if (failureClass(error) === 'never-sent') return false;
   if (job.attempts >= MAX_ATTEMPTS) return true;

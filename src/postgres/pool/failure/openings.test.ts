@@ -24,11 +24,11 @@ function fail(openings: Openings, size: number): void {
 
 test('as many as may be, counting those under way', () => {
   const openings = new Openings(2);
-  expect(openings.mayStart(0)).toBe(true);
+  expect(openings.canStart(0)).toBe(true);
   openings.started();
-  expect(openings.mayStart(0)).toBe(true);
+  expect(openings.canStart(0)).toBe(true);
   openings.started();
-  expect(openings.mayStart(0)).toBe(false);
+  expect(openings.canStart(0)).toBe(false);
 });
 
 test('where one more is refused is the ceiling: asked again after 1, 2, 4 … 60 s, by one at a time', () => {
@@ -38,7 +38,7 @@ test('where one more is refused is the ceiling: asked again after 1, 2, 4 … 60
   for (let round = 0; round < 8; round += 1) {
     fail(openings, 4);
     let waited = 0;
-    while (!openings.mayStart(4)) {
+    while (!openings.canStart(4)) {
       later(500);
       waited += 500;
     }
@@ -46,15 +46,15 @@ test('where one more is refused is the ceiling: asked again after 1, 2, 4 … 60
   }
   expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
   openings.started();
-  expect(openings.mayStart(4)).toBe(false);
+  expect(openings.canStart(4)).toBe(false);
 });
 
 test('what is lost below the ceiling is replaced at once', () => {
   const openings = new Openings(20);
   for (let size = 1; size <= 4; size += 1) open(openings, size);
   fail(openings, 4);
-  expect(openings.mayStart(4)).toBe(false);
-  expect(openings.mayStart(3)).toBe(true);
+  expect(openings.canStart(4)).toBe(false);
+  expect(openings.canStart(3)).toBe(true);
 });
 
 test('several refusals of one moment are one', () => {
@@ -65,7 +65,7 @@ test('several refusals of one moment are one', () => {
   later(1);
   for (let number = 0; number < 5; number += 1) openings.failed(1, startedAt, new Error('too many'));
   later(1_000);
-  expect(openings.mayStart(1)).toBe(true);
+  expect(openings.canStart(1)).toBe(true);
 });
 
 test('the ceiling rises with each that succeeds, and is forgotten at the top', () => {
@@ -74,7 +74,7 @@ test('the ceiling rises with each that succeeds, and is forgotten at the top', (
   fail(openings, 1);
   later(1_000);
   open(openings, 2);
-  expect(openings.mayStart(2)).toBe(true);
+  expect(openings.canStart(2)).toBe(true);
   open(openings, 3);
   expect(openings.nextAt).toBeUndefined();
 });
@@ -82,11 +82,11 @@ test('the ceiling rises with each that succeeds, and is forgotten at the top', (
 test('with none open the database is away: one attempt at a time until one succeeds', () => {
   const openings = new Openings(5);
   fail(openings, 0);
-  expect([openings.isAway, openings.mayStart(0)]).toEqual([true, false]);
+  expect([openings.isAway, openings.canStart(0)]).toEqual([true, false]);
   later(50);
-  expect(openings.mayStart(0)).toBe(true);
+  expect(openings.canStart(0)).toBe(true);
   openings.started();
-  expect(openings.mayStart(0)).toBe(false);
+  expect(openings.canStart(0)).toBe(false);
   openings.succeeded(1);
-  expect([openings.isAway, openings.awaySince, openings.mayStart(1)]).toEqual([false, undefined, true]);
+  expect([openings.isAway, openings.awaySince, openings.canStart(1)]).toEqual([false, undefined, true]);
 });

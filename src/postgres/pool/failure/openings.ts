@@ -1,6 +1,6 @@
-// When a connection may be opened. Where the server refuses one more, that is its ceiling: the pool works with what it
-// has and asks now and then whether there is room. Where nothing is open, one attempt at a time finds out when the
-// database is back (docs/decisions/0089).
+// Decides when a connection can be opened. If the server refuses another one, its limit is reached: the pool works
+// with its connections and retries occasionally. If none is open, one attempt at a time detects when the database is
+// back (docs/decisions/0089).
 
 const MIN_CEILING_WAIT_MS = 1_000;
 const MAX_CEILING_WAIT_MS = 60_000;
@@ -29,16 +29,21 @@ export class Openings {
     return this.#underWay;
   }
 
-  /** `performance.now()` when the next attempt may be made; undefined when nothing stands against one. */
+  /** `performance.now()` of the next possible attempt; undefined if attempts are not limited. */
   get nextAt(): number | undefined {
     return this.#state === 'good' ? undefined : this.#nextAt;
+  }
+
+  /** Maximum number of open connections, as far as the server is known to allow them. */
+  get limit(): number {
+    return this.#state === 'ceiling' ? this.#ceiling : this.#max;
   }
 
   get isAway(): boolean {
     return this.#state === 'away';
   }
 
-  /** Since when it has been known that nothing can be opened, with nothing open. */
+  /** Time since when nothing can be opened and no connection is open. */
   get awaySince(): number | undefined {
     return this.#awaySince;
   }
@@ -48,7 +53,7 @@ export class Openings {
     return this.#lastError;
   }
 
-  mayStart(open: number): boolean {
+  canStart(open: number): boolean {
     const size = open + this.#underWay;
     if (size >= this.#max) return false;
     if (this.#state === 'good' || (this.#state === 'ceiling' && size < this.#ceiling)) return true;
@@ -59,7 +64,7 @@ export class Openings {
     this.#underWay += 1;
   }
 
-  /** `open` counts the new one. */
+  /** `open`: number of connections, including the new one. */
   succeeded(open: number): void {
     this.#underWay -= 1;
     this.#awaySince = undefined;
@@ -76,7 +81,7 @@ export class Openings {
     this.#lastError = error;
     const now = performance.now();
     this.#underWay -= 1;
-    // Those that were under way together have one answer.
+    // Attempts that ran at the same time count as one failure.
     if (startedAt > this.#failedAt) this.#failures += 1;
     this.#failedAt = now;
     if (open > 0) {
@@ -93,7 +98,7 @@ export class Openings {
     }
   }
 
-  /** Connections have died without a word: one attempt decides whether there is somebody to talk to. */
+  /** Connections died silently: one attempt decides whether the server is reachable. */
   suspect(): void {
     if (this.#state === 'away') return;
     this.#state = 'away';

@@ -1,5 +1,5 @@
 // A worker without a database, which does what its requests ask for: `worker.ts <port> [option=value …]`.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,8 +10,22 @@ const [, , portText, ...given] = process.argv;
 const options = new Map(given.map((one) => one.split('=') as [string, string]));
 const parent = await ParentLink.join();
 if (!parent) throw new Error('this program has a parent');
-const exitAtStart = options.get(`exit${parent.process}`) ?? options.get('exit');
+const exitAtStart =
+  options.get(`exit${parent.process}`) ?? options.get('exit') ?? readPlan(options.get('plan'));
 if (exitAtStart !== undefined) process.exit(Number(exitAtStart));
+
+/** Takes the first line of a file that has one for each start: the code to exit with, or nothing. */
+function readPlan(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  const [first, ...rest] = readFileSync(path, 'utf8').split('\n');
+  writeFileSync(path, rest.join('\n'));
+  return first === '' ? undefined : first;
+}
+
+// Blocks the event loop after the first report, as a start with much to load does.
+const blockMs = Number(options.get(`block${parent.process}`) ?? 0);
+if (blockMs > 0) await delay(1_500);
+for (const until = performance.now() + blockMs; performance.now() < until;);
 
 const file = options.get('file');
 const read = (): string => (file === undefined ? '' : readFileSync(file, 'utf8'));
@@ -27,6 +41,10 @@ const server = createServer((request, response) => {
     if (command === 'unready') isReady = false;
     if (command === 'ready') isReady = true;
     if (command === 'wait') await delay(Number(value));
+    if (command === 'reload') {
+      process.stdout.write(`${JSON.stringify({ msg: 'asking', process: parent.process })}\n`);
+      await parent.reloadOthers();
+    }
     if (isLeaving) response.setHeader('connection', 'close');
     const { pid } = process;
     const figures = command === 'figures' ? await parent.figures() : undefined;

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { defineFunction } from 'svcyaml';
 
-/** No user calls this, so the signature says who it is. It is made over the exact bytes. */
+/** Authenticates a service by its signature over the exact bytes of the body. */
 export default defineFunction<'PAYMENT_SECRET'>((req, ctx) => {
   const expected = createHmac('sha256', ctx.env.PAYMENT_SECRET).update(req.rawBody).digest();
   const given = Buffer.from(req.headers['x-signature'] ?? '', 'hex');

@@ -8,9 +8,9 @@ const body = JSON.stringify({ order: 1 });
 const sign = (secret: string): string => createHmac('sha256', secret).update(body).digest('hex');
 
 test.each([
-  ['takes what the service signed', sign('of the tests'), 204],
-  ['refuses what somebody else signed', sign('guessed'), 401],
-  ['refuses what nobody signed', '', 401],
+  ['accepts the signature of the service', sign('of the tests'), 204],
+  ['rejects another signature', sign('guessed'), 401],
+  ['rejects a missing signature', '', 401],
 ])('%s', async (_what, signature, status) => {
   const answer = await testFunction(payment, { env, body, headers: { 'x-signature': signature } });
   expect(answer.status).toBe(status);
