@@ -5,7 +5,12 @@ import { raw } from '../../src/postgres/sql.ts';
 import { collectLog } from '../support/collect-log.ts';
 
 // Timers run in real time and can be advanced.
-beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval'], shouldAdvanceTime: true }));
+beforeEach(() => {
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+    shouldAdvanceTime: true,
+  });
+});
 afterEach(() => void vi.useRealTimers());
 
 test('a start longer than every job interval logs no job errors, and the jobs run afterwards', async () => {

@@ -76,7 +76,8 @@ test('a killed server process: the statement did not happen, and is done again',
   const done = db.query(raw('insert into notes values (2)'));
   await expect.poll(waiting).toBe(1);
   await other.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc-test'",
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'svc-test' and datname = current_database()`,
   );
   await expect.poll(waiting).toBe(1);
   await other.query('commit');

@@ -39,7 +39,9 @@ test('a connection whose statement left while it was measured serves the next, a
   });
   try {
     const first = owner.query(sql`select pg_sleep(60)`).catch((error: unknown) => error);
-    const activity = `from pg_stat_activity where application_name = 'svc-test' and state = 'active' and query like '%pg_sleep%'`;
+    const activity = `from pg_stat_activity 
+      where datname = current_database() and application_name = 'svc-test' and state = 'active'
+        and query like '%pg_sleep%'`;
     await expect.poll(async () => (await watcher.query(`select ${activity}`)).rowCount).toBe(1);
     const waiting = owner.query(sql`select 1`).then(
       () => 'answered',
