@@ -28,6 +28,9 @@ export interface Queryable {
 const COMMIT = raw('commit');
 const ROLLBACK = raw('rollback');
 const PROBE = raw('select 1');
+/** DISCARD ALL without what makes the next use fast: prepared statements and plans. */
+const RESET_SESSION = raw(`rollback; close all; set session authorization default; reset all; unlisten *;
+  select pg_advisory_unlock_all(); discard temp; discard sequences`);
 
 /** Discards the connection of a statement this long past its deadline, because its server has vanished. */
 const SILENT_MS = 3_000;
@@ -175,16 +178,26 @@ export class OwnerDatabase implements Queryable {
     }
   }
 
-  /** Opens one session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. */
+  /**
+   * Lends one session for work that needs session state: advisory locks, LISTEN, CREATE INDEX CONCURRENTLY. Work that
+   * throws closes its connection.
+   */
   async session<T>(work: (session: Queryable) => Promise<T>): Promise<T> {
     const client = await this.#connect();
     client.on('error', ignore);
+    let isClean = false;
     try {
       this.#sessions.assertOwn(client);
-      return await work(this.#onClient(client));
+      const session = this.#onClient(client);
+      const result = await work(session);
+      isClean = await session.query(RESET_SESSION).then(
+        () => true,
+        () => false,
+      );
+      return result;
     } finally {
-      // Session state must not leak to the next user of a pooled connection.
-      client.release(true);
+      client.off('error', ignore);
+      client.release(!isClean);
     }
   }
 

@@ -41,7 +41,8 @@ const EMPTY = `
   drop schema if exists public, crm cascade;
   create schema public authorization svc_owner;
   grant usage on schema public to anon, authenticated, service_role;
-  truncate svc_meta.run, svc_meta.step, svc_meta.object, svc_meta.stamp, svc_meta.data_step`;
+  delete from svc_meta.step; delete from svc_meta.run; delete from svc_meta.object;
+  delete from svc_meta.stamp; delete from svc_meta.data_step`;
 
 export async function aWorld(): Promise<World> {
   const template = await templateDatabase('migrate', async (url) => {

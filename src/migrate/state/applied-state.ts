@@ -132,7 +132,7 @@ const TABLES = raw('(select tables from relation)::oid[]');
  */
 export async function readCatalogFingerprint(session: Queryable, digest: ModelDigest): Promise<string> {
   const schemas = await readManagedSchemas(session, digest);
-  const [row] = await session.query<{ fingerprint: string }>(sql`
+  const query = sql`
     with space as materialized (
       select array_agg(oid) as oids from pg_namespace where nspname = any (${schemas})
     ), managed as materialized (
@@ -163,8 +163,8 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       union all select p.oid::int8, p.xmin::text::int8 from pg_policy p where p.polrelid = to_regclass(${REALTIME_MESSAGES})
       union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where (not t.tgisinternal or t.tgenabled in ('D', 'R')) and t.tgrelid = any (${TABLES})
       union all select t.oid::int8, t.xmin::text::int8 from pg_trigger t where t.tgrelid = to_regclass('auth.users') and not t.tgisinternal
-      union all select p.oid::int8, p.xmin::text::int8 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-        where n.nspname = 'svc_meta' and p.proname ~ '^(on_update|new_user)_'
+      union all select p.oid::int8, p.xmin::text::int8 from pg_proc p
+        where p.pronamespace = to_regnamespace('svc_meta') and p.proname ~ '^(on_update|new_user)_'
       union all select p.oid::int8, p.xmin::text::int8 from pg_proc p where p.pronamespace = any (${SPACES})
       union all select t.oid::int8, t.xmin::text::int8 from pg_type t
         where t.typnamespace = any (${SPACES}) and t.typtype in ('e', 'd', 'r')
@@ -188,7 +188,8 @@ export async function readCatalogFingerprint(session: Queryable, digest: ModelDi
       union all select n.oid::int8, n.xmin::text::int8 from pg_namespace n where n.oid = any (${SPACES})
       union all (${statementVersions(SPACES)})
     )
-    select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`);
+    select count(*) || ':' || coalesce(sum(hashint8extended(id, version)), 0) as fingerprint from rows`;
+  const [row] = await session.query<{ fingerprint: string }>(query, 'catalog fingerprint');
   return row?.fingerprint ?? '';
 }
 

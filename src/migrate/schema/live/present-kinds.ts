@@ -54,7 +54,7 @@ export async function readPresentKinds(
     ...STATEMENT_KINDS.map((kind) => [kind, candidateCondition(kind, SCHEMAS)] as const),
   ];
   const found = conditions.map(([kind, condition]) => `case when ${condition} then '${kind}' end`);
-  const [row] = await session.query<{ kinds: PresentKind[] }>(sql`
+  const query = sql`
     with space as materialized (
       select array_agg(oid) as oids from pg_namespace where nspname = any (${[...schemas]})
     ), relation as materialized (
@@ -62,6 +62,7 @@ export async function readPresentKinds(
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where ${which} and c.relkind in ('r', 'p', 'v', 'm')
     )
-    select array_remove(array[${raw(found.join(',\n'))}], null) as kinds`);
+    select array_remove(array[${raw(found.join(',\n'))}], null) as kinds`;
+  const [row] = await session.query<{ kinds: PresentKind[] }>(query, 'present kinds');
   return new Set(row?.kinds);
 }

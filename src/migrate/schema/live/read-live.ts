@@ -110,19 +110,19 @@ export async function readLiveInside(
   const filter = part === null ? sql`n.nspname = any (${[...schemas]})` : await relationFilter(session, part);
   const present = await readPresentKinds(session, schemas, filter);
   const readIf = async <R extends Row>(kind: PresentKind, query: Sql): Promise<R[]> =>
-    present.has(kind) ? session.query<R>(query) : [];
+    present.has(kind) ? session.query<R>(query, `live ${kind}`) : [];
   const relations = await readIf<RelationRow>('table', relationsQuery(filter));
   const tables = sql`${relations.map(({ oid }) => oid)}::oid[]`;
-  const readParts = async <R extends Row>(query: Sql): Promise<R[]> =>
-    relations.length > 0 ? session.query<R>(query) : [];
-  const columns = await readParts<ColumnRow>(columnsQuery(tables));
+  const readParts = async <R extends Row>(parts: string, query: Sql): Promise<R[]> =>
+    relations.length > 0 ? session.query<R>(query, `live ${parts}`) : [];
+  const columns = await readParts<ColumnRow>('columns', columnsQuery(tables));
   const sequences = await readIf<SequenceRow>('columnSequence', sequencesQuery(filter));
   const partitions = await readIf<PartitionRow>('partition', partitionsQuery(filter));
-  const constraints = await readParts<ConstraintRow>(constraintsQuery(tables));
-  const indexes = await readParts<IndexRow>(indexesQuery(tables));
+  const constraints = await readParts<ConstraintRow>('constraints', constraintsQuery(tables));
+  const indexes = await readParts<IndexRow>('indexes', indexesQuery(tables));
   const policies = await readIf<PolicyRow>('policy', policiesQuery(filter));
   const triggers = await readIf<TriggerRow>('trigger', triggersQuery(filter));
-  const publications = await session.query<PublicationRow>(PUBLICATIONS);
+  const publications = await session.query<PublicationRow>(PUBLICATIONS, 'live publications');
   const userRows = await readIf<TriggerRow>('userTrigger', USER_TRIGGERS);
   const isNewUser = ({ label }: TriggerRow): boolean => label.startsWith(NEW_USER_PREFIX);
   const triggersByRelation = groupBy(triggers, (row) => row.relation);
@@ -133,7 +133,7 @@ export async function readLiveInside(
   const free = await readIf<LiveSequence>('sequence', freeSequencesQuery(schemas));
   const kinds = STATEMENT_KINDS.filter((kind) => present.has(kind));
   const statements = await readStatements(session, schemas, kinds);
-  const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas));
+  const namespaces = await session.query<NamespaceRow>(namespacesQuery(schemas), 'live schemas');
 
   const columnsByRelation = groupBy(columns, (row) => row.relation);
   const rows: TableRows = {
