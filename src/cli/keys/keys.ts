@@ -64,7 +64,13 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
 }
 
 function keyringCommands(terminal: Terminal, environment: () => Environment): Command[] {
-  const rotate = reporting(
+  return [rotateCommand, listCommand, revokeCommand, importCommand, aliasCommand, resetCommand].map(
+    (command) => command(terminal, environment),
+  );
+}
+
+function rotateCommand(terminal: Terminal, environment: () => Environment): Command {
+  return reporting(
     new Command('rotate')
       .description('create the next signing key; all users stay signed in')
       .option('--now', 'sign with it immediately, before other services have cached it'),
@@ -81,7 +87,10 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
         return { data: { kid, signs_in_minutes: options.now ? 0 : STANDBY_MINUTES } };
       }),
   );
-  const list = reporting(
+}
+
+function listCommand(terminal: Terminal, environment: () => Environment): Command {
+  return reporting(
     new Command('list').description('show the signing keys'),
     terminal,
     KEYS,
@@ -103,7 +112,10 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
         return { data: { keys: listed } };
       }),
   );
-  const revoke = reporting(
+}
+
+function revokeCommand(terminal: Terminal, environment: () => Environment): Command {
+  return reporting(
     new Command('revoke')
       .description(
         'revoke a signing key immediately: its tokens stop working, and sessions continue after a refresh',
@@ -117,6 +129,9 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       return { data: { kid } };
     },
   );
+}
+
+function importCommand(terminal: Terminal, environment: () => Environment): Command {
   const importKey = new Command('import')
     .description('accept the tokens of another product, by its shared secret (HS256) or its public JWK')
     .option('--secret-file <path>', 'file with the shared secret')
@@ -126,7 +141,7 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       'roles that its tokens may have; service_role bypasses all policies',
       'authenticated,anon',
     );
-  reporting(
+  return reporting(
     importKey,
     terminal,
     ACCEPTED,
@@ -146,14 +161,6 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       });
     },
   );
-  return [
-    rotate,
-    list,
-    revoke,
-    importKey,
-    aliasCommand(terminal, environment),
-    resetCommand(terminal, environment),
-  ];
 }
 
 const ALIAS_DAYS = 90;
