@@ -104,11 +104,15 @@ async function connectionsAtGate(): Promise<number> {
   return rowCount ?? 0;
 }
 
-/**
- * The greedy caller. `finished` counts its successful statements. `stop` resolves to the statuses of its
- * statements.
- */
-function startGreedyCaller(): { finished: () => number; stop: () => Promise<ReadonlySet<number>> } {
+type GreedyCaller = {
+  /** Number of its successful statements. */
+  readonly finished: () => number;
+  /** Statuses of its statements until now. */
+  readonly statuses: () => readonly number[];
+  readonly stop: () => Promise<void>;
+};
+
+function startGreedyCaller(): GreedyCaller {
   const stopping = new AbortController();
   let finished = 0;
   const statuses = new Set<number>();
@@ -138,10 +142,10 @@ function startGreedyCaller(): { finished: () => number; stop: () => Promise<Read
   ];
   return {
     finished: () => finished,
+    statuses: () => [...statuses],
     stop: async () => {
       stopping.abort();
       await Promise.all(running);
-      return statuses;
     },
   };
 }
@@ -161,6 +165,8 @@ test(
       await admin.query(`insert into board values ($1, 'row' || repeat('a', 1500))`, [id]);
     }
     const during = await medianRead();
+    // Waiting statements are refused at most; none fails.
+    expect(greedy.statuses().filter((status) => ![204, 429, 503].includes(status))).toEqual([]);
 
     await admin.query(`select pg_advisory_lock(${GATE})`);
     await expect.poll(connectionsAtGate, { timeout: 30_000 }).toBeGreaterThan(MAX_CONNECTIONS / 2);
@@ -178,12 +184,12 @@ test(
       expect(listener.of('phx_error')).toEqual([]);
       expect(listener.closed).toBeUndefined();
     }
-    const statuses = await greedy.stop();
+    await greedy.stop();
 
     console.info(
       `median read: ${before.toFixed(1)} ms alone, ${during.toFixed(1)} ms next to a greedy caller`,
     );
-    // Waiting statements are refused at most; none fails.
-    expect([...statuses].filter((status) => ![204, 429, 503].includes(status))).toEqual([]);
+    // The gate may have been closed for longer than the deadline of a statement of the greedy caller.
+    expect(greedy.statuses().filter((status) => ![204, 429, 503, 504].includes(status))).toEqual([]);
   },
 );
