@@ -75,12 +75,12 @@ export function pulledFunctions(
  */
 function uniqueKeys(
   functions: readonly LiveFunction[],
-  keyOf: (fn: LiveFunction) => string,
+  signature: (fn: LiveFunction) => string,
 ): ReadonlyMap<LiveFunction, string> {
   const keys = new Map<LiveFunction, string>();
   const used = new Set<string>();
   for (const fn of functions) {
-    const wanted = keyOf(fn);
+    const wanted = signature(fn);
     let key = wanted;
     for (let number = 2; used.has(key); number++) key = `${wanted} ${number}`;
     used.add(key);
