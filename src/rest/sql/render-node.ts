@@ -233,7 +233,7 @@ function outputColumns(
   return columns;
 }
 
-/** Returns false for an embed that selects nothing and only filters. An embed in it counts as output, as in PostgREST. */
+/** Returns false for an embed that selects nothing and only filters. Embeds in it count as output, as in PostgREST. */
 function hasOutput({ outputs, hasUnknownColumns, embeds }: PlanNode): boolean {
   return outputs.length > 0 || hasUnknownColumns || embeds.length > 0;
 }
