@@ -1,7 +1,7 @@
 // `prepare`: the source's schema, buckets and policies as a svc.yaml to begin with. Only reads.
 import { readUses } from '../migrate/commands/adoption/read-uses.ts';
 import { renderPulled, withoutOmitted } from '../migrate/commands/pull.ts';
-import { findGrantees } from '../migrate/schema/rights/grants.ts';
+import { findGrantees, withoutUnservedPrivileges } from '../migrate/schema/rights/grants.ts';
 import { REALTIME_MESSAGES, STORAGE_OBJECTS } from '../migrate/schema/rights/hosts.ts';
 import type { LiveTable } from '../migrate/schema/live/live-schema.ts';
 import { readLiveInside } from '../migrate/schema/live/read-live.ts';
@@ -43,7 +43,13 @@ export async function prepare(source: DatabaseAddress): Promise<string> {
     const storage = storageKey(await readBuckets(from), remaining.hosted[STORAGE_OBJECTS], left);
     const realtime = realtimeKey(remaining.hosted[REALTIME_MESSAGES], left);
     const tables = new Map(
-      [...remaining.tables].map(([key, table]) => [key, isOutOfReach(table) ? close(table) : table]),
+      [...remaining.tables].map(([key, table]) => [
+        key,
+        {
+          ...(isOutOfReach(table) ? close(table) : table),
+          grants: withoutUnservedPrivileges(table.grants),
+        },
+      ]),
     );
     return renderPulled({ ...remaining, tables }, () => true, { storage, realtime, omitted: left });
   });

@@ -64,6 +64,28 @@ describe.each([
   });
 });
 
+test('a table with the default privileges of the hosted product has no grants in the file', async () => {
+  const text = await prepared(`
+    create table granted (id integer primary key); alter table granted enable row level security;
+    create policy "read all" on granted for select using (true);
+    create table revoked (id integer primary key); revoke all on revoked from anon, authenticated;
+    create table narrowed (id integer primary key); revoke insert on narrowed from anon`);
+  const grantsOf = (table: string): string | undefined =>
+    new RegExp(`^  ${table}:\\n(?:    .*\\n)*?    grants: (.*)$`, 'm').exec(text)?.[1];
+  expect(['granted', 'revoked', 'narrowed'].map((table) => grantsOf(table))).toEqual([
+    undefined,
+    '{ anon: [], authenticated: [] }',
+    '{ anon: [ delete, references, select, trigger, truncate, update ] }',
+  ]);
+  await world.settle(text);
+  const can = (role: string, privilege: string): string =>
+    `has_table_privilege('${role}', 'granted', '${privilege}')`;
+  expect(
+    await world.sql(`select ${can('anon', 'insert')} as insert, ${can('authenticated', 'truncate')} as truncate,
+      ${can('service_role', 'truncate')} as service`),
+  ).toEqual([{ insert: true, truncate: false, service: true }]);
+});
+
 test('the trigger of a new user works, because its function gets the missing search path', async () => {
   await world.settle(await prepared(USER_MANAGEMENT));
   await world.sql(

@@ -155,6 +155,36 @@ test('a pulled file contains all overloads, has an empty plan, and builds the sa
   expect(await world.sql(CATALOG)).toEqual(before);
 });
 
+test('functions with the same signature in two schemas, or without quotes, are all pulled', async () => {
+  await world.sql(`set role svc_owner; create schema crm;
+    create function f(x integer) returns integer language sql return 1;
+    create function f(x text) returns integer language sql return 2;
+    create function crm.f(x integer) returns integer language sql return 3;
+    create function "crm.f"(x integer) returns integer language sql return 4;
+    create function "crm.f"(x text) returns integer language sql return 5;
+    create function "f(text)"() returns integer language sql return 6;
+    reset role`);
+  const bodies = `select pg_get_functiondef(p.oid) as text from pg_proc p
+    where p.pronamespace in ('public'::regnamespace, 'crm'::regnamespace) order by 1`;
+  const before = await world.sql(bodies);
+  const text = await pulled(world, ['public', 'crm']);
+  expect(text).not.toMatch(/left alone/i);
+  await world.empty();
+  await world.settle(text);
+  expect(await world.sql(bodies)).toEqual(before);
+});
+
+test('a function that the file cannot distinguish from another is named in the pulled file', async () => {
+  await world.sql(`set role svc_owner; create type mood as enum ('calm'); create type "Mood" as enum ('angry');
+    create function f(x mood) returns integer language sql return 1;
+    create function f(x "Mood") returns integer language sql return 2;
+    reset role`);
+  const text = await pulled(world);
+  expect(text).toMatch(
+    /left alone:\n.*rpc\.f\(mood\) 2: svc rejects it \(rpc\.f\(mood\) is f\(mood\) already\)/,
+  );
+});
+
 test('a renamed type keeps the overloads, and their records use the new name', async () => {
   await world.settle(ALL);
   const before = await oids();

@@ -264,7 +264,7 @@ describe('rights', () => {
   test('of the owner that bypass row-level security are refused unless allowed', async () => {
     expect(await world.refusal(file(todos(TITLE), secret))).toEqual([
       expect.stringMatching(
-        /^MIG-303 svc\.yaml:\d+:\d+: .*rows of public\.todos to every key holder and bypass/,
+        /^MIG-303 svc\.yaml:\d+:\d+: .*row-level security of public\.todos for anon \(select\) and auth/,
       ),
     ]);
     await world.settle(file(todos(TITLE), secret), { allow: ['authz_open=views.everyone'] });
@@ -273,6 +273,25 @@ describe('rights', () => {
     const { problems, hints } = await world.plan(file(todos(TITLE), secret));
     expect(problems).toEqual([]);
     expect(hints.map((hint) => hint.code)).toEqual(['MIG-303']);
+  });
+
+  test('of the owner to write are named in the refusal and in the plan, and refused separately', async () => {
+    const writable = secret.replace(
+      'definer',
+      'definer, grants: { anon: [], authenticated: [select, update] }',
+    );
+    expect(await world.refusal(file(todos(TITLE), writable))).toEqual([
+      expect.stringMatching(/public\.todos for authenticated \(select, update\)$/m),
+    ]);
+    await world.settle(file(todos(TITLE), secret), { allow: ['authz_open=views.everyone'] });
+    expect(await world.refusal(file(todos(TITLE), writable))).toEqual([
+      expect.stringMatching(/^MIG-303 .*update for authenticated/),
+    ]);
+    await world.settle(file(todos(TITLE), writable), { allow: ['authz_open=views.everyone'] });
+    const { hints } = await world.plan(file(todos(TITLE), writable));
+    expect(hints.map(({ message }) => message)).toEqual([
+      'the view bypasses the row-level security of public.todos for authenticated (select, update)',
+    ]);
   });
 
   test('of the owner are accepted if no caller has access', async () => {

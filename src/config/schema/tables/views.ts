@@ -20,7 +20,7 @@ const view = z
         ...COMMON,
       }),
     security: choice(
-      '`invoker`: the policies of the tables apply to callers. `definer` reads with the owner’s rights and bypasses row-level security',
+      '`invoker`: the policies of the tables apply to callers. `definer` reads and writes with the owner’s rights and bypasses row-level security',
       ['invoker', 'definer'],
     ),
     barrier: flag('Evaluate conditions of callers only on rows of the view (`security_barrier`)'),
