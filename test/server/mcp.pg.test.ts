@@ -93,14 +93,14 @@ describe('svc mcp', () => {
       'validate_config',
       'plan_change',
       'list_tables',
-      'describe_table',
-      'query',
       'list_functions',
       'read_function',
+      'describe_table',
+      'query',
+      'doctor',
       'search_docs',
       'read_doc',
       'explain_code',
-      'doctor',
     ]);
     expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
   });
