@@ -59,11 +59,11 @@ export async function readScheduleTimes(
 
 /** Creates the deliveries of all due times. Returns their number. */
 export async function runDueSchedules(db: Queryable, schedules: readonly Schedule[]): Promise<number> {
-  const due = await db.query<{ name: string; timing: string; next_at: Date; now: Date }>(sql`
-    select name, timing, next_at, now() as now from svc_events.schedule
+  const due = await db.query<{ name: string; timing: string; next_at: Date; exactly: string; now: Date }>(sql`
+    select name, timing, next_at, next_at::text as exactly, now() as now from svc_events.schedule
     where next_at <= now() and not paused and name = any (${schedules.map(({ name }) => name)}::text[])`);
   let count = 0;
-  for (const { name, timing, next_at, now } of due) {
+  for (const { name, timing, next_at, exactly, now } of due) {
     const schedule = schedules.find((one) => one.name === name);
     // An instance with another file has changed the times.
     if (!schedule || describeTiming(schedule) !== timing) continue;
@@ -80,7 +80,7 @@ export async function runDueSchedules(db: Queryable, schedules: readonly Schedul
       with moved as (
         update svc_events.schedule set next_at = ${nextAt ?? null}::timestamptz,
           last_at = ${runs.at(-1)?.scheduledFor ?? null}::timestamptz
-        where name = ${name} and next_at = ${next_at} and timing = ${timing} and not paused
+        where name = ${name} and next_at = ${exactly}::timestamptz and timing = ${timing} and not paused
         returning exists (
           select from svc_events.delivery
           where kind = ${SCHEDULE} and name = ${name} and state in ('waiting', 'running')) as overlaps)
