@@ -195,5 +195,5 @@ describe('runs after a downtime', () => {
 
 test('the times of a schedule identify it, and not the order of its keys', () => {
   expect(describeTiming(cron('@daily'))).toBe('UTC @daily');
-  expect(describeTiming(every(10_000))).toBe('every 10000 ms');
+  expect(describeTiming(every(10_000))).toBe('every 10s');
 });

@@ -1,6 +1,7 @@
 // Due times of a schedule. Pure: the caller provides the time of the database.
 import type { Schedule } from '../../config/config.ts';
 import { CronExpression } from '../../lib/cron.ts';
+import { formatDuration } from '../../lib/duration.ts';
 
 export type Timing = Pick<Schedule, 'cron' | 'everyMs' | 'timezone'>;
 
@@ -27,7 +28,7 @@ export type Plan = {
 
 /** Identifies the times of a schedule. A schedule whose times have changed starts again from now. */
 export function describeTiming({ cron, everyMs, timezone = 'UTC' }: Timing): string {
-  return everyMs === undefined ? `${timezone} ${cron}` : `every ${everyMs} ms`;
+  return everyMs === undefined ? `${timezone} ${cron}` : `every ${formatDuration(everyMs)}`;
 }
 
 /** Returns the first due time after `after`, or undefined if there is none. */
