@@ -10,7 +10,7 @@ import type { NoticeKind } from './schema/names.ts';
 import type { RawConstraint } from './schema/tables/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
-import type { RawSchedule } from './schema/schedules.ts';
+import type { RawSchedule } from './schema/events/schedules.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawSequence } from './schema/sequences.ts';
 import type { RawStatement } from './schema/statements.ts';

@@ -48,7 +48,9 @@ export async function claim(
 }
 
 function isNamed(names: readonly DeliveryName[]): Sql {
-  return sql`(kind, name) in (select * from unnest(${names.map(({ kind }) => kind)}::text[], ${names.map(({ name }) => name)}::text[]))`;
+  const kinds = names.map(({ kind }) => kind);
+  const texts = names.map(({ name }) => name);
+  return sql`(kind, name) in (select * from unnest(${kinds}::text[], ${texts}::text[]))`;
 }
 
 export type Expired = DeliveryName & Pick<Claimed, 'id' | 'attempts' | 'failures' | 'lease'>;

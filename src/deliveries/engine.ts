@@ -23,7 +23,7 @@ export type Attempt = Pick<Claimed, 'event_id' | 'name' | 'body' | 'at'> & {
   readonly isLast: boolean;
 };
 
-/** What the deliveries of one declaration call. `run` does not throw. */
+/** Function that the deliveries of one declaration call. `run` does not throw. */
 export type Target = DeliveryName & {
   readonly retries: number;
   readonly run: (attempt: Attempt, signal: AbortSignal) => Promise<Ended>;
@@ -78,7 +78,7 @@ export class DeliveryEngine {
 
   /** Replaces the targets. Without targets the engine does nothing. */
   serve(targets: readonly Target[], producer: Producer): void {
-    this.#targets = new Map(targets.map((target) => [keyOf(target), target]));
+    this.#targets = new Map(targets.map((target) => [targetKey(target), target]));
     this.#producer = producer;
     this.wake();
   }
@@ -187,7 +187,7 @@ export class DeliveryEngine {
   /** Never rejects. */
   async #run(delivery: Claimed, signal: AbortSignal): Promise<void> {
     const startedAt = performance.now();
-    const target = this.#targets.get(keyOf(delivery));
+    const target = this.#targets.get(targetKey(delivery));
     const { event_id, name, body, at, attempts, failures } = delivery;
     const retries = target?.retries ?? 0;
     const isLast = isLastAttempt({ attempts, failures, retries });
@@ -216,7 +216,7 @@ export class DeliveryEngine {
   async #settle(delivery: Expired, ended: Ended): Promise<boolean> {
     const { db, log } = this.#options;
     const { kind, name, attempts, failures } = delivery;
-    const retries = this.#targets.get(keyOf(delivery))?.retries ?? 0;
+    const retries = this.#targets.get(targetKey(delivery))?.retries ?? 0;
     const next = afterAttempt({ attempts, failures, retries }, ended.outcome, 0.8 + 0.4 * Math.random());
     const isRecorded = await settle(db, delivery, next, ended);
     const { outcome, requestId, status } = ended;
@@ -247,6 +247,6 @@ export class DeliveryEngine {
   }
 }
 
-function keyOf({ kind, name }: DeliveryName): string {
+function targetKey({ kind, name }: DeliveryName): string {
   return `${kind} ${name}`;
 }

@@ -116,7 +116,8 @@ test.each([
   const yearly = schedule({ missed, everyMs: undefined, cron: '0 0 1 1 *', overlap: 'wait' });
   await syncSchedules(db, [yearly]);
   await db.query(
-    sql`update svc_events.schedule set next_at = date_trunc('year', now() at time zone 'UTC') at time zone 'UTC' - interval '2 years'`,
+    sql`update svc_events.schedule
+      set next_at = date_trunc('year', now() at time zone 'UTC') at time zone 'UTC' - interval '2 years'`,
   );
   await runDueSchedules(db, [yearly]);
   const rows = await db.query(
@@ -198,7 +199,7 @@ test('a delivery that ends each instance is dead after five attempts', async () 
     await expect.poll(states).toMatchObject([{ state: 'running', attempts: attempt }]);
     await engine.stop();
     await endLeases();
-    const other = start(() => Promise.resolve({ outcome: 'returned' }), {
+    const second = start(() => Promise.resolve({ outcome: 'returned' }), {
       instance: 'other',
       concurrency: 0,
     });
@@ -206,7 +207,7 @@ test('a delivery that ends each instance is dead after five attempts', async () 
       .poll(states)
       .toMatchObject([{ state: attempt === 5 ? 'dead' : 'waiting', attempts: attempt }]);
     stalled.resolve({ outcome: 'done' });
-    await Promise.all([engine.close(), other.close()]);
+    await Promise.all([engine.close(), second.close()]);
   }
 });
 

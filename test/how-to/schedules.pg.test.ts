@@ -45,7 +45,7 @@ describe('docs/how-to/cron.md', () => {
     await owner.query(
       sql`insert into bookings (starts_at) values (now() + interval '23 hours'), (now() + interval '3 days')`,
     );
-    // The schedule may also be due by itself meanwhile.
+    // The schedule may also be due by itself during the test.
     const ended = async (): Promise<number> =>
       (await states('reminders')).filter((row) => (row as { state: string }).state === 'done').length;
     for (let times = 1; times <= 2; times++) {

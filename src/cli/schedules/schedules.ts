@@ -196,9 +196,9 @@ function readLimit(text: string): number {
 }
 
 function find({ schedules }: Config, name: string): Schedule {
-  const schedule = schedules.find((one) => one.name === name);
-  if (schedule) return schedule;
-  const names = schedules.map((one) => one.name);
+  const found = schedules.find((schedule) => schedule.name === name);
+  if (found) return found;
+  const names = schedules.map((schedule) => schedule.name);
   const near = closest(name, names);
   throw failure(
     EXIT.misuse,

@@ -6,7 +6,10 @@ functions:
   digest: { runtime: node, file: functions/digest.js, http: false }
   open: { runtime: node, file: functions/open.js }
 rpc:
-  clean_up: { args: [{ name: age, type: interval, required: true }, { name: most, type: integer, default: 10 }], returns: { type: void }, body: begin end }
+  clean_up:
+    args: [{ name: age, type: interval, required: true }, { name: most, type: integer, default: 10 }]
+    returns: { type: void }
+    body: begin end
   hidden: { expose: false, returns: { type: void }, body: begin end }
   internal: { expose: false, execute: [service_role], returns: { type: void }, body: begin end }
   whole: { expose: false, execute: service_role, args: [{ type: jsonb }], returns: { type: void }, body: begin end }

@@ -8,11 +8,14 @@ import {
   WHOLE_BODY_TYPES,
   type RawSqlFunction,
 } from '../schema/functions.ts';
-import type { RawSchedule } from '../schema/schedules.ts';
+import type { RawSchedule } from '../schema/events/schedules.ts';
 import { didYouMean, type CheckContext } from './context.ts';
 
 const MAX_SCHEDULES = 200;
 const MAX_PAYLOAD_BYTES = 64 * 1024;
+const FIELDS =
+  'Write five fields: minute 0-59, hour 0-23, day of the month 1-31, month 1-12, day of the week 0-7. ' +
+  'For example "*/15 * * * *". For intervals below a minute write every: 10s.';
 
 export function checkSchedules(context: CheckContext): void {
   const entries = Object.entries(context.file.schedules);
@@ -87,11 +90,7 @@ function checkCron(context: CheckContext, at: KeyPath, cron: string, timezone: s
       context.badValue(at, `${shown} never occurs`, 'Check the day of the month and the month.');
   } catch (error) {
     const reason = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : String(error);
-    context.badValue(
-      at,
-      `${shown} is not a cron expression: ${reason}`,
-      'Write five fields: minute 0-59, hour 0-23, day of the month 1-31, month 1-12, day of the week 0-7. For example "*/15 * * * *". Intervals below a minute are written as every: 10s.',
-    );
+    context.badValue(at, `${shown} is not a cron expression: ${reason}`, FIELDS);
   }
 }
 
@@ -161,8 +160,8 @@ function checkSqlTarget(context: CheckContext, path: KeyPath, key: string, paylo
     return;
   }
   if (fn.kind === 'procedure' || returnsTrigger(fn.returns)) {
-    const what = fn.kind === 'procedure' ? 'a procedure' : 'a trigger function';
-    context.conflict(at, `${key} is ${what}, which a schedule cannot call`, 'Name a function.');
+    const kind = fn.kind === 'procedure' ? 'a procedure' : 'a trigger function';
+    context.conflict(at, `${key} is ${kind}, which a schedule cannot call`, 'Name a function.');
     return;
   }
   const roles = fn.execute ?? (isServed(fn) ? undefined : []);

@@ -6,7 +6,7 @@ import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { COMMON } from './kinds.ts';
 import { realtime } from './realtime.ts';
-import { schedules } from './schedules.ts';
+import { schedules } from './events/schedules.ts';
 import { seed } from './seed.ts';
 import { sequences } from './sequences.ts';
 import { database, include, migrations, project, providers, server, sqlFiles } from './settings.ts';

@@ -64,7 +64,7 @@ export async function runDueSchedules(db: Queryable, schedules: readonly Schedul
     where next_at <= now() and not paused and name = any (${schedules.map(({ name }) => name)}::text[])`);
   let count = 0;
   for (const { name, timing, next_at, exactly, now } of due) {
-    const schedule = schedules.find((one) => one.name === name);
+    const schedule = schedules.find((known) => known.name === name);
     // An instance with another file has changed the times.
     if (!schedule || describeTiming(schedule) !== timing) continue;
     const { runs, skipped, nextAt } = planRuns(schedule, {
@@ -85,7 +85,7 @@ export async function runDueSchedules(db: Queryable, schedules: readonly Schedul
           select from svc_events.delivery
           where kind = ${SCHEDULE} and name = ${name} and state in ('waiting', 'running')) as overlaps)
       insert into svc_events.delivery (kind, name, key, body, at, state, reason, finished_at)
-      select ${SCHEDULE}, ${name}, ${keyOf(schedule)}::text, p.body, p.at,
+      select ${SCHEDULE}, ${name}, ${deliveryKey(schedule)}::text, p.body, p.at,
         case when d.reason is null then 'waiting' else 'skipped' end, d.reason,
         case when d.reason is not null then now() end
       from moved, json_to_recordset(${JSON.stringify(planned)}::json) as p(body jsonb, at timestamptz, reason text),
@@ -109,7 +109,7 @@ function toRow(
 }
 
 /** Runs of one key wait for each other. */
-function keyOf({ overlap }: Schedule): string | null {
+function deliveryKey({ overlap }: Schedule): string | null {
   return overlap === 'allow' ? null : '';
 }
 
@@ -120,7 +120,8 @@ export async function runNow(db: Queryable, schedule: Schedule): Promise<string>
   const [row] = await db.query<{ id: string }>(sql`
     with inserted as (
       insert into svc_events.delivery (kind, name, key, body, at)
-      values (${SCHEDULE}, ${schedule.name}, ${keyOf(schedule)}, ${JSON.stringify(body)}::jsonb, ${at}::timestamptz)
+      values (${SCHEDULE}, ${schedule.name}, ${deliveryKey(schedule)}, ${JSON.stringify(body)}::jsonb,
+        ${at}::timestamptz)
       returning id)
     select id::text, pg_notify(${DELIVERIES_CHANNEL}, '') from inserted`);
   if (!row) throw new Error('an insert returned no row');

@@ -134,7 +134,7 @@ async function handle(invocation: Invocation, request: object, context: object):
   let answer: Answer;
   try {
     const returned: unknown = await handler(request, context);
-    // Nobody reads the answer to an event, so a handler can return nothing.
+    // The answer to an event is not used, so the handler can return nothing.
     answer = toAnswer(returned === undefined && context.event !== null ? {} : returned);
   } catch (error) {
     fail(invocation, toFailure(error instanceof BadAnswer ? 'bad-answer' : 'threw', error));

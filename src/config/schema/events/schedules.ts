@@ -1,7 +1,7 @@
 // `schedules`: functions that run at set times.
 import { z } from 'zod';
-import { formatDuration, parseDuration } from '../../lib/duration.ts';
-import { choice, COMMON, count, flag, named, text, UNIT } from './kinds.ts';
+import { formatDuration, parseDuration } from '../../../lib/duration.ts';
+import { choice, COMMON, count, flag, named, text, UNIT } from '../kinds.ts';
 
 export const MIN_INTERVAL_MS = 10_000;
 const MAX_INTERVAL_MS = 366 * 86_400_000;
@@ -23,7 +23,8 @@ const interval = z
 const schedule = z
   .strictObject({
     cron: text(
-      'Times in five fields (minute, hour, day of the month, month, day of the week), or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`',
+      'Times in five fields (minute, hour, day of the month, month, day of the week), or `@hourly`, `@daily`, ' +
+        '`@weekly`, `@monthly`, `@yearly`',
       '0 7 * * 1-5',
     )
       .meta(COMMON)
@@ -43,7 +44,8 @@ const schedule = z
       ['skip', 'wait', 'allow'],
     ),
     missed: choice(
-      'Runs for times that passed while no instance was running: one for the latest time, none, or one for each of the latest 100',
+      'Runs for times that passed while no instance was running: one for the latest time, none, or one for each ' +
+        'of the latest 100',
       ['once', 'skip', 'all'],
     ),
     retries: count('Further attempts after a failure', { absent: 0, least: 0, most: 20 }),
