@@ -1,12 +1,6 @@
 // The two targets of a delivery: a code function and an SQL function.
 import type { SqlFunction } from '../config/config.ts';
-import {
-  DatabaseUnavailable,
-  isDatabaseError,
-  NeverSent,
-  OutcomeUnknown,
-  sqlstate,
-} from '../postgres/pg-error.ts';
+import { databaseFailure, isDatabaseError, sqlstate } from '../postgres/pg-error.ts';
 import { toWire, type CallerPool, type Cancellable } from '../postgres/pool/caller-pool.ts';
 import { ident, join, quoteIdent, raw, sql, type Sql } from '../postgres/sql.ts';
 import { Abort, Problem } from '../problem/problem.ts';
@@ -96,22 +90,25 @@ export async function callSqlFunction(
     return { outcome: 'done' };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    if (signal.aborted || isUnavailable(error)) return { outcome: 'returned', error: message };
     const code = isDatabaseError(error) ? sqlstate(error) : undefined;
-    return { outcome: 'failed', error: code === undefined ? message : `${code}: ${message}` };
+    return {
+      outcome: sqlOutcome(error, signal),
+      error: code === undefined ? message : `${code}: ${message}`,
+    };
   } finally {
     signal.removeEventListener('abort', cancel);
   }
 }
 
-/** The function did not run, or its result is unknown. */
-function isUnavailable(error: unknown): boolean {
-  return (
-    error instanceof DatabaseUnavailable ||
-    error instanceof NeverSent ||
-    error instanceof OutcomeUnknown ||
-    isDatabaseError(error, 'shutdown')
-  );
+/** Failures of the database before the function ran. */
+const NOT_RUN: ReadonlySet<string> = new Set(['unreachable', 'busy', 'read-only']);
+
+function sqlOutcome(error: unknown, signal: AbortSignal): Ended['outcome'] {
+  // The pool of connections has no room.
+  if (signal.aborted || error instanceof Problem || error instanceof Abort) return 'returned';
+  const kind = databaseFailure(error)?.kind;
+  if (kind === 'outcome-unknown') return 'lost';
+  return kind !== undefined && NOT_RUN.has(kind) ? 'returned' : 'failed';
 }
 
 /** The types of the arguments are those of the file, which has created the function with them. */
