@@ -56,6 +56,9 @@ export async function callCodeFunction(
     if (problem instanceof Abort || (problem instanceof Problem && NOT_BEGUN.has(problem.code)))
       return { outcome: 'returned', error: message };
     const requestId = error instanceof Error ? readRequestId(error) : undefined;
+    // The handler may have begun.
+    if (problem instanceof Problem && problem.code === 'worker_died')
+      return { outcome: 'lost', requestId, error: message };
     const status = problem instanceof Problem ? problem.status : undefined;
     return { outcome: 'failed', status, requestId, error: message };
   }

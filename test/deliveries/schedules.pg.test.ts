@@ -34,12 +34,14 @@ functions:
   digest: { runtime: node, file: functions/digest.js, http: false }
   broken: { runtime: node, file: functions/broken.js, http: false }
   refused: { runtime: node, file: functions/refused.js, http: false }
+  crash: { runtime: node, file: functions/crash.js, http: false }
 schedules:
   digests: { cron: "0 0 1 1 *", function: digest, payload: { kind: daily } }
   notes: { cron: "0 0 1 1 *", timezone: Europe/Berlin, rpc: note, payload: { word: hello, numbers: [1, 2] } }
   failing: { cron: "0 0 1 1 *", rpc: fail }
   broken: { cron: "0 0 1 1 *", function: broken, retries: 2 }
   refused: { cron: "0 0 1 1 *", function: refused, retries: 5 }
+  crash: { cron: "0 0 1 1 *", function: crash }
   off: { cron: "0 0 1 1 *", rpc: note, payload: { word: never }, enabled: false }
 `;
 
@@ -53,12 +55,17 @@ export default (req, ctx) => {
   'functions/broken.js': `export default (req, ctx) => {
   throw new Error('a broken pipe in attempt ' + ctx.event.attempt);
 };`,
+  'functions/crash.js': `export default (req, ctx) => {
+  if (ctx.event.attempt === 1) process.kill(process.pid, 'SIGKILL');
+};`,
   'functions/refused.js': `export default () => ({ status: 422, body: 'never' });`,
 };
 
+const METRICS_TOKEN = 'm'.repeat(32);
+
 let world: BackendWorld;
 beforeAll(async () => {
-  world = await startBackendWorld(YAML, { files: FILES });
+  world = await startBackendWorld(YAML, { files: FILES, env: { SVC_METRICS_TOKEN: METRICS_TOKEN } });
 });
 afterAll(() => world?.close());
 
@@ -163,6 +170,24 @@ test('422 ends the delivery without a retry', async () => {
   await makeDue('refused');
   await expect.poll(() => deliveries('refused')).toMatchObject([{ state: 'dead', attempts: 1 }]);
   expect(await runs('refused')).toMatchObject([{ outcome: 'rejected', status: 422, error: 'never' }]);
+});
+
+test('a run whose worker is killed is repeated, also without retries', async () => {
+  await makeDue('crash');
+  await expect.poll(() => deliveries('crash')).toMatchObject([{ state: 'done', attempts: 2 }]);
+  expect(await runs('crash')).toMatchObject([
+    { attempt: 1, outcome: 'lost' },
+    { attempt: 2, outcome: 'done' },
+  ]);
+});
+
+test('the metrics count the attempts', async () => {
+  const text = await (
+    await fetch(`${world.url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } })
+  ).text();
+  expect(text).toContain('svc_deliveries_running 0');
+  expect(text).toMatch(/svc_delivery_attempts_total\{kind="schedule",name="broken",outcome="failed"\} 3/);
+  expect(text).toMatch(/svc_deliveries_oldest_due_seconds \d/);
 });
 
 test('a disabled schedule has no due time', async () => {
