@@ -2,6 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { reportShape } from '../../src/cli/report/reporting.ts';
+import { schedulesCommand } from '../../src/cli/schedules/schedules.ts';
+import { must } from '../../src/lib/assert.ts';
 import { readSchemas } from '../../src/migrate/commands/adoption/project-schemas.ts';
 import { sql } from '../../src/postgres/sql.ts';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
@@ -9,7 +12,11 @@ import { runSvc } from '../support/svc-process.ts';
 
 const YAML = `version: 1
 rpc:
-  work: { expose: false, execute: [service_role], returns: { type: void }, body: "begin raise exception 'no luck'; end" }
+  work:
+    expose: false
+    execute: [service_role]
+    returns: { type: void }
+    body: begin raise exception 'no luck'; end
 schedules:
   yearly: { cron: "0 0 1 1 *", rpc: work }
   off: { cron: "@daily", rpc: work, enabled: false }
@@ -27,7 +34,17 @@ async function run(...args: string[]): Promise<{ code: number | null; result: Re
     cwd: world.directory,
     env: { SVC_DATABASE_URL: world.databaseUrl },
   });
-  return { code, result: JSON.parse(output) as Record<string, unknown> };
+  const result = JSON.parse(output) as Record<string, unknown>;
+  const group = schedulesCommand({
+    color: false,
+    print() {},
+    printError() {},
+    style: (_style, text) => text,
+  });
+  const command = group.commands.find((subcommand) => subcommand.name() === args[0]);
+  const checked = reportShape(must(command, 'the command'))?.safeParse(result);
+  expect(checked?.error?.message).toBeUndefined();
+  return { code, result };
 }
 
 test('a schedule is listed, run, paused and resumed', async () => {
