@@ -37,7 +37,7 @@ export function isTimeZone(name: string): boolean {
   // Recent versions of Node also accept offsets, which have no daylight saving time.
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
+    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== '';
   } catch {
     return false;
   }
