@@ -51,7 +51,7 @@ const SMOKE = ['test/versions/**/*.pg.test.ts'];
 const SERVER_DEPENDENT = [
   'src/{catalog,migrate,postgres,provision,rest,import,backup}/**/*.pg.test.ts',
   'src/realtime/{changes,access,stored}/**/*.pg.test.ts',
-  'test/{migrate,rest,import,backup,seed}/**/*.pg.test.ts',
+  'test/{migrate,rest,import,backup,seed,deliveries}/**/*.pg.test.ts',
   'test/realtime/{changes,without-the-log,odd-tables,partitioned,policies-of-the-file,hidden-rows}.pg.test.ts',
   'test/storage/attack/every-write-path.pg.test.ts',
   'test/server/hidden-rows.pg.test.ts',

@@ -25,6 +25,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   auth: 3,
   storage: 3,
   functions: 3,
+  deliveries: 3,
   realtime: 3,
   'shared-config': 3,
   'dashboard-api': 4,

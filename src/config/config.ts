@@ -10,6 +10,7 @@ import type { NoticeKind } from './schema/names.ts';
 import type { RawConstraint } from './schema/tables/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
+import type { RawSchedule } from './schema/events/schedules.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawSequence } from './schema/sequences.ts';
 import type { RawStatement } from './schema/statements.ts';
@@ -53,6 +54,7 @@ export type Config = {
     readonly routines: ReadonlyArray<QualifiedName & { readonly authRequired: boolean }>;
   };
   readonly functionsBundle: string | undefined;
+  readonly schedules: readonly Schedule[];
   readonly seed: readonly SeedEntry[];
   readonly migrations: Immutable<Omit<SvcFile['migrations'], 'steps'>> & {
     readonly steps: readonly DataStep[];
@@ -211,6 +213,12 @@ export type SqlFunctionArg = Declared<Omit<RawSqlFunction['args'][number], 'defa
 };
 
 export type CodeFunction = Declared<RawCodeFunction & { name: string }>;
+
+/** Exactly one of `cron` and `everyMs`, and of `function` and `rpc`, is set. */
+export type Schedule = Declared<Omit<RawSchedule, 'payload'> & { name: string }> & {
+  /** JSON text. */
+  readonly payload: string;
+};
 
 export type SeedEntry = Declared<Omit<RawSeedEntry, 'rows' | 'objects'>> & {
   readonly rows: readonly SeedTable[];

@@ -101,6 +101,12 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
         .filter(({ schema, name }) => !declared.has(`${schema}.${name}`)),
     },
     functionsBundle: file.functions_bundle,
+    schedules: Object.entries(file.schedules).map(([name, { payload = {}, ...schedule }]) => ({
+      ...schedule,
+      name,
+      payload: JSON.stringify(payload),
+      position: at(['schedules', name]),
+    })),
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),
     migrations: {
       ...migrations,

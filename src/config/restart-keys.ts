@@ -59,6 +59,7 @@ const AT_RELOAD: readonly string[] = [
   'rpc',
   'functions',
   'functions_bundle',
+  'schedules',
   'expose',
   'seed',
   'migrations',

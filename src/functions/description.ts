@@ -9,17 +9,19 @@ export function describeFunctions({ functions }: Pick<Config, 'functions'>): Api
     tag: 'functions',
     about: 'Code functions. Each takes every method, and paths below its own',
     operations: Object.fromEntries(
-      functions.flatMap(({ name, authRequired }) =>
-        METHODS.map((method): [string, Operation] => [
-          `${method} /${name}`,
-          {
-            summary: name,
-            access: authRequired ? 'user' : 'none',
-            ...(method === 'GET' ? {} : { body: { media: { '*/*': {} } } }),
-            answers: { 200: 'Response of the function' },
-          },
-        ]),
-      ),
+      functions
+        .filter(({ http }) => http)
+        .flatMap(({ name, authRequired }) =>
+          METHODS.map((method): [string, Operation] => [
+            `${method} /${name}`,
+            {
+              summary: name,
+              access: authRequired ? 'user' : 'none',
+              ...(method === 'GET' ? {} : { body: { media: { '*/*': {} } } }),
+              answers: { 200: 'Response of the function' },
+            },
+          ]),
+        ),
     ),
     schemas: { 'functions.Error': object({ code: text, message: text, 'details?': {}, 'hint?': {} }) },
     error: named('functions.Error'),

@@ -9,7 +9,8 @@ import { Problem } from '../problem/problem.ts';
 import { DrainGate } from './drain-gate.ts';
 import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation } from './generation.ts';
 import { addRoutes } from './http/routes.ts';
-import { notLoaded } from './problem.ts';
+import { functionNotFound, notLoaded } from './problem.ts';
+import { callForEvent, type EventAnswer, type EventCall } from './runtime/call-for-event.ts';
 import { serviceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
 import type { WorkerProcess } from './runtime/worker-process.ts';
@@ -117,6 +118,18 @@ export class Functions {
    */
   drain(): Promise<void> {
     return this.#admission.drain();
+  }
+
+  /** Calls a function for a delivery. Throws a Problem, or an EventFailure once the call has begun. */
+  async callForEvent(name: string, call: EventCall): Promise<EventAnswer> {
+    const declared = this.#served.functions.get(name);
+    if (!declared) throw functionNotFound(name);
+    const release = this.#admission.accept();
+    try {
+      return await callForEvent(this.#pool, declared, call);
+    } finally {
+      release();
+    }
   }
 
   async stop(): Promise<void> {

@@ -268,7 +268,7 @@ const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: stri
   [
     'cron.job',
     `select 'cron job ' || jobid as what from cron.job order by jobid`,
-    'there is no scheduler here: call a function from outside',
+    'declare it under schedules in svc.yaml',
   ],
   [
     'vault.secrets',

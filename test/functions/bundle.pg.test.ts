@@ -47,6 +47,7 @@ const declared = (name: string, file = `functions/${name}.js`): CodeFunction => 
   name,
   runtime: 'node',
   file,
+  http: true,
   authRequired: false,
   timeoutMs: 30_000,
   env: {},

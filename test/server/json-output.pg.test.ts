@@ -107,6 +107,7 @@ describe('in their order', () => {
     ['seed', 0, { seeded: [] }],
     ['refresh', 0, { refreshed: [{ name: 'counts' }] }],
     ['sql|select n from counts', 0, { command: 'SELECT', more: false, rows: [{ n: '1' }] }],
+    ['schedules list', 0, { schedules: [] }],
     ['types', 0, { file: null, text: expect.stringContaining('notes') }],
     ['keys', 0, { publishable: expect.stringMatching(/^svc_publishable_/) }],
     ['keys list', 0, { keys: [{ state: 'in_use', imported: false }] }],

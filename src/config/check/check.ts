@@ -10,6 +10,7 @@ import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
 import { checkRealtime } from './realtime.ts';
+import { checkSchedules } from './schedules.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSequences } from './sequences.ts';
 import { checkSettings } from './settings.ts';
@@ -40,6 +41,7 @@ export function check(
   checkSqlFunctions(context);
   checkUserTriggers(context);
   checkCodeFunctions(context);
+  checkSchedules(context);
   checkExposed(context);
   checkSeeds(context);
   checkDataSteps(context);

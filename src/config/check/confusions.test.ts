@@ -86,7 +86,7 @@ test.each([
   ['view', 'view: {}', /under views/],
   ['triggers', 'triggers: {}', /tables\.<name>\.triggers/],
   ['fixtures', 'fixtures: {}', /under seed/],
-  ['cron', 'cron: {}', /no scheduler/],
+  ['cron', 'cron: {}', /under schedules/],
   ['channels', 'channels: {}', /belong to realtime/],
 ])('%s', (_what, text, message) => {
   expect(said(text)).toMatch(message);

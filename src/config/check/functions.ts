@@ -328,6 +328,14 @@ export function checkCodeFunctions(context: CheckContext): void {
         'key',
       );
     }
+    if (!fn.http && context.scalar([...path, 'auth_required'])?.text === 'false') {
+      context.conflict(
+        [...path, 'auth_required'],
+        'auth_required must be true with http: false',
+        'Remove auth_required: clients cannot call the function.',
+        'key',
+      );
+    }
     if (!/\.(m?js|ts|mts)$/.test(fn.file)) {
       context.badValue(
         [...path, 'file'],

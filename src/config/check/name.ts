@@ -10,6 +10,7 @@ const RESERVED_SCHEMAS: ReadonlySet<string> = new Set([
   'storage',
   'realtime',
   'svc_meta',
+  'svc_events',
   'information_schema',
 ]);
 

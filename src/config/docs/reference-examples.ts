@@ -408,6 +408,12 @@ rpc:
     security: definer
     settings: { search_path: "" }
     body_file: sql/note_change.sql
+  remove_drafts:
+    expose: false
+    execute: [service_role]    # for a schedule
+    args: [{ name: older_than, type: interval, required: true }]
+    returns: { type: void }
+    body: begin delete from products where created_at < now() - older_than; end
   may_sell:
     schema: private
     expose: false              # for policies, not for callers
@@ -424,7 +430,11 @@ functions:
     timeout: 10s
     env:
       CURRENCY: EUR
-      STRIPE_KEY: \${SVC_ENV_STRIPE_KEY}`,
+      STRIPE_KEY: \${SVC_ENV_STRIPE_KEY}
+  digest:
+    runtime: node
+    file: functions/digest.js
+    http: false                # only called by a schedule`,
   expose: `expose:
   relations:
     - monthly_totals
@@ -433,6 +443,21 @@ functions:
     - nearby_shops
     - { name: close_month, auth_required: true }`,
   functions_bundle: `functions_bundle: s3://shop-deploys/functions.tgz#${'0123456789abcdef'.repeat(4)}`,
+  schedules: `
+schedules:
+  weekday_digest:
+    cron: "0 7 * * 1-5"
+    timezone: Europe/Berlin
+    function: digest
+    payload: { kind: weekday }
+    retries: 3
+    overlap: wait
+    missed: all
+  remove_drafts:
+    every: 1h
+    rpc: remove_drafts         # runs as service_role
+    payload: { older_than: 7 days }
+    enabled: false`,
   seed: `
 seed:
   - name: demo

@@ -130,6 +130,11 @@ test('the examples become the configuration they describe', () => {
     functionsBundle: expect.stringMatching(/^s3:/),
     functions: [
       { name: 'pay', timeoutMs: 10_000, env: { CURRENCY: 'EUR', STRIPE_KEY: 'value-of-SVC_ENV_STRIPE_KEY' } },
+      { name: 'digest', http: false, authRequired: true },
+    ],
+    schedules: [
+      { name: 'weekday_digest', cron: '0 7 * * 1-5', payload: '{"kind":"weekday"}' },
+      { name: 'remove_drafts', everyMs: 3_600_000, enabled: false },
     ],
     migrations: { drop: 'retire', pruneAfterMs: 7 * 86_400_000, lockTimeoutMs: 300 },
     storage: [{ name: 'photos', public: true, maxSizeBytes: 5 * 1024 ** 2, types: ['image/*'] }],
@@ -149,6 +154,7 @@ test('the examples become the configuration they describe', () => {
       { key: 'sales_of_all', name: 'sales_of', atomic: true, body: 'return (select sum(amount) from sales)' },
       { name: 'clean_up', kind: 'procedure', expose: false, returns: '' },
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
+      { name: 'remove_drafts', expose: false, execute: ['service_role'] },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },
     ],
   });

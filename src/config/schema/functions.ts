@@ -178,6 +178,10 @@ const codeFunction = z
     runtime: z.enum(['node']).meta({ description: 'The only runtime' }),
     file: text('Handler, relative to svc.yaml', 'functions/hello.js').meta(COMMON),
     auth_required: flag('Return 401 to callers who are not signed in, before the handler runs').meta(COMMON),
+    http: flag(
+      '`false`: not served at /functions/v1/<name>, only called by schedules; implies `auth_required: true`',
+      true,
+    ),
     timeout: timer('Deadline of one request', '30s'),
     env: z
       .record(
@@ -189,7 +193,8 @@ const codeFunction = z
   })
   .transform(({ auth_required: authRequired, timeout: timeoutMs, env, ...same }) => ({
     ...same,
-    authRequired,
+    // Clients cannot call it, so it can use the service client.
+    authRequired: authRequired || !same.http,
     timeoutMs,
     env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, String(value)])),
   }));

@@ -6,6 +6,7 @@ import { extensions } from './extensions.ts';
 import { expose, functions, functionsBundle, rpc } from './functions.ts';
 import { COMMON } from './kinds.ts';
 import { realtime } from './realtime.ts';
+import { schedules } from './events/schedules.ts';
 import { seed } from './seed.ts';
 import { sequences } from './sequences.ts';
 import { database, include, migrations, project, providers, server, sqlFiles } from './settings.ts';
@@ -36,6 +37,7 @@ export const svcSchema = z
     functions,
     expose,
     functions_bundle: functionsBundle,
+    schedules,
     seed,
     migrations,
   })

@@ -1,5 +1,6 @@
 // Creates the parts of a backend that follow the file and the database, and the context of features.
 import type { Config } from '../../config/config.ts';
+import { Deliveries } from '../../deliveries/deliveries.ts';
 import { Functions } from '../../functions/functions.ts';
 import { ClientReader } from '../../http/client.ts';
 import type { FeatureContext } from '../../http/feature.ts';
@@ -38,6 +39,7 @@ export type Services = {
   readonly databases: Databases;
   readonly identity: Identity;
   readonly functions: Functions;
+  readonly deliveries: Deliveries;
   readonly realtime: Realtime;
   readonly mounts: Mounts;
   readonly served: ServedConfig;
@@ -87,15 +89,32 @@ export async function createServices(
     isListening: () => served.isListening,
     isEnabled: () => current().auth.sessions.revocation === 'immediate',
   });
+  const deliveries = new Deliveries({
+    owner,
+    callers: databases.callers,
+    callFunction: (name, call) => functions.callForEvent(name, call),
+    instance,
+    connections: connectionsPerProcess(config, processes).database.pool.max,
+    canRun: () => imports?.refusal === undefined,
+    log,
+  });
   const served: ServedConfig = new ServedConfig({
     databases,
     functions,
+    deliveries,
     log,
     verifyStorage: mounts.verifyStorage,
     compareEveryMs: options.compareSchemaEveryMs,
     migrate: (next) => options.migrate(databases.migration, next, state.stopping),
     listen: async () => {
-      const notified = { served, keysReload: identity.keysReload, imports, ended, realtime };
+      const notified = {
+        served,
+        keysReload: identity.keysReload,
+        imports,
+        ended,
+        realtime,
+        deliveries,
+      };
       return await listenTo(options, provisioned, subscriptions(notified, options.extraListeners ?? {}));
     },
   });
@@ -111,6 +130,7 @@ export async function createServices(
     databases,
     identity,
     functions,
+    deliveries,
     realtime,
     mounts,
     served,

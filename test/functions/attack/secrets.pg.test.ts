@@ -85,6 +85,7 @@ test('no environment file and no npm credential gets into a bundle', async () =>
         runtime: 'node',
         file: 'functions/f.js',
         authRequired: false,
+        http: true,
         timeoutMs: 1000,
         env: { KEY: CANARY },
         position: { line: 1, column: 1 },
