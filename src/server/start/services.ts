@@ -89,15 +89,7 @@ export async function createServices(
     isListening: () => served.isListening,
     isEnabled: () => current().auth.sessions.revocation === 'immediate',
   });
-  const deliveries = new Deliveries({
-    owner,
-    callers: databases.callers,
-    callFunction: (name, call) => functions.callForEvent(name, call),
-    instance,
-    connections: connectionsPerProcess(config, processes).database.pool.max,
-    canRun: () => imports?.refusal === undefined,
-    log,
-  });
+  const deliveries = createDeliveries(options, { databases, functions, imports });
   const served: ServedConfig = new ServedConfig({
     databases,
     functions,
@@ -119,8 +111,6 @@ export async function createServices(
     },
   });
   const current = (): Config => served.config ?? config;
-  // One array, because the reader parses the list again when it gets a different array.
-  const fallbackProxies = options.trustedProxies ?? [];
   const degraded = new Degraded();
   const credentials = new CredentialReader(options.keys, identity.verifier, {
     aliases: identity.keyAliases,
@@ -136,12 +126,7 @@ export async function createServices(
     served,
     imports,
     ended,
-    clients: new ClientReader({
-      trusted: () => current().server.trustedProxies ?? fallbackProxies,
-      frontSecret: options.frontSecret,
-      dev: options.dev,
-      log,
-    }),
+    clients: createClientReader(options, current),
     drainDelay: new DrainDelay(),
     partitions: new TimedPartitions({ owner, config: current, log }),
     degraded,
@@ -149,6 +134,32 @@ export async function createServices(
     current,
   };
   return { ...services, ...createWatches(options, services) };
+}
+
+function createDeliveries(
+  { config, instance, log, processes }: StartOptions,
+  { databases, functions, imports }: Pick<Services, 'databases' | 'functions' | 'imports'>,
+): Deliveries {
+  return new Deliveries({
+    owner: databases.owner,
+    callers: databases.callers,
+    callFunction: (name, call) => functions.callForEvent(name, call),
+    instance,
+    connections: connectionsPerProcess(config, processes).database.pool.max,
+    canRun: () => imports?.refusal === undefined,
+    log,
+  });
+}
+
+function createClientReader(options: StartOptions, current: () => Config): ClientReader {
+  // One array, because the reader parses the list again when it gets a different array.
+  const fallback = options.trustedProxies ?? [];
+  return new ClientReader({
+    trusted: () => current().server.trustedProxies ?? fallback,
+    frontSecret: options.frontSecret,
+    dev: options.dev,
+    log: options.log,
+  });
 }
 
 async function listenTo(
