@@ -27,7 +27,9 @@ type RawConnection = {
   sync(): void;
 };
 
-const SETTINGS = `select set_config('role', 'authenticated', true), set_config('request.jwt.claims', $1, true), set_config('transaction_read_only', $2, true)`;
+const SETTINGS =
+  `select set_config('role', 'authenticated', true), set_config('request.jwt.claims', $1, true), ` +
+  `set_config('transaction_read_only', $2, true)`;
 
 class Batch {
   readonly #prepared: Set<string>;

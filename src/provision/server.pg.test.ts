@@ -193,7 +193,8 @@ test('a start restores missing attributes and grants of roles', async () => {
   );
   const { authenticatorUrl } = await provisionAt(url);
   const { rows } = await superuser(
-    `select rolname, rolinherit, rolbypassrls from pg_roles where rolname in ('authenticator', 'service_role') order by 1`,
+    `select rolname, rolinherit, rolbypassrls from pg_roles where rolname in ('authenticator', ` +
+      `'service_role') order by 1`,
   );
   expect(rows).toEqual([
     { rolname: 'authenticator', rolinherit: false, rolbypassrls: false },
