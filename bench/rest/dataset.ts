@@ -132,7 +132,7 @@ export const WORKLOADS: readonly Workload[] = [
   },
 ];
 
-/** Headers that a workload needs beside those of its server. */
+/** Headers of a workload, in addition to those of its server. */
 export function extraHeaders({ id, method }: Workload): Record<string, string> {
   return {
     ...(id === 'W7' ? { prefer: 'count=exact' } : {}),
