@@ -5,7 +5,7 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import {
   REQUEST_SETTINGS,
-  keyOf,
+  qualifiedKey,
   type Catalog,
   type Column,
   type Relation,
@@ -30,8 +30,8 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
     hasExtensions: row.has_extensions,
     hasGeoJson: row.has_geojson,
     usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
-    relations: new Map(relations.map((candidate) => [keyOf(candidate), candidate])),
-    routines: groupBy(routines, keyOf),
+    relations: new Map(relations.map((candidate) => [qualifiedKey(candidate), candidate])),
+    routines: groupBy(routines, qualifiedKey),
   };
 }
 

@@ -1,6 +1,6 @@
 // GET and HEAD of the root: Swagger 2.0, or OpenAPI 3.1 on demand, limited to the objects that this caller can use.
 // Privileges are queried as the caller.
-import { keyOf } from '../../catalog/catalog.ts';
+import { qualifiedKey } from '../../catalog/catalog.ts';
 import type { Default, Field } from '../../config/config.ts';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
@@ -89,7 +89,7 @@ function toInput(
   const mayUse = toRights(rights);
   const mayCall = toSignatures(callable);
   const { project, tables } = snapshot().config;
-  const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
+  const fields = new Map(tables.map((table) => [qualifiedKey(table), table.fields]));
   return {
     title: project.name ?? 'Data API',
     description: project.description,
@@ -99,7 +99,7 @@ function toInput(
       if (!rightsOf.includes(true)) return [];
       const isAllowed = (at: number): boolean => rightsOf[at] === true;
       const rules = new Map(
-        (fields.get(keyOf(relation)) ?? []).map((field) => [field.name, columnRules(field)]),
+        (fields.get(qualifiedKey(relation)) ?? []).map((field) => [field.name, columnRules(field)]),
       );
       return [
         {
