@@ -17,7 +17,8 @@ import { columnOrigins } from './column-origins.ts';
 
 export async function introspect(db: Queryable, schemas: readonly string[]): Promise<Catalog> {
   const [row] = await db.query<CatalogRow>(
-    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)}, ${raw(HAS_EXTENSIONS)}, ${raw(HAS_GEOJSON)} from (select ${schemas} :: text[] as schemas) as wanted`,
+    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)},
+      ${raw(HAS_EXTENSIONS)}, ${raw(HAS_GEOJSON)} from (select ${schemas} :: text[] as schemas) as wanted`,
   );
   if (!row) throw new Error('the catalog query returned no row');
   const rows = row.relations ?? [];
@@ -104,7 +105,8 @@ const RELATIONS = `(
     where a.attnum > 0 and not a.attisdropped
     group by a.attrelid
   ), keys as materialized (
-    select k.conrelid, json_agg(json_build_object('type', k.contype, 'columns', ${columnNames('k.conrelid', 'k.conkey')})
+    select k.conrelid, json_agg(json_build_object('type', k.contype, 'columns',
+      ${columnNames('k.conrelid', 'k.conkey')})
       order by k.contype, k.conname) as list
     from pg_constraint k
     join exposed on exposed.oid = k.conrelid
@@ -176,7 +178,8 @@ const ROUTINES = `(
   where n.nspname = any (wanted.schemas)
     and p.prokind = 'f'
     and rt.typname not in ('trigger', 'event_trigger')
-    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid
+      and d.deptype = 'e')
 ) as routines`;
 
 /**

@@ -94,7 +94,9 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
       case when c.relkind = 'p' then ${PARTITIONS} end as partitions
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where c.relkind in ('r', 'p') and not c.relispartition and (c.relpersistence = 'p' and n.nspname in ('auth', 'storage', 'svc_meta') or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
+    where c.relkind in ('r', 'p') and not c.relispartition and (c.relpersistence = 'p'
+      and n.nspname in ('auth', 'storage', 'svc_meta')
+      or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
       and n.nspname || '.' || c.relname <> all (${NOT_SAVED})
     order by 1, 2`);
   return found.map(({ schema, name, own, columns, partitions }) => ({
@@ -122,7 +124,8 @@ async function saveTable(
   const { text } =
     values === undefined && where === undefined && partitions === null
       ? sql`copy ${table} (${list(columns.map((column) => ident(column)))}) to stdout`.compile()
-      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))} from ${raw(partitions ? '' : 'only')} ${table} where ${where ?? raw('true')}) to stdout`.compile();
+      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))}
+        from ${raw(partitions ? '' : 'only')} ${table} where ${where ?? raw('true')}) to stdout`.compile();
   const plain = new PassThrough();
   const packed = createGzip({ level: 3 });
   pipeline(plain, packed, () => {});

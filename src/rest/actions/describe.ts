@@ -24,9 +24,11 @@ const RIGHTS = `SELECT
      has_any_column_privilege(id, 'UPDATE'), has_table_privilege(id, 'DELETE')))
    FROM (SELECT name, to_regclass(name)::oid AS id FROM unnest($1::text[]) AS name) AS r WHERE id IS NOT NULL),
   (SELECT json_agg(json_build_array(p.proname, array(
-     SELECT coalesce(p.proargnames[a.n], '') FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS a (type, n)
+     SELECT coalesce(p.proargnames[a.n], '') FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
+       WITH ORDINALITY AS a (type, n)
      WHERE coalesce(p.proargmodes[a.n], 'i') IN ('i', 'b', 'v') ORDER BY a.n))) FROM pg_catalog.pg_proc p
-   WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[]) AND has_function_privilege(p.oid, 'EXECUTE'))`;
+   WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[])
+     AND has_function_privilege(p.oid, 'EXECUTE'))`;
 
 type Subjects = {
   readonly relations: readonly ExposedRelation[];
