@@ -200,7 +200,7 @@ describe('the merged text', () => {
     const base = `${BASE}database: { <<: &pool { failover_wait: 1s }, pool: { max: 9 } }\n`;
     const overlay =
       'server: { timeouts: { <<: { request: 7s, upload: 1m }, upload: 2m } }\n' +
-      'database: { failover_wait: null }\nproject: { description: "of \${NAME}" }\n';
+      'database: { failover_wait: null }\nproject: { description: "of ${NAME}" }\n';
     const loaded = loadOk({ 'svc.yaml': base, 'svc.production.yaml': overlay });
     const { text } = loaded.config.source;
     expect(text).toContain('of ${NAME}');

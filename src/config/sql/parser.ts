@@ -36,6 +36,7 @@ export async function loadSqlParser(): Promise<void> {
   if (library) return;
   // The optimizing compiler of V8 uses 500 MB for the functions of this parser without making it faster. V8 reads the
   // flags when functions are called, so they remain set.
+  for (const flag of ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']) setFlagsFromString(flag);
   const loaded = await import('libpg-query');
   await loaded.loadModule();
   library = loaded;
