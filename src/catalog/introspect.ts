@@ -49,10 +49,11 @@ function rowRelation(type: string): string {
     where rc.oid = ${type}.typrelid and rc.relkind in ${RELATION_KINDS_SQL})`;
 }
 
-const HAS_EXTENSIONS = `exists (select from pg_extension e where e.extnamespace = to_regnamespace('extensions')) as has_extensions`;
+const HAS_EXTENSIONS = `exists (select from pg_extension e
+    where e.extnamespace = to_regnamespace('extensions')) as has_extensions`;
 
-const HAS_GEOJSON = `exists (select from pg_proc p where p.proname = 'st_asgeojson' and p.proargtypes[0] = 'record'::regtype
-    and p.pronamespace in (to_regnamespace('public'), to_regnamespace('extensions'))) as has_geojson`;
+const HAS_GEOJSON = `exists (select from pg_proc p where p.proname = 'st_asgeojson'
+    and p.proargtypes[0] = 'record'::regtype and p.pronamespace in (to_regnamespace('public'), to_regnamespace('extensions'))) as has_geojson`;
 
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 

@@ -313,7 +313,8 @@ async function otherReport(source: Connected): Promise<Report> {
 /** Returns functions with the rights of their owner. Their callers bypass policies. */
 async function definerFunctions(source: Connected): Promise<Line[]> {
   const rows = await source.query<{ what: string; callers: string; pinned: boolean }>(sql`
-    select 'function ' || n.nspname || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' as what,
+    select 'function ' || n.nspname || '.' || p.proname
+        || '(' || pg_get_function_identity_arguments(p.oid) || ')' as what,
       (select coalesce(string_agg(distinct case when x.grantee = 0 then 'PUBLIC'
         else x.grantee::regrole::text end, ', '), '')
         from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x

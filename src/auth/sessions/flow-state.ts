@@ -41,8 +41,8 @@ export function isPkce(flow: FlowRow): boolean {
 }
 
 const COLUMNS = sql`id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
-  auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer, invite_token,
-  linking_target_id, linking_session_id, email_optional, opens_restricted, created_at`;
+  auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer,
+  invite_token, linking_target_id, linking_session_id, email_optional, opens_restricted, created_at`;
 
 /** Time between the redirect to the provider and the callback. */
 export const OAUTH_FLOW_MS = 600_000;
@@ -91,7 +91,8 @@ export async function insertFlow(db: Queryable, id: string, now: Date, flow: New
     values (${id}, ${flow.userId ?? null}, ${flow.providerType}, ${flow.method}, ${flow.challenge?.challenge ?? null},
       ${flow.challenge?.method ?? null}, ${flow.state === undefined ? null : hashSecret(flow.state)},
       ${flow.providerSecrets ?? null}, ${flow.referrer ?? null}, ${flow.inviteToken ?? null},
-      ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
+      ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false},
+      ${now}, ${now})`);
 }
 
 export type SpentState =

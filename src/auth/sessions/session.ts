@@ -72,7 +72,8 @@ export async function loadSessionAndUser(
     select ${USER_COLUMNS}, s.id as s_id, s.created_at as s_created_at,
       s.aal as s_aal, s.not_after as s_not_after, s.refreshed_at as s_refreshed_at,
       s.refresh_token_hmac_key as s_refresh_token_hmac_key,
-      s.refresh_token_counter::float8 as s_refresh_token_counter, s.refresh_token_floor::float8 as s_refresh_token_floor,
+      s.refresh_token_counter::float8 as s_refresh_token_counter,
+      s.refresh_token_floor::float8 as s_refresh_token_floor,
       s.restricted as s_restricted, s.token_seconds as s_token_seconds,
       coalesce((
         select json_agg(json_build_object('method', a.authentication_method,

@@ -144,7 +144,8 @@ export async function insertUser(db: Queryable, now: Date, user: NewUser): Promi
   try {
     await db.query(sql`
       insert into auth.users (id, email, phone, encrypted_password, raw_user_meta_data, raw_app_meta_data, is_anonymous,
-        email_confirmed_at, phone_confirmed_at, email_proven_at, password_set_at, banned_until, invited_at, created_at, updated_at)
+        email_confirmed_at, phone_confirmed_at, email_proven_at, password_set_at, banned_until, invited_at,
+        created_at, updated_at)
       values (${id}, ${user.email}, ${user.phone ?? null}, ${user.passwordHash}, ${JSON.stringify(user.userMetadata)},
         ${JSON.stringify(user.appMetadata)}, ${user.isAnonymous}, ${user.confirmed ? now : null},
         ${user.phoneConfirmed ? now : null}, ${user.proven ? now : null}, ${user.passwordHash === null ? null : now},

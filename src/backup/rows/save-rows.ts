@@ -108,9 +108,10 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
 }
 
 /** The partitions of `c`, in the form of `SavedPartition`. */
-const PARTITIONS =
-  raw(`(select coalesce(json_agg(json_build_object('schema', pn.nspname, 'name', p.relname, 'of', json_build_array(un.nspname, u.relname),
-      'bound', pg_get_expr(p.relpartbound, p.oid), 'by', pg_get_partkeydef(p.oid)) order by t.level, pn.nspname, p.relname), '[]')
+const PARTITIONS = raw(`(select coalesce(json_agg(json_build_object('schema', pn.nspname, 'name', p.relname,
+      'of', json_build_array(un.nspname, u.relname),
+      'bound', pg_get_expr(p.relpartbound, p.oid), 'by', pg_get_partkeydef(p.oid))
+      order by t.level, pn.nspname, p.relname), '[]')
     from pg_partition_tree(c.oid) t join pg_class p on p.oid = t.relid join pg_namespace pn on pn.oid = p.relnamespace
     join pg_class u on u.oid = t.parentrelid join pg_namespace un on un.oid = u.relnamespace where t.level > 0)`);
 

@@ -31,7 +31,8 @@ export async function status(
       'applied',
       state === null
         ? 'nothing yet'
-        : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}${state.complete ? '' : ', background steps remain'}`,
+        : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}` +
+            (state.complete ? '' : ', background steps remain'),
     );
     print('file', plan.schemaHash.slice(0, 8));
     if (superseded) print('superseded', `${superseded.code} ${describeSuperseded(superseded)}`);
