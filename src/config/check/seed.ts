@@ -39,7 +39,7 @@ function checkUsers(context: CheckContext, entry: RawSeedEntry, path: KeyPath, p
       context.badValue(
         [...at, 'password'],
         'the password has fewer than six characters',
-        'Use a longer one: the sign-up requires six characters, too.',
+        'Use at least six characters, which sign-up requires, too.',
       );
     if (user.id !== undefined && !UUID.test(user.id))
       context.badValue(
