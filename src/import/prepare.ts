@@ -61,7 +61,8 @@ async function readTriggersLeft(source: Queryable): Promise<string[]> {
     select 'trigger ' || t.tgname || ' of ' || n.nspname || '.' || c.relname || ': svc makes this table' as line
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
       join pg_proc p on p.oid = t.tgfoid join pg_namespace f on f.oid = p.pronamespace
-    where not t.tgisinternal and n.nspname in ('auth', 'storage', 'realtime') and (n.nspname, c.relname) <> ('auth', 'users')
+    where not t.tgisinternal and n.nspname in ('auth', 'storage', 'realtime')
+      and (n.nspname, c.relname) <> ('auth', 'users')
       and f.nspname not in (${join(EXCLUDED_SCHEMAS.map(literal))})
     order by 1`);
   return rows.map(({ line }) => line);

@@ -170,18 +170,18 @@ describe('mistakes in the file', () => {
   test.each([
     ['{ unique: [nosuch] }', /no column nosuch/],
     ['{ unique: [low], check: low > 1 }', /unique and check are two constraints/],
-    ['{ name: what }', /nothing says/],
+    ['{ name: what }', /no kind of constraint/],
     ['{ exclude: [{ column: nosuch, with: "=" }] }', /no column nosuch/],
-    ['{ exclude: [{ with: "=" }] }', /names nothing to compare/],
+    ['{ exclude: [{ with: "=" }] }', /neither column nor expression/],
     ['{ exclude: [{ column: low, with: equals }] }', /is not an operator such as = or &&/],
-    ['{ unique: [low], where: low > 1 }', /where does not belong to unique/],
-    ['{ unique: [low], references: "regions(country)" }', /references does not belong to unique/],
+    ['{ unique: [low], where: low > 1 }', /where is not valid for unique/],
+    ['{ unique: [low], references: "regions(country)" }', /references is not valid for unique/],
     ['{ foreign_key: [country, code], references: regions.country }', /does not name columns/],
     ['{ foreign_key: [country], references: "regions(country, code)" }', /1 columns cannot refer to 2/],
     ['{ foreign_key: [code], references: "regions(code)" }', /not unique together/],
     [
       '{ foreign_key: [low], references: "todos(high)" }, { unique: [high], deferrable: deferred }',
-      /is deferrable, so nothing can refer to it/,
+      /is deferrable and cannot be referenced/,
     ],
   ])('constraints: [%s]', (constraint, message) => {
     expect(() => configOf(file(constraint))).toThrow(message);

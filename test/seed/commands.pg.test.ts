@@ -84,8 +84,8 @@ test('mistakes in a seed are found without a database', async () => {
   for (const said of [
     'there is no file seed/word.csv',
     'fewer than six characters',
-    'a password for production stands in the file',
-    '"root" is no email address',
+    'the password of a production user is written in the file',
+    '"root" is not an email address',
     'words has no column wrod',
     'there is no table wordz',
     'there is no bucket pictures',

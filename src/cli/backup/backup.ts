@@ -86,7 +86,10 @@ export function backupCommand(terminal: Terminal): Command {
     .option('--keep <periods>', 'remove older backups afterwards, as prune does: 7d,4w,12m')
     .addHelpText(
       'after',
-      '\nExample:\n  svc backup --to /var/backups/svc\n\nIt runs pg_dump if its version is that of the server or newer. Otherwise svc saves what svc.yaml declares.\nA backup does not contain secrets of the environment: store SVC_SECRET_KEY elsewhere.',
+      '\nExample:\n  svc backup --to /var/backups/svc\n\n' +
+        'It runs pg_dump if its version is that of the server or newer. ' +
+        'Otherwise svc saves what svc.yaml declares.\n' +
+        'A backup does not contain secrets of the environment: store SVC_SECRET_KEY elsewhere.',
     );
   reporting(command, terminal, CREATED, async (out, options: Options) => await backup(options, out));
   addListCommand(command, terminal);

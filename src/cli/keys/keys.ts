@@ -52,7 +52,9 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
     .description('create a pair of API keys; the sub-commands manage the keys that sign tokens')
     .addHelpText(
       'after',
-      '\nExample:\n  svc keys >> .production.env\n\nThe publishable key can be used in a browser. The secret key bypasses row-level security: keep it on servers.',
+      '\nExample:\n  svc keys >> .production.env\n\n' +
+        'The publishable key can be used in a browser. ' +
+        'The secret key bypasses row-level security: keep it on servers.',
     );
   reporting(command, terminal, PAIR, async (out) => {
     const { publishable, secret } = generateApiKeys();
@@ -82,7 +84,8 @@ function rotateCommand(terminal: Terminal, environment: () => Environment): Comm
         out.print(
           options.now
             ? `Key ${kid} signs from now on. Tokens of the earlier key stay valid until they expire.`
-            : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. Tokens of the earlier key stay valid until they expire.`,
+            : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. ` +
+                'Tokens of the earlier key stay valid until they expire.',
         );
         return { data: { kid, signs_in_minutes: options.now ? 0 : STANDBY_MINUTES } };
       }),
@@ -230,7 +233,8 @@ function parseDays(text: string): number {
 function resetCommand(terminal: Terminal, environment: () => Environment): Command {
   const command = new Command('reset')
     .description(
-      'create a new keyring after the secret of the old one is lost: signs out all users and makes second factors unusable',
+      'create a new keyring after the secret of the old one is lost: ' +
+        'signs out all users and makes second factors unusable',
     )
     .option('--yes', 'confirm the reset');
   return reporting(command, terminal, RESET, async (out, options: { yes?: boolean }) => {
@@ -246,7 +250,8 @@ function resetCommand(terminal: Terminal, environment: () => Environment): Comma
       await Keyring.open(db, keyringSecrets(env), 'replace');
     });
     out.print(
-      'Created a new keyring. Users must sign in again. An admin must remove second factors before users enroll them again.',
+      'Created a new keyring. Users must sign in again. ' +
+        'An admin must remove second factors before users enroll them again.',
     );
     return { data: { reset: true } };
   });

@@ -1,5 +1,5 @@
-// Rules over several keys: names that must exist, pairs that exclude each other, values that fit together.
-// Works on the file as written, so that every mistake can point at its place. Asks no database.
+// Rules over several keys: names must exist, some keys exclude each other, values must fit together.
+// The checks work on the file as written, so that every mistake has a position. They do not access a database.
 import type { Mistake } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
 import type { Tree } from '../read/tree.ts';
