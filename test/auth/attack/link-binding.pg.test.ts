@@ -145,7 +145,9 @@ describe('implicit', () => {
 
   test('a browser that kept the cookie of the beginning is not asked', async () => {
     const user = await aUser(world);
-    const path = `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}&skip_http_redirect=true`;
+    const path =
+      `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}` +
+      '&skip_http_redirect=true';
     const begun = await world.call('GET', path, { bearer: user.access });
     const back = await signInAt(begun.json.url, aPerson());
     const reply = await navigate(back, { cookie: cookieOf(begun) });
@@ -230,7 +232,8 @@ describe('with a verified second factor', () => {
     const user = await aBrowser('pkce');
     const begun = await beginLink(user.client);
     await world.query(sql`
-      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${user.id}, 'f', 'totp', 'verified')`);
+      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+        values (${user.id}, 'f', 'totp', 'verified')`);
     const { error } = await user.client.auth.linkIdentity({
       provider: 'acme' as 'google',
       options: { skipBrowserRedirect: true },

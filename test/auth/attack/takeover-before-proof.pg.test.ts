@@ -190,7 +190,8 @@ async function expectNobodyElse(email: string, stranger: Stranger): Promise<void
   const [user] = await world.query<Record<string, unknown>>(sql`
     select u.email_proven_at is not null as proven, u.email_change as change,
       (select count(*)::int from auth.mfa_factors f where f.user_id = u.id) as factors,
-      (select count(*)::int from auth.identities i where i.user_id = u.id and i.provider_id like 'evil %') as identities,
+      (select count(*)::int from auth.identities i
+        where i.user_id = u.id and i.provider_id like 'evil %') as identities,
       (select count(*)::int from auth.one_time_tokens t where t.user_id = u.id) as tokens
     from auth.users u where u.email = ${email}`);
   expect(user).toEqual({
@@ -331,8 +332,10 @@ describe('other ways to move or confirm an account', () => {
     });
     expect(tried.json.error_code).toBe('invalid_credentials');
     const [left] = await world.query(sql`
-      select (select count(*)::int from auth.identities i where i.user_id = u.id and i.provider <> 'email') as identities,
-        (select count(*)::int from auth.mfa_factors f where f.user_id = u.id) as factors from auth.users u where email = ${to}`);
+      select (select count(*)::int from auth.identities i
+        where i.user_id = u.id and i.provider <> 'email') as identities,
+        (select count(*)::int from auth.mfa_factors f where f.user_id = u.id) as factors from auth.users u
+          where email = ${to}`);
     expect(left).toEqual({ identities: 0, factors: 0 });
   });
 

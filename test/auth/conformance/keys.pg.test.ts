@@ -176,7 +176,7 @@ describe('what an imported key may vouch for', () => {
       expect(await verified(await signed(claims))).toMatch(/^An imported key is/);
   });
 
-  test('its service token is accepted neither as an admin nor as an API key, also when it was imported by an earlier version', async () => {
+  test('its service token is neither an admin nor an API key, also after an import by an earlier version', async () => {
     const service = await signed({ role: 'service_role' });
     for (const roles of ['authenticated,anon', null]) {
       await world.query(
@@ -200,7 +200,7 @@ describe('what an imported key may vouch for', () => {
     expect((await world.call('GET', '/admin/users', { bearer: service })).status).toBe(403);
   });
 
-  test('a public key of another product is bound in the same way, and cannot take the place of one of ours', async () => {
+  test('a public key of another product has the same limits and cannot replace a key of svc', async () => {
     const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
     const jwk = await exportJWK(publicKey);
     await world.signingKeys.importKey({ jwk: { ...jwk, kid: 'theirs' } });

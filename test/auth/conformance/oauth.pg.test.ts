@@ -376,7 +376,9 @@ describe('whose account', () => {
 
 describe('linking to a signed-in user', () => {
   async function link(bearer: string, login: string): Promise<Reply> {
-    const path = `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}&skip_http_redirect=true`;
+    const path =
+      `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}` +
+      '&skip_http_redirect=true';
     const begun = await world.call('GET', path, { bearer });
     const cookie = begun.headers.get('set-cookie')?.split(';')[0] ?? '';
     return await world.call('GET', await signInAt(begun.json.url, login), {

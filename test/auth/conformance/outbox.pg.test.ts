@@ -367,7 +367,9 @@ test('templates of the file are filled, escaped, and keep headers whole', async 
           {
             name: 'magiclink',
             subject: 'Hello {{ .Data.name }}',
-            body: '<p>{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }}: <a href="{{ .ConfirmationURL }}">go</a> {{.Token}} {{ .Nothing }}</p>',
+            body:
+              '<p>{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }}: ' +
+              '<a href="{{ .ConfirmationURL }}">go</a> {{.Token}} {{ .Nothing }}</p>',
             position: { line: 1, column: 1 },
           },
         ],

@@ -152,7 +152,8 @@ describe('sign-up, verification off', () => {
       await world.query(
         raw(`
         create table public.profiles (id uuid primary key references auth.users (id) on delete cascade, nick text);
-        create function public.make_profile() returns trigger language plpgsql security definer set search_path = '' as $$
+        create function public.make_profile() returns trigger language plpgsql security definer
+          set search_path = '' as $$
         begin
           if new.raw_user_meta_data ->> 'nick' = 'refuse' then raise exception 'no such nick'; end if;
           insert into public.profiles values (new.id, new.raw_user_meta_data ->> 'nick');
@@ -190,7 +191,9 @@ describe('sign-up, verification off', () => {
   });
 
   test('prototype keys do not get in', async () => {
-    const rawBody = `{"email":"${anEmail()}","password":"${PASSWORD}","data":{"__proto__":{"a":1},"constructor":1,"ok":{"__proto__":2,"b":3}}}`;
+    const rawBody =
+      `{"email":"${anEmail()}","password":"${PASSWORD}","data":{"__proto__":{"a":1},"constructor":1,` +
+      '"ok":{"__proto__":2,"b":3}}}';
     const reply = await v0.call('POST', '/signup', { rawBody });
     expect(reply.status).toBe(200);
     expect(reply.json.user.user_metadata).toMatchObject({ ok: { b: 3 } });
@@ -250,7 +253,8 @@ describe('sign-up, verification on', () => {
     });
     const id = made.data.user!.id;
     await v1.query(
-      sql`insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'f', 'totp', 'verified')`,
+      sql`insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+        values (${id}, 'f', 'totp', 'verified')`,
     );
     const fake = await signup(v1, { email, password: PASSWORD });
     const real = await signup(v1, { email: anEmail(), password: PASSWORD });
@@ -441,7 +445,10 @@ describe('passwords', () => {
   test('imported hashes work and are replaced', async () => {
     const cheap = { algorithm: 2, memoryCost: 1024, timeCost: 1, parallelism: 1 } as const;
     const firebase =
-      '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==';
+      '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,' +
+      'sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==' +
+      '$42xEC+ixf3L2lw==' +
+      '$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==';
     for (const [hash, password] of [
       [await bcryptHash(PASSWORD, 4), PASSWORD],
       [await argon2Hash(PASSWORD, cheap), PASSWORD],

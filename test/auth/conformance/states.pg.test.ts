@@ -177,7 +177,8 @@ walk<Person>('User', {
   },
   async observe({ id, email, pending }) {
     const [user] = await world.query(sql`
-      select email_confirmed_at, invited_at, is_anonymous, banned_until, deleted_at, email_change, email_change_confirm_status
+      select email_confirmed_at, invited_at, is_anonymous, banned_until, deleted_at, email_change,
+        email_change_confirm_status
       from auth.users where id::text = ${id} or email = ${email} or email = ${pending}`);
     if (!user) return 'none';
     if (user['deleted_at']) return 'tombstone';
@@ -390,7 +391,8 @@ walk<Mailed>('One-time token', {
   },
   async observe({ id, token }) {
     const [row] = await world.query<{ attempts: number; expires_at: Date; token_hash: string }>(
-      sql`select attempts, expires_at, token_hash from auth.one_time_tokens where user_id = ${id} and token_type = 'recovery_token'`,
+      sql`select attempts, expires_at, token_hash from auth.one_time_tokens
+        where user_id = ${id} and token_type = 'recovery_token'`,
     );
     if (!row) return 'none';
     expect(row.token_hash).toBe(createHash('sha256').update(token).digest('hex'));

@@ -156,7 +156,8 @@ test('a link of generate_link for the sign-up of a guarded account is refused', 
   const email = 'guarded@example.com';
   const { json } = await world.call('POST', '/signup', { body: { email, password: 'the first one' } });
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${json.id}, 'f', 'totp', 'verified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${json.id}, 'f', 'totp', 'verified')`);
   const reply = await admin('/admin/generate_link', { type: 'signup', email, password: 'by the admin' });
   expect([reply.status, reply.json.error_code]).toEqual([422, 'email_exists']);
 });
@@ -168,7 +169,8 @@ test('a restricted session cannot verify a factor that was never verified', asyn
     body: { factor_type: 'totp' },
   });
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${user.id}, 'f', 'totp', 'verified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${user.id}, 'f', 'totp', 'verified')`);
   await world.call('POST', '/otp', { body: { email: user.email } });
   const code = secretsOf((await world.mails(user.email))[0]!).code;
   const { json } = await world.call('POST', '/verify', {

@@ -64,10 +64,12 @@ async function anAccount({ password, identity, factor, session }: Parts): Promis
       values ('acme', ${subject}, ${id}, ${JSON.stringify({ sub: subject, email, email_verified: false })})`);
   }
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'abandoned', 'totp', 'unverified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${id}, 'abandoned', 'totp', 'unverified')`);
   if (factor) {
     await world.query(sql`
-      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'phone', 'totp', 'verified')`);
+      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+        values (${id}, 'phone', 'totp', 'verified')`);
   }
   if (session)
     await world.query(sql`insert into auth.sessions (id, user_id) values (${account.session}, ${id})`);
@@ -321,7 +323,8 @@ describe('"This was not me"', () => {
   const stateOf = async ({ id }: Account): Promise<unknown> =>
     (
       await world.query(sql`
-        select email_confirmed_at is not null as confirmed, flagged_at is not null as flagged from auth.users where id = ${id}`)
+        select email_confirmed_at is not null as confirmed, flagged_at is not null as flagged
+          from auth.users where id = ${id}`)
     )[0];
 
   test.each([
