@@ -241,7 +241,8 @@ const DIFFERENCES: readonly Difference[] = [
   },
   {
     reason:
-      'CSV has a backslash once, the text NULL in quotes, and NULL for a null in the only column, so that it can be written back',
+      'CSV has a backslash once, the text NULL in quotes, and NULL for a null in the only column, ' +
+      'so that it can be written back',
     applies: (made, ours, theirs) =>
       (made.headers?.['accept'] ?? '').includes('text/csv') &&
       ours.status === theirs.status &&
