@@ -99,7 +99,8 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
         ['UPDATE', { id: MARK, amount: 1, note: 'after' }],
       ]);
     const { rows } = await admin.query(
-      `select format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = 'entries'::regclass and attname = 'amount'`,
+      `select format_type(atttypid, atttypmod) as type from pg_attribute
+        where attrelid = 'entries'::regclass and attname = 'amount'`,
     );
     expect(rows).toEqual([{ type: 'bigint' }]);
   });
