@@ -99,7 +99,8 @@ const POOLERS = [
 
 for (const [options, reason, verdict] of POOLERS) {
   test.skipIf(reason !== undefined)(
-    `two instances behind PgBouncer ${JSON.stringify(options)}: every answer is its own${reason === undefined ? '' : ` (skipped: ${reason})`}`,
+    `two instances behind PgBouncer ${JSON.stringify(options)}: ` +
+      `every answer is its own${reason === undefined ? '' : ` (skipped: ${reason})`}`,
     { timeout: scaled(600_000) },
     async () => {
       await onServer(`drop table if exists ${TABLES.join(', ')}`);

@@ -95,7 +95,8 @@ describe.runIf(process.platform === 'linux').each([
       const fromOne = Array.from({ length: 40 }, () => through('127.0.0.40', SIGN_UP, { body: {} }));
       expect(await tally(fromOne)).toEqual({ 200: 30, 429: 10 });
       const sessions = await world.owner.query<{ ip: string; n: number }>(
-        sql`select host(ip) as ip, count(*)::int as n from auth.sessions where host(ip) in ('127.0.0.1', '127.0.0.10', '127.0.0.40') group by 1 order by 1`,
+        sql`select host(ip) as ip, count(*)::int as n from auth.sessions
+          where host(ip) in ('127.0.0.1', '127.0.0.10', '127.0.0.40') group by 1 order by 1`,
       );
       expect(sessions).toEqual([
         { ip: '127.0.0.10', n: 4 },
@@ -115,7 +116,8 @@ describe.runIf(process.platform === 'linux').each([
       expect(await tally(guesses)).toEqual({ 400: 10, 429: 140 });
       const owner = await through('127.0.0.50', PASSWORD_GRANT, { body: account });
       expect(owner.status).toBe(200);
-      const made = sql`select distinct ip_address as ip from auth.audit_log_entries where payload->>'action' = 'login_failed'`;
+      const made = sql`select distinct ip_address as ip from auth.audit_log_entries
+        where payload->>'action' = 'login_failed'`;
       expect(await world.owner.query(made)).toEqual([{ ip: '127.0.0.51' }]);
     },
   );

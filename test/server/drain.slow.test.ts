@@ -90,7 +90,8 @@ test('with listen_early: false the port opens when the service is ready', async 
   const port = await freePort();
   writeFileSync(
     project.config,
-    `${readFileSync(project.config, 'utf8').replace(/^server:\n(?: .*\n|\n)*/m, '')}\nserver: { listen_early: false }\n`,
+    `${readFileSync(project.config, 'utf8').replace(/^server:\n(?: .*\n|\n)*/m, '')}\n` +
+      'server: { listen_early: false }\n',
   );
   const child = spawn(
     NODE,

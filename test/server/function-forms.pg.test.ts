@@ -11,7 +11,8 @@ version: 1
 rpc:
   halves:
     language: sql
-    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out }, { name: high, type: integer, mode: out }]
+    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out },
+      { name: high, type: integer, mode: out }]
     body: select n / 2, n - n / 2
   twice:
     args: [{ name: n, type: integer, mode: inout, required: true }]

@@ -36,11 +36,15 @@ tables:
       - { name: word, type: text }
     rls: [{ operations: [select], using: "exists (select from notes where notes.id = note_id)" }]
 views:
-  note_counts: { query: "select owner, count(*) as n, string_agg(text, ',' order by id) as texts from notes group by owner" }
+  note_counts:
+    query: "select owner, count(*) as n, string_agg(text, ',' order by id) as texts from notes group by owner"
 rpc:
   all_notes: { language: sql, volatility: stable, returns: { type: setof notes }, body: select * from notes }
-  sum_notes: { language: sql, volatility: stable, returns: { type: bigint }, body: "select sum(text::integer) from notes where text ~ '^[0-9]+$'" }
-  first_part: { language: sql, volatility: stable, rows: 1, expose: false, execute: [anon, authenticated], args: [{ type: notes, required: true }], returns: { type: setof parts }, body: select * from parts where note_id = $1.id order by id limit 1 }
+  sum_notes: { language: sql, volatility: stable, returns: { type: bigint },
+    body: "select sum(text::integer) from notes where text ~ '^[0-9]+$'" }
+  first_part: { language: sql, volatility: stable, rows: 1, expose: false, execute: [anon, authenticated],
+    args: [{ type: notes, required: true }], returns: { type: setof parts },
+    body: select * from parts where note_id = $1.id order by id limit 1 }
 storage:
   files: { public: false, rls: [{ operations: [select, insert, update, delete], check: owner_id = auth.uid()::text }] }
 `;
@@ -56,7 +60,8 @@ insert into storage.objects (bucket_id, name, owner_id) values ('files', 'ann/a.
 
 /** Bob's: texts that no cast takes, a division by zero, very many of them. */
 const HIDDEN = `
-insert into notes select g, '${BOB}', 'hidden ' || g, 0, '{hidden}', '{"k": {"hidden": true}}' from generate_series(100, 700) g;
+insert into notes select g, '${BOB}', 'hidden ' || g, 0, '{hidden}', '{"k": {"hidden": true}}'
+  from generate_series(100, 700) g;
 update notes set text = '99999999999999999999' where id = 101;
 insert into parts select g, g, 'hidden' from generate_series(100, 700) g;
 insert into storage.objects (bucket_id, name, owner_id) values ('files', 'bob/secret.txt', '${BOB}'),

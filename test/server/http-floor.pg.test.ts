@@ -258,7 +258,8 @@ describe.concurrent('requests that do not end', () => {
     return answer;
   }
   const head = (path: string): string =>
-    `POST ${path} HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n`;
+    `POST ${path} HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\n` +
+    'Content-Type: application/json\r\nContent-Length: 100000\r\n';
 
   test('a body that trickles: 408 at the deadline, and the connection is closed', async () => {
     const answer = await trickle(

@@ -9,7 +9,8 @@ import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
 
 const NOTICES =
-  'tables:\n  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n';
+  'tables:\n  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n' +
+  '    rls: [{ operations: [select], using: "true" }]\n';
 
 let project: TodoProject;
 let database: TestDatabase;

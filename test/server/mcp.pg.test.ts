@@ -73,7 +73,8 @@ describe('svc mcp', () => {
     admin = new pg.Client(database.url);
     await admin.connect();
     await admin.query(
-      `insert into auth.users (id, email, encrypted_password, aud) values ('${ANN}', 'ann@example.com', 'hash-of-ann', 'authenticated')`,
+      `insert into auth.users (id, email, encrypted_password, aud)
+        values ('${ANN}', 'ann@example.com', 'hash-of-ann', 'authenticated')`,
     );
     await admin.query(`insert into notes (owner, text) values ('${ANN}', 'of ann'), (null, 'of nobody')`);
     open = await connect('--data', 'all');
@@ -316,7 +317,12 @@ describe('svc mcp', () => {
       (text) =>
         YAML.replace(
           'tables:',
-          `tables:\n  parts:\n    rls: []\n    fields: [{ name: id, type: text, primary_key: true }]\n    partition_by: { list: [id] }\n    partitions: [{ name: a, values: "in (('x' || (${READ_USERS} ~ '${text}')))" }, { name: b, values: in ('xtrue') }]`,
+          'tables:\n  parts:\n    rls: []\n' +
+            '    fields: [{ name: id, type: text, primary_key: true }]\n' +
+            '    partition_by: { list: [id] }\n' +
+            '    partitions: ' +
+            `[{ name: a, values: "in (('x' || (${READ_USERS} ~ '${text}')))" }, ` +
+            "{ name: b, values: in ('xtrue') }]",
         ),
     ],
     [
@@ -324,7 +330,9 @@ describe('svc mcp', () => {
       (text) =>
         YAML.replace(
           'tables:',
-          `types: { d: { domain: text, check: "${READ_USERS} ~ '${text}'" } }\ntables:\n  parts:\n    rls: []\n    fields: [{ name: id, type: d, primary_key: true }]\n    partition_by: { list: [id] }\n    partitions: [{ name: a, values: in ('x') }]`,
+          `types: { d: { domain: text, check: "${READ_USERS} ~ '${text}'" } }\ntables:\n  parts:\n` +
+            '    rls: []\n    fields: [{ name: id, type: d, primary_key: true }]\n' +
+            "    partition_by: { list: [id] }\n    partitions: [{ name: a, values: in ('x') }]",
         ),
     ],
     [
@@ -332,7 +340,10 @@ describe('svc mcp', () => {
       () =>
         YAML.replace(
           'tables:',
-          `tables:\n  parts:\n    rls: []\n    fields: [{ name: id, type: text, primary_key: true }]\n    partition_by: { list: [id] }\n    partitions: [{ name: a, values: "in ((${READ_USERS}))" }]`,
+          'tables:\n  parts:\n    rls: []\n' +
+            '    fields: [{ name: id, type: text, primary_key: true }]\n' +
+            '    partition_by: { list: [id] }\n' +
+            `    partitions: [{ name: a, values: "in ((${READ_USERS}))" }]`,
         ),
     ],
     [
@@ -340,10 +351,13 @@ describe('svc mcp', () => {
       (text) =>
         YAML.replace(
           FIELDS,
-          `      - { name: text, type: text }\n      - { name: n, type: integer, default: { sql: "1 / leak('${text}')" } }`,
+          '      - { name: text, type: text }\n' +
+            `      - { name: n, type: integer, default: { sql: "1 / leak('${text}')" } }`,
         ).replace(
           'rpc:\n',
-          `rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], returns: { type: integer }, body: "select count(*)::int from auth.users where email ~ t" }\n`,
+          'rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], ' +
+            'returns: { type: integer }, ' +
+            'body: "select count(*)::int from auth.users where email ~ t" }\n',
         ),
     ],
     [
@@ -354,7 +368,9 @@ describe('svc mcp', () => {
           `    indexes: [{ columns: [{ expression: "(1 / leak('${text}'))" }] }]\n    rls:`,
         ).replace(
           'rpc:\n',
-          `rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], returns: { type: integer }, body: "select count(*)::int from auth.users where email ~ t" }\n`,
+          'rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], ' +
+            'returns: { type: integer }, ' +
+            'body: "select count(*)::int from auth.users where email ~ t" }\n',
         ),
     ],
   ];
@@ -406,7 +422,8 @@ describe('svc mcp', () => {
     "copy notes to program 'true'",
     "copy (select 1) to '/tmp/svc-mcp-written'",
     "select lo_import('/etc/passwd')",
-    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`,
     'do $$ begin delete from notes; end $$',
     'alter role svc_reader superuser',
     'drop table notes',
@@ -431,7 +448,9 @@ describe('svc mcp', () => {
     await call(open, 'query', { sql: 'select pg_advisory_lock(42)' });
     await call(open, 'query', { sql: 'lock table notes in access exclusive mode', as: 'service_role' });
     const { rows } = await admin.query(
-      "select 1 from pg_locks where (locktype = 'advisory' and objid = 42) or (mode = 'AccessExclusiveLock' and relation = 'notes'::regclass)",
+      `select 1 from pg_locks
+        where (locktype = 'advisory' and objid = 42)
+        or (mode = 'AccessExclusiveLock' and relation = 'notes'::regclass)`,
     );
     expect(rows).toEqual([]);
   });

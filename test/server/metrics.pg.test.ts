@@ -44,7 +44,8 @@ test('answers are counted by method, route and status, for who has the token', a
   const text = await response.text();
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   expect(text).toContain(
-    'http_server_request_duration_seconds_count{http_request_method="GET",http_route="/rest/v1/*",http_response_status_code="200"} 1\n',
+    'http_server_request_duration_seconds_count{http_request_method="GET",http_route="/rest/v1/*",' +
+      'http_response_status_code="200"} 1\n',
   );
   expect(text).toContain('svc_ready 1\n');
   expect(text).toMatch(/^db_client_connection_max\{pool="requests"\} [1-9]/m);

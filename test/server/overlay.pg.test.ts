@@ -17,7 +17,8 @@ auth: { allow_signup: true, jwt_expiry: 1h }
 providers: { email: { type: resend, api_key: "\${MAIL_KEY}", default_from_email: a@example.com } }
 `;
 const TABLES =
-  'tables: { notes: { fields: [{ name: id, type: bigint, primary_key: true }], rls: [{ operations: [select], using: "true" }] } }\n';
+  'tables: { notes: { fields: [{ name: id, type: bigint, primary_key: true }], ' +
+  'rls: [{ operations: [select], using: "true" }] } }\n';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-overlay-'));
 const config = join(folder, 'svc.yaml');

@@ -181,7 +181,7 @@ test('a stalled replica: the primary answers, and callers notice no difference',
   }
 });
 
-test('bounded: the response contains its age, a writer reads its own writes, and a late replica is not read', async () => {
+test('bounded: responses contain their age, writers read their own writes, late replicas are skipped', async () => {
   const instance = await world.instance({
     database: 'replicas: { reads: bounded, max_staleness: 500ms }',
   });

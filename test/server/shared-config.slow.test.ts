@@ -19,7 +19,8 @@ tables:
   notes:
     fields:
       - { name: id, type: int, primary_key: true }
-${columns.map((name) => `      - { name: ${name}, type: text }\n`).join('')}    rls: [{ operations: [select], using: 'true' }]
+${columns.map((name) => `      - { name: ${name}, type: text }`).join('\n')}
+    rls: [{ operations: [select], using: 'true' }]
 ${more}`;
 const WITH_MAIL =
   'providers: { email: { type: resend, api_key: "${MAIL_KEY}", default_from_email: a@example.com } }\n';

@@ -22,7 +22,8 @@ auth:
   allow_anonymous: true
   redirect_urls: [https://app.example]
   oauth:
-    acme: { client_id: svc, client_secret: a-secret-of-the-client, redirect_url: "${REDIRECT}", issuer: "${peer.issuer}" }
+    acme: { client_id: svc, client_secret: a-secret-of-the-client, redirect_url: "${REDIRECT}",
+      issuer: "${peer.issuer}" }
   triggers:
     - { name: on_auth_user_created, timing: after, events: [insert], call: handle_new_user }
 tables:
@@ -54,7 +55,8 @@ rpc:
     raise exception 'nobody is called Nobody';
   end if;
   insert into public.profiles (id, name)
-  values (new.id, coalesce(new.raw_user_meta_data ->> 'full_name', new.raw_user_meta_data ->> 'name', new.email, 'Anonymous'));
+  values (new.id, coalesce(new.raw_user_meta_data ->> 'full_name', new.raw_user_meta_data ->> 'name',
+    new.email, 'Anonymous'));
   return new;
 end;
 `,

@@ -85,7 +85,8 @@ test('counts two instances, and reports a limit that is too small for both with 
   try {
     expect(await readInstancesAlive(world.owner)).toHaveLength(2);
     const shortage =
-      '2 instances × 32 = 64 of 50 (CONNECTION LIMIT of the database): lower database.pool.max to 13 or put a pooler before it';
+      '2 instances × 32 = 64 of 50 (CONNECTION LIMIT of the database): ' +
+      'lower database.pool.max to 13 or put a pooler before it';
     await expect
       .poll(async () => (await (await fetch(`${other.url}/ready`)).json()) as Body)
       .toMatchObject({ status: 'degraded', degraded: [{ code: 'connections_short', reason: shortage }] });

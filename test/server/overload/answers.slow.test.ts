@@ -25,8 +25,10 @@ tables:
     fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }]
     rls: [{ operations: [select, insert], using: "true", with_check: "true" }]
 rpc:
-  large: { language: sql, volatility: stable, args: [{ name: bytes, type: int }], returns: { type: text }, body: "select repeat('x', bytes)" }
-  made: { language: sql, args: [{ name: bytes, type: int }], returns: { type: text }, body: "select repeat('x', bytes)" }
+  large: { language: sql, volatility: stable, args: [{ name: bytes, type: int }], returns: { type: text },
+    body: "select repeat('x', bytes)" }
+  made: { language: sql, args: [{ name: bytes, type: int }], returns: { type: text },
+    body: "select repeat('x', bytes)" }
 `;
 
 const keys = generateApiKeys();

@@ -65,7 +65,9 @@ test('two hundred idle forms of one address do not keep others from uploading', 
 });
 
 test('an upload whose body turns out to be none gives its place back', async () => {
-  const head = `POST /storage/v1/object/drop/broken HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nX-Forwarded-For: 10.0.0.3\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  const head =
+    `POST /storage/v1/object/drop/broken HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\n` +
+    'X-Forwarded-For: 10.0.0.3\r\nTransfer-Encoding: chunked\r\n\r\n';
   for (let n = 0; n < 5; n++) {
     const broken = sendRaw(world.url, `${head}1\r\nx\r\n`);
     // Once its place is taken.
