@@ -124,9 +124,15 @@ const RETYPED = BEFORE.replace(
   );
 
 /** Temporary objects of an online type change. */
-const TEMPORARY_OBJECTS = `select 'column ' || attname as name from pg_attribute where attname like 'svc\\_%' and not attisdropped and attrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
-  union all select 'trigger ' || tgname from pg_trigger where tgname like '~svc\\_%' and tgrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace) union all select 'function ' || proname from pg_proc where proname like 'svc\\_n%'
-  union all select 'check ' || conname from pg_constraint where conname like 'svc\\_%' union all select 'index ' || relname from pg_class where relname like 'svc\\_i%'`;
+const TEMPORARY_OBJECTS = `select 'column ' || attname as name from pg_attribute
+  where attname like 'svc\\_%' and not attisdropped
+  and attrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
+  union all select 'trigger ' || tgname from pg_trigger
+    where tgname like '~svc\\_%'
+    and tgrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
+    union all select 'function ' || proname from pg_proc where proname like 'svc\\_n%'
+  union all select 'check ' || conname from pg_constraint where conname like 'svc\\_%'
+    union all select 'index ' || relname from pg_class where relname like 'svc\\_i%'`;
 
 async function expectRetyped(child: string): Promise<void> {
   const outcome = await world.apply(RETYPED, { maxWriteBlockMs: 0 });

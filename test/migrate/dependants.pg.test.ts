@@ -135,7 +135,8 @@ describe('the type of a column changes', () => {
 describe('a new key of a large table and a reference to it in one file', () => {
   const LARGE = { maxWriteBlockMs: 0 };
   const others = (...fields: readonly string[]): string =>
-    `  others:\n    fields:\n${['{ name: id, type: integer, primary_key: true }', ...fields].map((field) => `      - ${field}\n`).join('')}    rls: []\n`;
+    `  others:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n` +
+    `${fields.map((field) => `      - ${field}\n`).join('')}    rls: []\n`;
   const refers = '{ name: mail, foreign_key: { references: todos.email } }';
   const unique = todos('type: text, unique: true');
   const byIndex = todos('type: text', 'indexes: [{ columns: [email], unique: true }]\n    rls: []');

@@ -17,7 +17,8 @@ beforeEach(async () => {
 });
 
 const sales = (...fields: string[]): string =>
-  `tables:\n  sales:\n    rls: []\n    fields:\n${['{ name: id, type: integer, primary_key: true }', '{ name: day, type: date }', ...fields].map((field) => `      - ${field}\n`).join('')}`;
+  'tables:\n  sales:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  ['{ name: day, type: date }', ...fields].map((field) => `      - ${field}\n`).join('');
 const AMOUNT = '{ name: amount, type: integer }';
 const view = (name: string, query: string, more = 'materialized: true'): string =>
   `  ${name}: { query: ${JSON.stringify(query)}, ${more} }\n`;
@@ -305,7 +306,7 @@ test('it is pulled with its indexes, and the plan of the pulled file is empty', 
 describe('svc refresh', () => {
   const yaml = file(view('top', 'select max(total) as total from by_day'), view('by_day', BY_DAY, UNIQUE));
 
-  test('refreshes all views in the order of dependencies, without blocking readers if a unique index exists', async () => {
+  test('refreshes views in the order of dependencies, concurrently if a unique index exists', async () => {
     await world.settle(yaml);
     await fill();
     const done = await refreshViews(world.owner, configOf(yaml), []);

@@ -102,7 +102,8 @@ const quoted = await client.rpc('quoted');
 const due: string | null | undefined = quoted.data?.[0]?.['due date'];
 // @ts-expect-error no such function
 await client.rpc('nothing');
-const row: Tables<'todos'> = { id: 1, title: '', state: 'open', tags: null, meta: null, owner: null, mood: 'sad', moods: ['ok'] };
+const row: Tables<'todos'> = { id: 1, title: '', state: 'open', tags: null, meta: null, owner: null,
+  mood: 'sad', moods: ['ok'] };
 const mood: Enums<'mood'> = 'ok';
 await client.from('todos').insert({ title: 'x', mood, moods: [mood] });
 // @ts-expect-error no such value

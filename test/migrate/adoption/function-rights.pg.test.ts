@@ -32,7 +32,7 @@ const callers = (name: string): Promise<Record<string, unknown>[]> =>
 const isServed = (text: string, name: string): boolean | undefined =>
   configOf(text).rpc.find((fn) => fn.name === name)?.expose;
 
-test('a security definer function that only PUBLIC may execute is pulled with expose: false and without API roles', async () => {
+test('a security definer function of PUBLIC is pulled with expose: false and without API roles', async () => {
   await execute(SECRETS);
   const text = await pulled(world);
   expect(isServed(text, 'all_secrets')).toBe(false);
@@ -57,7 +57,7 @@ test.each([
   expect(await callers('all_secrets')).toHaveLength(3);
 });
 
-test('a function that a policy calls stays callable from SQL, is not exposed, and needs an explicit permission', async () => {
+test('a function that a policy calls is not exposed and needs an explicit permission', async () => {
   await execute(`${SECRETS};
     create function owns(account integer) returns boolean language sql stable security definer set search_path = public
       as 'select exists (select from accounts where id = account and owner = auth.uid())';
