@@ -174,7 +174,8 @@ test('an import killed during a file completes on the next run', async () => {
   expect(again.output).toContain(`files: 1 copied, ${FILES - 1} unchanged, 0 removed`);
   expect(again.output).toMatch(/^1 of them were compared only by size, .*\n {2}pictures\/file 7\.bin$/m);
   expect(again.code).toBe(0);
-  const names = `select id, name, metadata ->> 'eTag' as tag, metadata ->> 'size' as size from storage.objects order by name`;
+  const names = `select id, name, metadata ->> 'eTag' as tag, metadata ->> 'size' as size
+    from storage.objects order by name`;
   expect(await world.owner.query(raw(names))).toEqual((await project.query(names)).rows);
   expect((await svc('verify')).output).toBe('Both sides are equal.\n');
 });

@@ -67,7 +67,8 @@ describe.each([
 test('the trigger of a new user works, because its function gets the missing search path', async () => {
   await world.settle(await prepared(USER_MANAGEMENT));
   await world.sql(
-    `insert into auth.users (id, raw_user_meta_data) values ('00000000-0000-4000-8000-00000000000a', '{"full_name": "Ann"}')`,
+    `insert into auth.users (id, raw_user_meta_data)
+      values ('00000000-0000-4000-8000-00000000000a', '{"full_name": "Ann"}')`,
   );
   expect(await world.sql('select full_name from profiles')).toEqual([{ full_name: 'Ann' }]);
   await world.sql('delete from profiles; delete from auth.users');
