@@ -21,7 +21,8 @@ const YAML = `version: 1
 project: { name: kept }
 sql: app.sql
 expose: { relations: [mine] }
-migrations: { steps: [{ name: first-shelf, sql: "insert into shelves (name) values ('of the step')", after: expand, on_empty: run }] }
+migrations: { steps: [{ name: first-shelf, sql: "insert into shelves (name) values ('of the step')",
+      after: expand, on_empty: run }] }
 views: { totals: { query: "select count(*) as notes from notes", materialized: true } }
 tables:
   shelves:
@@ -51,7 +52,8 @@ tables:
     fields:
       - { name: id, type: bigint, primary_key: true }
     partition_by: { hash: [id] }
-    partitions: [{ name: places_0, values: 'with (modulus 2, remainder 0)' }, { name: places_1, values: 'with (modulus 2, remainder 1)' }]
+    partitions: [{ name: places_0, values: 'with (modulus 2, remainder 0)' },
+      { name: places_1, values: 'with (modulus 2, remainder 1)' }]
     rls: false
   notes:
     fields:
@@ -65,7 +67,8 @@ storage:
 `;
 const SQL = `
 create view mine with (security_invoker = on) as select * from notes where owner = auth.uid();
-create function stamp() returns trigger language plpgsql as $$ begin new.state := coalesce(new.state, '') || '+'; return new; end $$;
+create function stamp() returns trigger language plpgsql
+  as $$ begin new.state := coalesce(new.state, '') || '+'; return new; end $$;
 create trigger stamp before insert or update on books for each row execute function stamp();
 `;
 
@@ -245,7 +248,7 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     expect([rowCount, rows[0]?.kept]).toEqual([0, 1]);
   });
 
-  test('restores to a server without svc, by a role without superuser rights, again after a killed restore', async () => {
+  test('restores to a server without svc, without superuser rights, and again after a killed restore', async () => {
     const cluster = await startFreshCluster();
     const admin = new pg.Client(cluster.url);
     await admin.connect();

@@ -21,7 +21,8 @@ project: { name: in-a-bucket }
 providers:
   storage:
     type: s3
-    s3: { bucket: ${bucket}, region: us-east-1, endpoint: "\${AWS_ENDPOINT_URL_S3}", access_key_id: "\${AWS_ACCESS_KEY_ID}", secret_access_key: "\${AWS_SECRET_ACCESS_KEY}" }
+    s3: { bucket: ${bucket}, region: us-east-1, endpoint: "\${AWS_ENDPOINT_URL_S3}",
+      access_key_id: "\${AWS_ACCESS_KEY_ID}", secret_access_key: "\${AWS_SECRET_ACCESS_KEY}" }
 tables:
   notes:
     fields: [{ name: id, type: bigserial, primary_key: true }, { name: text, type: text }]
