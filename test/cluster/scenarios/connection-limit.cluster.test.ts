@@ -10,7 +10,8 @@ const STATEMENT = 0.05;
 export const scenario: Scenario = {
   name: 'connection-limit',
   about:
-    'the server allows four connections, the pool wants twenty: no request is refused, and the throughput is that of a pool of four',
+    'the server allows four connections, the pool wants twenty: no request is refused, ' +
+    'and the throughput is that of a pool of four',
   async run(stage) {
     stage.afterwards(async () => await setLimit(-1));
     const wanted = stage.config(NOTES + SLOW);
