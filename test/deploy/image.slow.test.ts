@@ -110,7 +110,7 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
     expect(readdirSync(join(mounted, 'app/functions/node_modules'))).toContain('ms');
   });
 
-  test('serves every API as an ordinary user, reports its health, and ends after SIGTERM and its open requests', async () => {
+  test('serves every API as an ordinary user, reports its health, and drains on SIGTERM', async () => {
     const env = { ...KEYS, SVC_DATABASE_URL: database.url, SVC_ENV_GREETING: 'hello' };
     const args = [...storage(), 'run', '--isolation', 'chroot', '--user', image.User];
     for (const [name, value] of Object.entries(env)) args.push('--env', `${name}=${value}`);

@@ -69,7 +69,8 @@ const PROXIES: readonly Proxy[] = [
     name: 'Caddyfile',
     program: 'caddy',
     configure: (text, instances) =>
-      `{\n\tadmin off\n\tstorage file_system ${instances.folder}\n}\n${onPorts(text, instances).replace('api.example.com {', `http://127.0.0.1:${instances.port} {`)}`,
+      `{\n\tadmin off\n\tstorage file_system ${instances.folder}\n}\n` +
+      `${onPorts(text, instances).replace('api.example.com {', `http://127.0.0.1:${instances.port} {`)}`,
     check: (file) => ['validate', '--config', file, '--adapter', 'caddyfile'],
     run: (file) => ['run', '--config', file, '--adapter', 'caddyfile'],
   },
@@ -77,12 +78,14 @@ const PROXIES: readonly Proxy[] = [
     name: 'nginx.conf',
     program: 'nginx',
     configure: (text, instances) =>
-      `daemon off;\npid ${instances.folder}/nginx.pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${instances.folder}/${kind};`).join('\n')}\n${onPorts(
-        text,
-        instances,
-      )
+      `daemon off;\npid ${instances.folder}/nginx.pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n` +
+      ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+        .map((kind) => `${kind}_temp_path ${instances.folder}/${kind};\n`)
+        .join('') +
+      onPorts(text, instances)
         .replace('listen 443 ssl', `listen 127.0.0.1:${instances.port}`)
-        .replace(/^\s*ssl_certificate.*$/gm, '')}\n}\n`,
+        .replace(/^\s*ssl_certificate.*$/gm, '') +
+      '\n}\n',
     check: (file) => ['-t', '-c', file],
     run: (file) => ['-c', file],
   },

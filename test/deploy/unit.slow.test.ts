@@ -82,7 +82,8 @@ describe.skipIf(!isHere)('units of deploy/', () => {
     writeFileSync(
       join(folder, 'svc.yaml'),
       `version: 1
-tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: [{ operations: [select, insert], check: 'true' }] } }
+tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }],
+    rls: [{ operations: [select, insert], check: 'true' }] } }
 storage: { files: { public: true, rls: [{ operations: [select, insert], check: 'true' }] } }
 functions: { hello: { runtime: node, file: hello.js } }
 `,
