@@ -15,7 +15,7 @@ describeExample('chat', (running) => {
     example = running();
   });
 
-  test('messages appear, members are seen to be there and to type, a stranger hears nothing, who is removed is out', async () => {
+  test('members see messages, presence and typing; strangers and removed members receive nothing', async () => {
     const ann = await signUp('Ann');
     await ann.getByLabel('Name of a new room').fill('Kitchen');
     await ann.getByRole('button', { name: 'Create' }).click();

@@ -1,5 +1,5 @@
-// examples/shop as people use it: a guest who becomes a customer, and staff. What pages do not offer is asked of the server
-// without them.
+// Uses examples/shop in a browser: a guest becomes a customer, and staff sends an order. Requests that the pages do
+// not offer are sent to the server directly.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
@@ -19,7 +19,7 @@ describeExample('shop', (running) => {
     shop = running();
   });
 
-  test('staff offers, a guest fills a basket, keeps it with an account, orders, and hears that it is sent', async () => {
+  test('a guest fills a basket, signs up, orders, and is notified when staff sends the order', async () => {
     const sue = await shop.open('Sue');
     await account(sue, 'sue');
     await sue.getByRole('button', { name: 'Sign out' }).waitFor();
