@@ -257,7 +257,9 @@ describe('the package', () => {
     writeFileSync(
       join(directory, 'hello.ts'),
       `import { defineFunction, testFunction, type Context } from 'svcyaml';
-export default defineFunction<'PLACE'>(async (req, ctx) => ({ status: 200, body: { at: ctx.env.PLACE, who: ctx.claims?.sub ?? null, size: req.rawBody.length } }));
+export default defineFunction<'PLACE'>(async (req, ctx) => ({
+  status: 200, body: { at: ctx.env.PLACE, who: ctx.claims?.sub ?? null, size: req.rawBody.length },
+}));
 export const answer: Response = await testFunction(defineFunction<'PLACE'>(() => ({})), { env: { PLACE: 'here' } });
 // @ts-expect-error the handler has no such variable
 void testFunction(defineFunction<'PLACE'>(() => ({})), { env: { NAME: 'Ann' } });
@@ -267,7 +269,10 @@ export const name = (ctx: Context): string => ctx.clientAddress;
 `,
     );
     const module = resolution === 'bundler' ? 'esnext' : resolution;
-    const options = `--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --target es2023 --module ${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} --types node`;
+    const options =
+      '--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --target es2023 --module ' +
+      `${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} ` +
+      '--types node';
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
     execFileSync(process.execPath, [tsc, ...options.split(' '), 'hello.ts'], { cwd: directory });
   });
@@ -310,7 +315,8 @@ functions:
     );
     writeFileSync(
       join(app, 'functions/hello.js'),
-      `import { defineFunction } from 'svcyaml';\nexport default defineFunction(async (req) => ({ body: { hello: req.query.name } }));`,
+      "import { defineFunction } from 'svcyaml';\n" +
+        'export default defineFunction(async (req) => ({ body: { hello: req.query.name } }));',
     );
     svc = await startSvc({
       command: 'dev',
@@ -356,7 +362,9 @@ test.skipIf(process.platform === 'win32')(
     symlinkSync(execFileSync('which', ['readlink'], { encoding: 'utf8' }).trim(), join(commands, 'readlink'));
     writeFileSync(
       join(app, 'svc.yaml'),
-      'version: 1\ntables:\n  notes: { rls: [], fields: [{ name: id, type: bigserial, primary_key: true }] }\nfunctions:\n  where: { runtime: node, file: functions/where.js }\n',
+      'version: 1\ntables:\n' +
+        '  notes: { rls: [], fields: [{ name: id, type: bigserial, primary_key: true }] }\n' +
+        'functions:\n  where: { runtime: node, file: functions/where.js }\n',
     );
     writeFileSync(
       join(app, 'functions/where.js'),
