@@ -323,7 +323,9 @@ seed:
 });
 
 test('two who seed at the same time: it is done once', async () => {
-  const seeds = `seed:\n  - { name: one, rows: { visits: [{ page: a }] }, users: [{ as: ann, email: ann@example.com, password: ann-password }] }\n`;
+  const seeds =
+    'seed:\n  - { name: one, rows: { visits: [{ page: a }] }, ' +
+    'users: [{ as: ann, email: ann@example.com, password: ann-password }] }\n';
   await Promise.all([run(seeds), run(seeds), run(seeds)]);
   expect(await numbers()).toMatchObject({ users: 1, visits: 1 });
 });
