@@ -255,10 +255,12 @@ describe('from PostgREST', () => {
       create table films (id bigint generated always as identity primary key, owner uuid not null, title text not null);
       create table api.directors (id int primary key, name text, salary int);
       insert into api.directors values (1, 'Varda', 100);
-      create function films_of(who uuid) returns setof films language sql stable as 'select * from films where owner = who';
+      create function films_of(who uuid) returns setof films language sql stable
+        as 'select * from films where owner = who';
       create table basic_auth.users (id uuid primary key, email text, pass text, role text);
       insert into films (owner, title) values ('${ANN}', 'Vagabond');
-      insert into basic_auth.users values ('${ANN}', 'ann@example.com', crypt('first password', gen_salt('bf')), 'editor')`);
+      insert into basic_auth.users
+        values ('${ANN}', 'ann@example.com', crypt('first password', gen_salt('bf')), 'editor')`);
   }
 
   async function query(text: string): Promise<void> {
