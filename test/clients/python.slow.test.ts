@@ -1,5 +1,5 @@
-// The published client for Python, from its package registry, against a service that runs: test/clients/python/suite.py.
-// SVC_TEST_PYTHON=required fails where it cannot be installed.
+// Runs test/clients/python/suite.py, which uses the published client for Python, against a running service.
+// With SVC_TEST_PYTHON=required the test fails if the client cannot be installed.
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
