@@ -1,6 +1,7 @@
 // A small library schema as the data API would expose it, without a database, for unit tests of plans and SQL.
 //
-//   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags, nodes with a parent, a view and functions.
+//   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags,
+//   nodes with a parent, a view and functions.
 import { groupBy } from '../../src/lib/group-by.ts';
 import { NO_ALTERNATIVE_NAMES } from '../../src/rest/plan/alternative-names.ts';
 import type { Catalog, Column, ForeignKey, Relation, Routine } from '../../src/catalog/catalog.ts';
