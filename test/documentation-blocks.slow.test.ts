@@ -85,13 +85,18 @@ const OWN = '[{ operations: [all], to: authenticated, check: "true" }]';
 const PROJECT = `version: 1
 auth: { email: {} }
 tables:
-  notes: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }, { name: done, type: boolean }], rls: ${OWN} }
+  notes: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text },
+      { name: done, type: boolean }], rls: ${OWN} }
   lists: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text }], rls: ${OWN} }
-  todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text }, { name: status, type: text }, { name: list_id, foreign_key: { references: lists.id } }], rls: ${OWN} }
+  todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text },
+      { name: status, type: text }, { name: list_id, foreign_key: { references: lists.id } }], rls: ${OWN} }
   orders: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: ${OWN} }
-  order_items: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: order_id, foreign_key: { references: orders.id } }, { name: price, type: numeric }], rls: ${OWN} }
-  messages: { realtime: true, fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }], rls: ${OWN} }
-  people: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: name, type: text }, { name: first, type: text }, { name: last, type: text }], rls: ${OWN} }
+  order_items: { fields: [{ name: id, type: bigserial, primary_key: true },
+      { name: order_id, foreign_key: { references: orders.id } }, { name: price, type: numeric }], rls: ${OWN} }
+  messages: { realtime: true,
+    fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }], rls: ${OWN} }
+  people: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: name, type: text },
+      { name: first, type: text }, { name: last, type: text }], rls: ${OWN} }
   profiles: { fields: [{ name: id, type: uuid, primary_key: true }, { name: full_name, type: text }], rls: ${OWN} }
 storage:
   documents: { rls: ${OWN} }
@@ -278,7 +283,9 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     const api = createServer((_request, response) => response.end('a file')).listen(0, 'localhost');
     await once(api, 'listening');
     const own = `http://localhost:${(api.address() as AddressInfo).port}`;
-    const command = `export SVC_IMPORT_SOURCE_URL='${source.url}'\n${code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own)}`;
+    const command =
+      `export SVC_IMPORT_SOURCE_URL='${source.url}'\n` +
+      `${code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own)}`;
     // Not like the others, because this process serves the source's API at the same time.
     const { stdout } = await promisify(execFile)('bash', ['-e', '-c', command], {
       cwd: directory,
@@ -311,7 +318,9 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     const store = await s3Server();
     const bucket = `releases-${database.name.replaceAll('_', '-')}`;
     await store.createBucket(bucket);
-    const access = `export AWS_ENDPOINT_URL_S3=${store.endpoint} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=${store.accessKeyId} AWS_SECRET_ACCESS_KEY=${store.secretAccessKey}`;
+    const access =
+      `export AWS_ENDPOINT_URL_S3=${store.endpoint} AWS_REGION=us-east-1 ` +
+      `AWS_ACCESS_KEY_ID=${store.accessKeyId} AWS_SECRET_ACCESS_KEY=${store.secretAccessKey}`;
     sh(`${access}\n${remote.replace('s3://releases', `s3://${bucket}`)}`, made);
     expect(readFileSync(join(made, 'svc.yaml'), 'utf8')).toContain(`s3://${bucket}/todo/functions.tgz#`);
   },
@@ -348,7 +357,9 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     expect(JSON.parse(out)).toEqual([null, 1, expect.stringContaining('report.pdf')]);
   },
   'const upload = new tus.Upload': (code) => {
-    const before = `import * as tus from 'tus-js-client';\nconst file = Buffer.from('a film');\nconst url = '${svc.url}';
+    const before = `import * as tus from 'tus-js-client';
+const file = Buffer.from('a film');
+const url = '${svc.url}';
 const accessToken = (await client.auth.getSession()).data.session.access_token;\n`;
     const made = code.replace(
       'metadata:',
@@ -357,7 +368,9 @@ const accessToken = (await client.auth.getSession()).data.session.access_token;\
     expect(runJs(`${SIGNED_IN}${before}${made}\nupload.start();`)).toBe('done\n');
   },
   'const room = supabase': (code) => {
-    const before = `const supabase = client;\nconst show = () => {}, list = () => {}, add = ({ body }) => { console.log(body); process.exit(0); };
+    const before = `const supabase = client;
+const show = () => {}, list = () => {};
+const add = ({ body }) => { console.log(body); process.exit(0); };
 const load = () => setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
     expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
   },
@@ -451,7 +464,8 @@ function typed(code: string): string {
   // Map the package name to its source.
   writeFileSync(file, code.replace("'svcyaml'", `'${join(ROOT, 'src/functions/package/index.ts')}'`));
   const options =
-    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target esnext --lib esnext --module nodenext --types node';
+    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target esnext ' +
+    '--lib esnext --module nodenext --types node';
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
   const types = join(ROOT, 'node_modules/@types');
   const { status, stdout } = spawnSync(NODE, [tsc, ...options.split(' '), '--typeRoots', types, file], {
