@@ -27,10 +27,10 @@ import { freePort } from '../src/lib/free-port.ts';
 import { createTypicalProject, type SupabaseProject } from './import/supabase-project.ts';
 import { s3Server, s3ServerAvailable } from './storage/conformance/s3-server.ts';
 import { createDatabase, type TestDatabase } from './support/database.ts';
-import { blocksOf, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
+import { readBlocks, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from './support/svc-process.ts';
 
-const BLOCKS = PAGES.flatMap((page) => blocksOf(page));
+const BLOCKS = PAGES.flatMap((page) => readBlocks(page));
 const RUNNABLE = new Set(['sh', 'js', 'ts', 'jsx', 'sql']);
 const isNotRun = ({ comment }: Block): boolean => comment?.startsWith('not run: ') ?? false;
 /** Number of blocks that are not run. It may only decrease, and the test requires the exact number. */

@@ -24,7 +24,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { hasChromium, openChromium } from '../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { linesOf } from '../support/documentation/blocks.ts';
+import { readLines } from '../support/documentation/blocks.ts';
 import { OF_THE_MACHINE } from '../support/machine-environment.ts';
 import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 import { scaled } from '../support/run/scaled.ts';
@@ -228,7 +228,7 @@ describe('the package', () => {
   test(
     'in the project of a user it starts as documented, with its own database',
     async () => {
-      const [server = '', postgres = '', init, dev] = linesOf('docs/package.md', 'npm install svcyaml');
+      const [server = '', postgres = '', init, dev] = readLines('docs/package.md', 'npm install svcyaml');
       // Other users than root run the database.
       chmodSync(folder, 0o755);
       const own = makeHome('own');
@@ -556,7 +556,7 @@ describe('npm create', () => {
   test.skipIf(!hasChromium())(
     'a page that works at its first start',
     async () => {
-      const [make = '', enter = '', start] = linesOf('docs/package.md', 'npm create svcyaml my-app');
+      const [make = '', enter = '', start] = readLines('docs/package.md', 'npm create svcyaml my-app');
       create(...make.replace('npm create svcyaml ', '').split(' '), '--no-install');
       const app = join(folder, enter.replace('cd ', ''));
       expect(start).toBe('npm run dev');

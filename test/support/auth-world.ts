@@ -240,11 +240,11 @@ export async function navigate(
 
 /** Opens the page of a mailed link as a browser and presses its first button, or the button of `field`. */
 export async function pressButton(link: string, field?: string): Promise<Reply> {
-  return await navigate(link, {}, formOf(await navigate(link), field));
+  return await navigate(link, {}, readForm(await navigate(link), field));
 }
 
 /** Returns the body that a button of this page posts. */
-export function formOf(page: Reply, field?: string): string {
+export function readForm(page: Reply, field?: string): string {
   const value = /name="form" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
   return new URLSearchParams({ form: value, ...(field === undefined ? {} : { [field]: '1' }) }).toString();
 }
@@ -297,12 +297,12 @@ export async function aUser(
 
 /** The claims of an access token, unverified. */
 // oxlint-disable-next-line typescript/no-explicit-any
-export function claimsOf(token: string): any {
+export function decodeClaims(token: string): any {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
 }
 
 /** The link and the code of a caught mail. */
-export function secretsOf(mail: OutboxEntry): { link: URL; code: string; token: string } {
+export function mailSecrets(mail: OutboxEntry): { link: URL; code: string; token: string } {
   const href =
     /href="([^"]*\/verify\?[^"]*)"/.exec(mail.html ?? '')?.[1]?.replaceAll('&amp;', '&') ?? 'http://none/';
   const link = new URL(href);
@@ -311,7 +311,7 @@ export function secretsOf(mail: OutboxEntry): { link: URL; code: string; token: 
 }
 
 /** The fragment or query of a redirect as an object. */
-export function redirectOf(reply: Reply): {
+export function parseRedirect(reply: Reply): {
   target: string;
   fragment: Record<string, string>;
   query: Record<string, string>;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeRefreshToken } from '../../../src/auth/sessions/refresh-token.ts';
 import { BUCKETS, Limiter } from '../../../src/auth/rate-limit.ts';
 import { sql } from '../../../src/postgres/sql.ts';
-import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 let neighbour: AuthWorld;
@@ -19,8 +19,8 @@ afterAll(async () => {
   await world.close();
 });
 
-const signIn = (one: AuthWorld, email: string, password: string) =>
-  one.call('POST', '/token?grant_type=password', { body: { email, password } });
+const signIn = (instance: AuthWorld, email: string, password: string) =>
+  instance.call('POST', '/token?grant_type=password', { body: { email, password } });
 
 test('wrong passwords for one account are slowed down, on all instances together, in parallel too', async () => {
   const user = await aUser(world, { email: 'guessed@example.com' });
@@ -87,7 +87,7 @@ test('refreshing has room for an office and for many tabs', async () => {
 
 test('who knows only the id of a session cannot use up its refreshes', async () => {
   const user = await aUser(world, { email: 'observed@example.com' });
-  const { session_id } = claimsOf(user.access);
+  const { session_id } = decodeClaims(user.access);
   const forged = makeRefreshToken(session_id, 0, randomBytes(32));
   const replies = await Promise.all(
     Array.from({ length: 160 }, () =>

@@ -66,7 +66,7 @@ describe('the same answer', () => {
 
   test('a ban is visible only to a caller who knows the password', async () => {
     const list = await world.admin().auth.admin.listUsers({ perPage: 100 });
-    const user = list.data.users.find((one) => one.email === 'known2@example.com');
+    const user = list.data.users.find((user) => user.email === 'known2@example.com');
     await world.admin().auth.admin.updateUserById(user?.id ?? '', { ban_duration: '1h' });
     const ask = (email: string) =>
       world.call('POST', '/token?grant_type=password', { body: { email, password: 'wrong horse' } });

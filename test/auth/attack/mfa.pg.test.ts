@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import {
   aUser,
-  claimsOf,
-  secretsOf,
+  decodeClaims,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -93,12 +93,12 @@ test('a mailbox does not beat a factor: recovery gives aal1, which changes no pa
   const factor = await aFactor(user.access);
   await verify(user.access, factor.id, totp(factor.secret));
   await world.call('POST', '/recover', { body: { email: user.email } });
-  const { code } = secretsOf((await world.mails(user.email))[0]!);
+  const { code } = mailSecrets((await world.mails(user.email))[0]!);
   const recovered = await world.call('POST', '/verify', {
     body: { type: 'recovery', email: user.email, token: code },
   });
   const bearer = recovered.json.access_token;
-  expect(claimsOf(bearer).aal).toBe('aal1');
+  expect(decodeClaims(bearer).aal).toBe('aal1');
   for (const body of [{ password: 'another horse' }, { email: 'elsewhere@example.com' }]) {
     expect((await world.call('PUT', '/user', { bearer, body })).json.error_code).toBe('insufficient_aal');
   }
@@ -116,7 +116,7 @@ test('an unverified factor raises nothing by existing', async () => {
   const refreshed = await world.call('POST', '/token?grant_type=refresh_token', {
     body: { refresh_token: user.refresh },
   });
-  expect(claimsOf(refreshed.json.access_token).aal).toBe('aal1');
+  expect(decodeClaims(refreshed.json.access_token).aal).toBe('aal1');
 });
 
 test('the secret is sealed in the database, and is shown once', async () => {

@@ -2,7 +2,7 @@
 // and a mailed link. docs/auth-states.md has the same table.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
-import { aUser, secretsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, mailSecrets, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 beforeAll(async () => {
@@ -91,7 +91,7 @@ test.each(Object.entries(EVENTS))('%s', async (_name, [happen, fate]) => {
     await call('POST', '/token?grant_type=password', { body: { email: user.email, password: user.password } })
   ).json;
   await call('POST', '/recover', { body: { email: user.email } });
-  const { token } = secretsOf((await world.mails(user.email))[0]!);
+  const { token } = mailSecrets((await world.mails(user.email))[0]!);
   await happen(user);
   const outcome = async (reply: ReturnType<AuthWorld['call']>): Promise<string> => {
     const { status, json } = await reply;

@@ -7,7 +7,7 @@ import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthContext, anAuthRequest } from '../../support/auth-context.ts';
 import {
   pressButton,
-  secretsOf,
+  mailSecrets,
   startAuth,
   withAuth,
   type AuthWorld,
@@ -120,10 +120,10 @@ const PREPARED: Readonly<Record<string, (email: string) => Promise<Stranger>>> =
   'an account from before verification, with session, factor, identity and open flow': settled,
 };
 
-const latest = async (to: string): Promise<ReturnType<typeof secretsOf>> => {
+const latest = async (to: string): Promise<ReturnType<typeof mailSecrets>> => {
   const [mail] = await world.mails(to);
   if (!mail) throw new Error(`no mail to ${to}`);
-  return secretsOf(mail);
+  return mailSecrets(mail);
 };
 const open = async (link: URL): Promise<void> => void ok(await pressButton(link.href));
 

@@ -89,8 +89,8 @@ test('user_metadata.email_verified, which a user writes, proves nothing', async 
 
 test('a known identity keeps its account when its address becomes that of another user', async () => {
   const first = await arrive([{ email: 'mover@example.com', verified: true, primary: true }], 'mover');
-  const other = await aUser(world);
-  const again = await arrive([{ email: other.email, verified: true, primary: true }], 'mover');
+  const owner = await aUser(world);
+  const again = await arrive([{ email: owner.email, verified: true, primary: true }], 'mover');
   expect(again).toEqual(first);
 });
 

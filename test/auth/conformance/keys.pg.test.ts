@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/log/log.ts';
 import { maintain } from '../../../src/auth/maintenance.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthContext } from '../../support/auth-context.ts';
-import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
 import { scaled } from '../../support/run/scaled.ts';
 
@@ -31,10 +31,10 @@ afterAll(async () => {
   await world.close();
 });
 
-const kidOf = (token: string): string =>
+const keyId = (token: string): string =>
   JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid;
-const works = async (one: AuthWorld, token: string): Promise<boolean> =>
-  (await one.call('GET', '/user', { bearer: token })).status === 200;
+const works = async (instance: AuthWorld, token: string): Promise<boolean> =>
+  (await instance.call('GET', '/user', { bearer: token })).status === 200;
 
 async function until(holds: () => boolean): Promise<void> {
   const deadline = Date.now() + scaled(5_000);
@@ -46,19 +46,19 @@ async function until(holds: () => boolean): Promise<void> {
 
 test('standby → in use → previously used → revoked, and all users stay signed in', async () => {
   const user = await aUser(world);
-  const first = kidOf(user.access);
+  const first = keyId(user.access);
   const next = await world.signingKeys.rotate('after-standby');
   // Published, not yet signing.
   await until(() => neighbour.signingKeys.publicKeys.some((key) => key.kid === next));
-  expect(kidOf((await aUser(world)).access)).toBe(first);
+  expect(keyId((await aUser(world)).access)).toBe(first);
   const later = (minutes: number): Date => new Date(Date.now() + minutes * 60_000);
   expect(await world.signingKeys.advance(later(STANDBY_MINUTES - 1), 900)).toBe(false);
   expect(await world.signingKeys.advance(later(STANDBY_MINUTES), 900)).toBe(true);
   const renewed = await aUser(world);
-  expect(kidOf(renewed.access)).toBe(next);
+  expect(keyId(renewed.access)).toBe(next);
   for (const one of [world, neighbour])
     for (const token of [user.access, renewed.access]) expect(await works(one, token)).toBe(true);
-  await until(() => kidOf(user.access) === first && neighbour.signingKeys.signing.kid === next);
+  await until(() => keyId(user.access) === first && neighbour.signingKeys.signing.kid === next);
   // After the lifetime of the last token it signed the old key goes.
   expect(await world.signingKeys.advance(later(STANDBY_MINUTES + 21), 900)).toBe(true);
   const states = Object.fromEntries((await world.signingKeys.list()).map((key) => [key.kid, key.state]));
@@ -66,12 +66,12 @@ test('standby → in use → previously used → revoked, and all users stay sig
   const refreshed = await world.call('POST', '/token?grant_type=refresh_token', {
     body: { refresh_token: user.refresh },
   });
-  expect(kidOf(refreshed.json.access_token)).toBe(next);
+  expect(keyId(refreshed.json.access_token)).toBe(next);
 });
 
 test('rotating at once and revoking: the revoked key’s tokens end, their sessions refresh', async () => {
   const user = await aUser(world);
-  const old = kidOf(user.access);
+  const old = keyId(user.access);
   await world.signingKeys.rotate('now');
   expect(await works(world, user.access)).toBe(true);
   await world.signingKeys.revoke(old);
@@ -96,11 +96,11 @@ test('tokens of an imported shared secret are accepted, without a kid', async ()
   const secret = 'a shared secret of the former product';
   await world.signingKeys.importKey({ sharedSecret: secret });
   const user = await aUser(world);
-  const token = await new SignJWT(claimsOf(user.access))
+  const token = await new SignJWT(decodeClaims(user.access))
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .sign(Buffer.from(secret));
   expect(await works(world, token)).toBe(true);
-  const forged = await new SignJWT(claimsOf(user.access))
+  const forged = await new SignJWT(decodeClaims(user.access))
     .setProtectedHeader({ alg: 'HS256' })
     .sign(Buffer.from(`${secret}!`));
   expect(await works(world, forged)).toBe(false);
@@ -110,7 +110,9 @@ test('two instances that start at once agree on one key and one keyring', async 
   const fresh = await startAuth();
   try {
     await fresh.query(sql`delete from auth.signing_keys`);
-    await Promise.all(Array.from({ length: 5 }, () => startAuth({ join: fresh }).then((one) => one.close())));
+    await Promise.all(
+      Array.from({ length: 5 }, () => startAuth({ join: fresh }).then((instance) => instance.close())),
+    );
     const keys = await fresh.query(sql`select state from auth.signing_keys`);
     expect(keys).toEqual([{ state: 'in_use' }]);
     expect(await fresh.query(sql`select id from auth.keyring`)).toHaveLength(1);

@@ -29,9 +29,9 @@ async function anApi(
       body += chunk.toString();
     });
     request.on('end', () => {
-      const one = { headers: request.headers, url: request.url ?? '', body };
-      seen.push(one);
-      const reply = answer(one, seen.length);
+      const entry = { headers: request.headers, url: request.url ?? '', body };
+      seen.push(entry);
+      const reply = answer(entry, seen.length);
       if (reply === 'hang up') request.socket.destroy();
       else
         response
@@ -111,13 +111,13 @@ describe('Resend', () => {
     const world = await aWorld(resend({ SVC_RESEND_BASE_URL: api.url }));
     await world.call('POST', '/otp', { body: { email: 'a@example.com' } });
     for (const attempts of [1, 2]) {
-      const row = await until(state(world), (one) => one?.state === 'pending' && one.attempts === attempts);
+      const row = await until(state(world), (row) => row?.state === 'pending' && row.attempts === attempts);
       expect(row?.last_error).toContain('Resend');
       world.ahead += 60_000;
       await world.call('POST', '/recover', { body: { email: 'nobody@example.com' } });
     }
     await settled(world, 'sent');
-    expect(new Set(api.seen.map((one) => one.headers['idempotency-key'])).size).toBe(1);
+    expect(new Set(api.seen.map((request) => request.headers['idempotency-key'])).size).toBe(1);
     expect(api.seen).toHaveLength(3);
   });
 
@@ -305,9 +305,9 @@ describe('SMTP', () => {
     await world.call('POST', '/recover', { body: { email: 'nobody@example.com' } });
     await settled(world, 'sent');
     const refusing = await aServer(() => Object.assign(new Error('no'), { responseCode: 550 }));
-    const other = await aWorld(smtp(refusing.url));
-    await other.call('POST', '/otp', { body: { email: 'a@example.com' } });
-    await settled(other, 'failed');
+    const second = await aWorld(smtp(refusing.url));
+    await second.call('POST', '/otp', { body: { email: 'a@example.com' } });
+    await settled(second, 'failed');
     expect(refusing.messages).toHaveLength(1);
   });
 

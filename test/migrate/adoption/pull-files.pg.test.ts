@@ -88,7 +88,7 @@ test('an existing file in the folder of tables is refused, and a file with other
   expect(await svc('migrate', 'pull', '--split')).toMatchObject({ code: 2 });
 });
 
-test('the report lists declared, omitted and doubtful objects, and --strict exits with 2 after an omission', async () => {
+test('the report lists declared, omitted and doubtful objects, and --strict exits with 2 on omissions', async () => {
   await sql('grant select on orders to public');
   const strict = await svc('migrate', 'pull', '--out', 'svc.yaml', '--report', 'ADOPTION.md', '--strict');
   expect(strict.code).toBe(2);
