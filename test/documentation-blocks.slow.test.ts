@@ -142,15 +142,15 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     expect(sh(list)).not.toContain(id);
   },
   'export SVC_DATABASE_URL=postgres://postgres:…@db.internal/app\nsvc migrate pull': async (code) => {
-    const other = await createDatabase();
-    await query('create table films (id bigint primary key, title text)', other.url);
+    const database = await createDatabase();
+    await query('create table films (id bigint primary key, title text)', database.url);
     const empty = mkdtempSync(join(folder, 'empty-'));
-    sh(code.replace('postgres://postgres:…@db.internal/app', other.url), empty);
+    sh(code.replace('postgres://postgres:…@db.internal/app', database.url), empty);
     expect(readFileSync(join(empty, 'svc.yaml'), 'utf8')).toContain('films');
-    await other.drop();
+    await database.drop();
   },
   'svc functions new hello': async (code) => {
-    const other = await createDatabase();
+    const database = await createDatabase();
     const made = mkdtempSync(join(folder, 'functions-'));
     writeFileSync(join(made, 'svc.yaml'), 'version: 1\n');
     const [begin = '', dev, ask = ''] = code.trim().split('\n');
@@ -160,11 +160,11 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
       command: 'dev',
       config: join(made, 'svc.yaml'),
       cwd: made,
-      env: { SVC_DATABASE_URL: other.url },
+      env: { SVC_DATABASE_URL: database.url },
     });
     expect(sh(ask.replace('http://localhost:8080', running.url))).toMatch(/hello/i);
     await running.stop();
-    await other.drop();
+    await database.drop();
   },
   // Its packages are already installed.
   'npm install && npm run dev': (code) =>
@@ -642,13 +642,13 @@ async function unknownIn(words: string): Promise<string[]> {
 
 /** Runs with a folder that has a small svc.yaml, and an empty database. */
 async function inNewProject(use: (directory: string, url: string) => Promise<void>): Promise<void> {
-  const other = await createDatabase();
+  const database = await createDatabase();
   const directory = mkdtempSync(join(folder, 'project-'));
   writeFileSync(join(directory, 'svc.yaml'), 'version: 1\n');
   try {
-    await use(directory, other.url);
+    await use(directory, database.url);
   } finally {
-    await other.drop();
+    await database.drop();
   }
 }
 

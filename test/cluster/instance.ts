@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { addressOf, RIG, spawnOn, type AppMachine } from './machines.ts';
+import { machineAddress, RIG, spawnOn, type AppMachine } from './machines.ts';
 import { until } from './until.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
@@ -40,7 +40,7 @@ let started = 0;
 
 export function startInstance(options: InstanceOptions): Instance {
   const { machine, port = 8080 } = options;
-  const url = `http://${addressOf(machine)}:${port}`;
+  const url = `http://${machineAddress(machine)}:${port}`;
   const file = join(RIG, 'log', `svc-${++started}-${machine}.log`);
   // A rig that is left up has those of the last run.
   writeFileSync(file, '');

@@ -289,7 +289,7 @@ export type Accounts = {
   readonly unknownAndThere: number;
 };
 
-export async function lookUp(
+export async function countWrites(
   database: string,
   loads: readonly Load[],
   table = 'notes',

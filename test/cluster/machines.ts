@@ -28,7 +28,7 @@ const NETWORK = 'svct-net';
 /** An address without a host: packets to it are never answered. */
 const NOBODY = '02:00:00:00:00:99';
 
-export const addressOf = (machine: Machine): string => `10.86.0.${LAST_BYTE[machine]}`;
+export const machineAddress = (machine: Machine): string => `10.86.0.${LAST_BYTE[machine]}`;
 const space = (machine: Machine): string => `svct-${machine}`;
 
 function ip(...args: readonly string[]): string {
@@ -78,9 +78,9 @@ export function silence(machine: Machine): void {
 }
 
 /** Cuts the link between two machines. Both still reach all others. */
-export function cut(one: Machine, other: Machine): void {
-  forget(one, other);
-  forget(other, one);
+export function cut(first: Machine, second: Machine): void {
+  forget(first, second);
+  forget(second, first);
 }
 
 /** Undoes all of the above. */
@@ -92,7 +92,7 @@ export function healNetwork(): void {
 }
 
 function forget(at: Machine, target: Machine): void {
-  const entry = [addressOf(target), 'lladdr', NOBODY, 'dev', 'eth0', 'nud', 'permanent'];
+  const entry = [machineAddress(target), 'lladdr', NOBODY, 'dev', 'eth0', 'nud', 'permanent'];
   ip('-n', space(at), 'neighbour', 'replace', ...entry);
 }
 
@@ -102,7 +102,7 @@ export function moveName(to: Machine): void {
     // Writes in place, because the file is bound over /etc/hosts of running processes.
     writeFileSync(
       join('/etc/netns', space(machine), 'hosts'),
-      `127.0.0.1 localhost\n${addressOf(to)} primary.db\n`,
+      `127.0.0.1 localhost\n${machineAddress(to)} primary.db\n`,
     );
   }
 }

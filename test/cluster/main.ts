@@ -30,19 +30,19 @@ const { values, positionals } = parseArgs({
   },
 });
 
-const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 process.exitCode = await main();
 
 async function main(): Promise<number> {
   const all = await scenarios();
   if (values.list) {
-    for (const { name, about } of all) say(`${name.padEnd(22)} ${about}`);
+    for (const { name, about } of all) print(`${name.padEnd(22)} ${about}`);
     return 0;
   }
   const unknown = positionals.filter((name) => !all.some((scenario) => scenario.name === name));
   if (unknown.length > 0) {
-    say(`There is no scenario ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`);
+    print(`There is no scenario ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`);
     return MISUSE;
   }
   const chosen = all.filter(({ name, onlyFull }) =>
@@ -51,7 +51,7 @@ async function main(): Promise<number> {
   if (values['on-the-rig']) return await run(chosen);
   const without = missing();
   if (without !== undefined) {
-    say(`The cluster cannot be built: ${without}`);
+    print(`The cluster cannot be built: ${without}`);
     if (!values.optional) return MISUSE;
     report({ passed: 0, skipped: chosen.length, failures: [] });
     return 0;
@@ -106,12 +106,12 @@ async function run(chosen: readonly Scenario[]): Promise<number> {
   // Which of them became primary at the start is chance, and the name leads to the first.
   await restoreCluster();
   for (const scenario of chosen) {
-    say(`\n${scenario.name}: ${scenario.about}`);
+    print(`\n${scenario.name}: ${scenario.about}`);
     const startedAt = Date.now();
     const claims = await perform(scenario);
     if (claims.length === 0) count.passed += 1;
     else count.failures.push(failure(scenario.name, claims.join('; ')));
-    say(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
+    print(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
   }
   report(count);
   return count.failures.length > 0 ? 1 : 0;
@@ -119,12 +119,12 @@ async function run(chosen: readonly Scenario[]): Promise<number> {
 
 /** Answers what did not hold. */
 async function perform(scenario: Scenario): Promise<readonly string[]> {
-  const stage = new Stage(scenario.name, values.full, say);
+  const stage = new Stage(scenario.name, values.full, print);
   try {
     await stage.freshDatabase();
     await scenario.run(stage);
   } catch (error) {
-    say(`  ✗ ${error instanceof Error ? error.stack : String(error)}`);
+    print(`  ✗ ${error instanceof Error ? error.stack : String(error)}`);
     stage.broken.push(error instanceof Error ? error.message.split('\n')[0]! : String(error));
   }
   try {
@@ -145,6 +145,6 @@ function failure(name: string, message: string): Failure {
 function report(count: { passed: number; skipped: number; failures: readonly Failure[] }): void {
   const failed = count.failures.length;
   writeReport({ ...count, failed, ms: Math.round(performance.now() - runStartedAt), files: [] });
-  for (const { name, message } of count.failures) say(`FAILED ${name}: ${message}`);
-  say(`\n${closingLine({ ...count, failed })}`);
+  for (const { name, message } of count.failures) print(`FAILED ${name}: ${message}`);
+  print(`\n${closingLine({ ...count, failed })}`);
 }

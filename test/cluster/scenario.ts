@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createDatabase, databaseUrl, query, type Way } from './database.ts';
 import { startInstance, type Instance, type InstanceOptions } from './instance.ts';
 import { Load, type LoadOptions } from './load.ts';
-import { addressOf, APP_MACHINES, RIG } from './machines.ts';
+import { machineAddress, APP_MACHINES, RIG } from './machines.ts';
 import { until } from './until.ts';
 
 export type Scenario = {
@@ -18,8 +18,8 @@ export type Scenario = {
 };
 
 /** Settings of the two balancers in front of svc. */
-export const PLAIN = `http://${addressOf('lb')}:8080`;
-export const RETRYING = `http://${addressOf('lb')}:8081`;
+export const PLAIN = `http://${machineAddress('lb')}:8080`;
+export const RETRYING = `http://${machineAddress('lb')}:8081`;
 
 export class Stage {
   readonly full: boolean;

@@ -92,9 +92,9 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
 
   test('has the app and its dependencies, no shell, no package manager and no secret', () => {
     const mounted = buildah('mount', container);
-    const programs = ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/local/bin'].flatMap((one) => {
+    const programs = ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/local/bin'].flatMap((directory) => {
       try {
-        return readdirSync(join(mounted, one));
+        return readdirSync(join(mounted, directory));
       } catch {
         return [];
       }
@@ -115,7 +115,9 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
     const args = [...storage(), 'run', '--isolation', 'chroot', '--user', image.User];
     for (const [name, value] of Object.entries(env)) args.push('--env', `${name}=${value}`);
     const health = (): number | null => {
-      const words = (image.Healthcheck?.Test ?? []).slice(1).map((one) => one.replace('8080', String(port)));
+      const words = (image.Healthcheck?.Test ?? [])
+        .slice(1)
+        .map((word) => word.replace('8080', String(port)));
       return spawnSync('buildah', [...storage(), 'run', '--isolation', 'chroot', container, '--', ...words], {
         env: ENV,
       }).status;
@@ -298,7 +300,7 @@ functions: { greet: { runtime: node, file: functions/greet.js, env: { GREETING: 
 /** The process of svc in the container. */
 function nodeBelow(parent: ChildProcess): number {
   const parents = new Map<number, number>();
-  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
       parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));

@@ -77,7 +77,7 @@ async function aDocument(more: Record<string, unknown> = {}): Promise<string> {
 }
 
 /** Who reads this document, in the order of `everyone`. */
-async function readersOf(document: string): Promise<boolean[]> {
+async function listReaders(document: string): Promise<boolean[]> {
   const answers = await Promise.all(
     everyone.map(({ client }) => client.from('documents').select('id').eq('id', document)),
   );
@@ -89,8 +89,8 @@ async function readersOf(document: string): Promise<boolean[]> {
 
 describe('documents', () => {
   test('a private one is seen by its owner alone, one for the team by its members', async () => {
-    expect(await readersOf(await aDocument())).toEqual([true, false, false, false]);
-    expect(await readersOf(await aDocument({ visibility: 'team' }))).toEqual([true, true, false, false]);
+    expect(await listReaders(await aDocument())).toEqual([true, false, false, false]);
+    expect(await listReaders(await aDocument({ visibility: 'team' }))).toEqual([true, true, false, false]);
   });
 
   test('only members write into an organisation, and only in their own name', async () => {
@@ -118,7 +118,7 @@ describe('documents', () => {
     expect(changed).toMatchObject({ error: null, data: [] });
     const deleted = await ben.client.from('documents').delete().eq('id', document).select('id');
     expect(deleted).toMatchObject({ error: null, data: [] });
-    expect(await readersOf(document)).toEqual([true, true, false, false]);
+    expect(await listReaders(document)).toEqual([true, true, false, false]);
   });
 
   test('the owner deletes one, with what hangs on it', async () => {
@@ -140,7 +140,7 @@ describe('sharing', () => {
       .select()
       .single();
     expect(shared).toMatchObject({ error: null, data: { can_edit: false } });
-    expect(await readersOf(document)).toEqual([true, false, true, false]);
+    expect(await listReaders(document)).toEqual([true, false, true, false]);
 
     const seen = await Promise.all(
       everyone.map(({ client }) => client.from('shares').select('user_id').eq('document_id', document)),
@@ -157,7 +157,7 @@ describe('sharing', () => {
     const taken = await ann.client.from('shares').delete().eq('document_id', document).select();
     expect(taken.error).toBeNull();
     expect(taken.data).toHaveLength(1);
-    expect(await readersOf(document)).toEqual([true, false, false, false]);
+    expect(await listReaders(document)).toEqual([true, false, false, false]);
   });
 
   test('nobody shares a document that is not theirs, with themselves or with others', async () => {
@@ -186,7 +186,7 @@ describe('sharing', () => {
     const given = await eve.client.from('shares').delete().eq('document_id', document).select();
     expect(given.error).toBeNull();
     expect(given.data).toHaveLength(1);
-    expect(await readersOf(document)).toEqual([true, false, false, false]);
+    expect(await listReaders(document)).toEqual([true, false, false, false]);
   });
 
   test('an editor changes the text and nothing else', async () => {
@@ -210,8 +210,8 @@ describe('sharing', () => {
     const path = `${document}/plan.txt`;
     const up = await ann.client.storage.from('files').upload(path, 'the plan');
     expect(up.error).toBeNull();
-    const other = await ben.client.storage.from('files').upload(`${document}/other.txt`, 'mine');
-    expect(other.error).not.toBeNull();
+    const upload = await ben.client.storage.from('files').upload(`${document}/other.txt`, 'mine');
+    expect(upload.error).not.toBeNull();
     const read = await Promise.all(
       everyone.map(async ({ client }) => (await client.storage.from('files').download(path)).data?.text()),
     );
@@ -265,12 +265,12 @@ describe('members', () => {
     const again = await eve.client.rpc('accept_invitation', { token: data?.token });
     expect(again.error?.message).toBe('This invitation is not valid any more.');
     const document = await aDocument({ visibility: 'team' });
-    expect(await readersOf(document)).toEqual([true, true, false, true]);
+    expect(await listReaders(document)).toEqual([true, true, false, true]);
 
     // Whoever is let go reads nothing from then on.
     const gone = await ben.client.from('members').delete().eq('user_id', sam.id).select();
     expect(gone.data).toHaveLength(1);
-    expect(await readersOf(document)).toEqual([true, true, false, false]);
+    expect(await listReaders(document)).toEqual([true, true, false, false]);
     const owner = await ben.client.from('members').delete().eq('user_id', ann.id).select();
     expect(owner).toMatchObject({ error: null, data: [] });
   });

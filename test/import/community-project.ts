@@ -118,7 +118,7 @@ export const userId = (number: number): string =>
 
 export const USERS = 24;
 
-export const contentOf = (path: string): Buffer => Buffer.from(`what is in ${path}`);
+export const fileContent = (path: string): Buffer => Buffer.from(`what is in ${path}`);
 
 /** `server`: see `createDatabase`. */
 export async function createCommunity(server?: string): Promise<SupabaseProject> {
@@ -170,7 +170,7 @@ export async function addFile(
   name: string,
   owner: string,
 ): Promise<void> {
-  const content = contentOf(`${bucket}/${name}`);
+  const content = fileContent(`${bucket}/${name}`);
   const metadata = {
     eTag: `"${createHash('md5').update(content).digest('hex')}"`,
     size: content.length,
@@ -192,7 +192,7 @@ export async function serveFiles(): Promise<FileApi> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url ?? '').replace('/storage/v1/object/authenticated/', '');
     if (request.headers.authorization !== `Bearer ${key}`) response.writeHead(401).end();
-    else response.end(contentOf(path));
+    else response.end(fileContent(path));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;

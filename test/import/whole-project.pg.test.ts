@@ -16,7 +16,7 @@ import { startBackendWorld, type BackendWorld } from '../support/backend-world.t
 import { provisionAt } from '../support/provision.ts';
 import {
   addFile,
-  contentOf,
+  fileContent,
   createCommunity,
   PASSWORD,
   serveFiles,
@@ -166,7 +166,7 @@ const LISTED = `select coalesce(json_agg(distinct path_tokens[$3::int] order by 
 const downloading = (bucket: string, name: string): Call => ({
   name: `download ${bucket}/${name}`,
   sql: VISIBLE,
-  values: [bucket, name, contentOf(`${bucket}/${name}`).toString()],
+  values: [bucket, name, fileContent(`${bucket}/${name}`).toString()],
   ask: async (client) => await download(client, bucket, name),
 });
 

@@ -144,12 +144,13 @@ test('it is kept when its column and table are renamed', async () => {
 });
 
 test('of a removed table, it returns only if the file declares it', async () => {
-  const other = 'tables: { others: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] } }\n';
+  const unrelated =
+    'tables: { others: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] } }\n';
   await world.settle(bookings(OVERLAP));
-  await world.settle(other);
+  await world.settle(unrelated);
   await world.settle(bookings(OVERLAP));
   expect(await found()).toHaveLength(1);
-  await world.settle(other);
+  await world.settle(unrelated);
   await world.settle(bookings(''));
   expect(await found()).toEqual([]);
 });

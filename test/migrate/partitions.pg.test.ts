@@ -122,8 +122,8 @@ describe('listed partitions', () => {
     await world.settle(events(plus));
     const without = plus.replace(/ {6}- \{ name: events_2025.*\n/, '');
     await world.settle(events(without));
-    const other = plus.replace("from ('2025-01-01')", "from ('2025-08-15')");
-    expect(await world.refusal(events(other))).toEqual([
+    const later = plus.replace("from ('2025-01-01')", "from ('2025-08-15')");
+    expect(await world.refusal(events(later))).toEqual([
       expect.stringMatching(/^MIG-204 .*2 rows of the retired partition are not within these values/),
     ]);
   });

@@ -120,7 +120,9 @@ describe.each([
     const before = await describeDependants('notes');
     await world.settle(GONE);
     await world.settle(RICH.replace('  notes:\n', `  ${name}:\n${renamed}`));
-    const after = (await describeDependants(name)).map((what) => String(what).replaceAll(name, 'notes'));
+    const after = (await describeDependants(name)).map((dependant) =>
+      String(dependant).replaceAll(name, 'notes'),
+    );
     const sorted = (list: unknown[]): unknown[] =>
       list.map((item) => String(item).replace(/notes_\w+_idx/, 'idx')).sort();
     expect(sorted(after)).toEqual(sorted(before));

@@ -101,10 +101,10 @@ const IMAGE_APP = `version: 1
 storage: { pictures: { public: true, rls: [{ operations: [select, insert], check: "true" }] } }
 `;
 
-function weightOf(path: string): number {
+function sizeOnDisk(path: string): number {
   const stats = lstatSync(path);
   if (!stats.isDirectory()) return stats.size;
-  return readdirSync(path).reduce((sum, name) => sum + weightOf(join(path, name)), 0);
+  return readdirSync(path).reduce((sum, name) => sum + sizeOnDisk(join(path, name)), 0);
 }
 
 describe('the package', () => {
@@ -127,16 +127,16 @@ describe('the package', () => {
   test('is small: below 40 MB and 16 packages, PostgreSQL and a Node for old machines left out', () => {
     const modules = join(home, 'node_modules');
     const nodes = nodesIn(home);
-    const all = weightOf(modules) - nodes.reduce((sum, name) => sum + weightOf(join(modules, name)), 0);
+    const all = sizeOnDisk(modules) - nodes.reduce((sum, name) => sum + sizeOnDisk(join(modules, name)), 0);
     expect(all / MEGABYTE).toBeLessThan(40);
     const packages = Object.keys(
       (JSON.parse(readFileSync(join(modules, '.package-lock.json'), 'utf8')) as { packages: object })
         .packages,
     );
-    expect(packages.filter((one) => existsSync(join(home, one))).length - nodes.length).toBeLessThanOrEqual(
+    expect(packages.filter((name) => existsSync(join(home, name))).length - nodes.length).toBeLessThanOrEqual(
       15,
     );
-    expect(weightOf(join(modules, 'svcyaml')) / MEGABYTE).toBeLessThan(12);
+    expect(sizeOnDisk(join(modules, 'svcyaml')) / MEGABYTE).toBeLessThan(12);
     const machine = execFileSync('node', ['--version'], { encoding: 'utf8', env: OF_THE_MACHINE });
     expect(nodes.length > 0).toBe(Number.parseInt(machine.slice(1), 10) < 22);
   });
@@ -165,15 +165,15 @@ describe('the package', () => {
   test('without optional packages people sign up, and a transformation is refused with a code', async () => {
     const small = makeHome('small');
     expect(install(small, '--omit=optional')).toBe('');
-    expect(weightOf(join(small, 'node_modules')) / MEGABYTE).toBeLessThan(20);
+    expect(sizeOnDisk(join(small, 'node_modules')) / MEGABYTE).toBeLessThan(20);
     writeFileSync(join(small, 'svc.yaml'), IMAGE_APP);
-    const other = await createDatabase();
+    const database = await createDatabase();
     const running = await startSvc({
       command: 'dev',
       config: join(small, 'svc.yaml'),
       cwd: small,
       launcher: join(small, 'node_modules/svcyaml/bin/svc.js'),
-      env: { SVC_DATABASE_URL: other.url },
+      env: { SVC_DATABASE_URL: database.url },
     });
     try {
       const client = createClient(running.url, running.publishableKey, { auth: { persistSession: false } });
@@ -190,7 +190,7 @@ describe('the package', () => {
       ]);
     } finally {
       await running.stop();
-      await other.drop();
+      await database.drop();
     }
   });
 
@@ -443,7 +443,7 @@ describe('npm create', () => {
     expect(existsSync(join(folder, 'mine/.gitignore'))).toBe(true);
   });
 
-  const dependenciesOf = (app: string): Readonly<Record<string, string>> =>
+  const readDependencies = (app: string): Readonly<Record<string, string>> =>
     (
       JSON.parse(readFileSync(join(app, 'package.json'), 'utf8')) as {
         dependencies: Readonly<Record<string, string>>;
@@ -464,7 +464,7 @@ describe('npm create', () => {
     ] as const) {
       const app = mkdtempSync(join(folder, 'made-'));
       execFileSync(NODE, [join(made, 'create-svcyaml/index.js'), app, '--yes', '--no-install']);
-      expect(dependenciesOf(app)['svcyaml']).toBe(expected);
+      expect(readDependencies(app)['svcyaml']).toBe(expected);
     }
   });
 
@@ -481,7 +481,7 @@ describe('npm create', () => {
       readonly scripts: Readonly<Record<string, string>>;
     };
     expect([name, scripts['dev']]).toEqual([template, 'node dev.js']);
-    expect(dependenciesOf(app)).toMatchObject({ svcyaml: tarball('svcyaml'), react: expect.any(String) });
+    expect(readDependencies(app)).toMatchObject({ svcyaml: tarball('svcyaml'), react: expect.any(String) });
     expect(existsSync(join(RELEASE, 'svcyaml/docs', `${template}.md`))).toBe(true);
   });
 
@@ -561,7 +561,7 @@ describe('npm create', () => {
       const app = join(folder, enter.replace('cd ', ''));
       expect(start).toBe('npm run dev');
       expect(readFileSync(join(app, 'package.json'), 'utf8')).toContain('"dev": "node dev.js"');
-      expect(dependenciesOf(app)['svcyaml']).toBe(tarball('svcyaml'));
+      expect(readDependencies(app)['svcyaml']).toBe(tarball('svcyaml'));
       expect(aboutUs(install(app))).toEqual([]);
 
       const [api, page] = [await freePort(), await freePort()];

@@ -97,10 +97,10 @@ const client = (): SupabaseClient =>
   createClient(world.url, world.keys.publishable, { auth: { persistSession: false } });
 
 async function signedIn(email: string, password: string): Promise<SupabaseClient> {
-  const one = client();
-  const { error } = await one.auth.signInWithPassword({ email, password });
+  const user = client();
+  const { error } = await user.auth.signInWithPassword({ email, password });
   expect(error).toBeNull();
-  return one;
+  return user;
 }
 
 const numbers = async (): Promise<unknown> =>

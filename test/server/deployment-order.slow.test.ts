@@ -124,7 +124,7 @@ test('deployments are applied in their order', { timeout: scaled(240_000) }, asy
   const line = late
     .output()
     .split('\n')
-    .find((one) => one.includes('MIG-403'));
+    .find((line) => line.includes('MIG-403'));
   expect(JSON.parse(line ?? '{}')).toMatchObject({
     level: 'error',
     differs: expect.arrayContaining([expect.stringContaining('policy')]),

@@ -145,7 +145,7 @@ describe('svc doctor', () => {
       expect(readFileSync(ignore, 'utf8')).toBe('node_modules');
       const { output } = await run(['doctor', '--fix', '--json'], {});
       const { data } = JSON.parse(output) as { data: { findings: Finding[] } };
-      const of = (id: string): Finding | undefined => data.findings.find((one) => one.id === id);
+      const of = (id: string): Finding | undefined => data.findings.find((finding) => finding.id === id);
       expect(of('git')).toMatchObject({
         level: 'ok',
         message: expect.stringContaining('repaired: git would commit'),

@@ -199,8 +199,8 @@ test.each([
   const [plain, absolute] = await Promise.all(
     [path, `http://proxy.example${path}`].map((target) => exchange(`GET ${target} HTTP/1.1\r\n${head}`)),
   );
-  const statusOf = (answer: string | undefined): string | undefined => answer?.split('\r\n', 1)[0];
-  expect(statusOf(absolute)).toBe(statusOf(plain));
+  const statusLine = (answer: string | undefined): string | undefined => answer?.split('\r\n', 1)[0];
+  expect(statusLine(absolute)).toBe(statusLine(plain));
   expect(absolute?.split('\r\n\r\n')[1]).toBe(plain?.split('\r\n\r\n')[1]);
 });
 

@@ -151,7 +151,7 @@ describe('what fails', () => {
   ])('%j', async (words, exitCode, code) => {
     const named = words.map((word) => (word === '.' ? folder : word));
     const { exitCode: ended, report } = await run(named);
-    expect([ended, report.ok, report.data, report.problems.map((one) => one.code)]).toEqual([
+    expect([ended, report.ok, report.data, report.problems.map((problem) => problem.code)]).toEqual([
       exitCode,
       false,
       null,

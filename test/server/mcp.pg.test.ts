@@ -375,12 +375,12 @@ describe('svc mcp', () => {
     ],
   ];
   test.each(ORACLES)('without rows a plan does not depend on rows: %s', async (_name, draft) => {
-    const planOf = async (text: string): Promise<string> =>
+    const planDraft = async (text: string): Promise<string> =>
       (await call(withoutRows, 'plan_change', { text: draft(text) })).text
         .replaceAll(text, 'TEXT')
         // Names that are hashes of the text.
         .replaceAll(/(?<=_)[0-9a-f]{6}(?=_)/g, 'HASH');
-    const [present, absent] = [await planOf('ann@example.com'), await planOf('bob@example.com')];
+    const [present, absent] = [await planDraft('ann@example.com'), await planDraft('bob@example.com')];
     expect(present).toEqual(absent);
     expect(present).not.toMatch(/hash-of-ann/);
   });

@@ -38,7 +38,7 @@ test.each([
   expect(restartFlags({ env: {}, execArgv: [], ...given })).toEqual(expected ? [YOUNG_HEAP_LIMIT] : []);
 });
 
-const commandOf = (pid: number | undefined): string => readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+const commandLine = (pid: number | undefined): string => readFileSync(`/proc/${pid}/cmdline`, 'latin1');
 
 test.runIf(process.platform === 'linux')(
   'the restarted process keeps its id, its signals and its exit codes',
@@ -51,7 +51,7 @@ test.runIf(process.platform === 'linux')(
       arguments: ['--migrate'],
     });
     const shown = processesBelow(svc.child.pid ?? 0);
-    expect(commandOf(svc.child.pid)).toContain(YOUNG_HEAP_LIMIT);
+    expect(commandLine(svc.child.pid)).toContain(YOUNG_HEAP_LIMIT);
     // Code functions run in processes of their own.
     expect(shown.filter(({ command }) => command.includes(' serve '))).toHaveLength(1);
     const exit = once(svc.child, 'exit');
@@ -67,7 +67,7 @@ test.runIf(process.platform === 'linux')('SVC_NO_REEXEC=1 prevents the restart',
   const env = { ...KEYS, SVC_DATABASE_URL: database.url, SVC_NO_REEXEC: '1' };
   const svc = await startSvc({ command: 'serve', config: project.config, env, arguments: ['--migrate'] });
   try {
-    expect(commandOf(svc.child.pid)).not.toContain(YOUNG_HEAP_LIMIT);
+    expect(commandLine(svc.child.pid)).not.toContain(YOUNG_HEAP_LIMIT);
   } finally {
     await svc.stop();
   }

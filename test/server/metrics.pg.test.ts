@@ -96,7 +96,7 @@ async function adminAnswer(
 }
 
 /** Values by series, as a strict reader of the format takes them. */
-function seriesOf(text: string): Map<string, number> {
+function parseSeries(text: string): Map<string, number> {
   const series = new Map<string, number>();
   let name = '';
   expect(text.endsWith('\n')).toBe(true);
@@ -159,7 +159,7 @@ test('every API, statement and connection is counted', async () => {
   // A request is counted once its answer has ended, which its client may know a little earlier.
   const text = async (): Promise<string> => (await adminAnswer(world, '/metrics')).text;
   await expect.poll(text).toContain('svc_functions_duration_seconds_count{function="hello",result="ok"} 1\n');
-  const series = seriesOf(await text());
+  const series = parseSeries(await text());
   expect(Object.fromEntries(series)).toMatchObject({
     'svc_auth_events_total{action="signup",result="ok"}': 1,
     'svc_auth_events_total{action="token_password",result="ok"}': 1,
@@ -244,7 +244,7 @@ test('hostile requests add no series', async () => {
     const answer = await fetch(`${world.url}${kinds[number % kinds.length]}`, { method, headers });
     await answer.arrayBuffer();
   };
-  const count = async (): Promise<number> => seriesOf((await adminAnswer(world, '/metrics')).text).size;
+  const count = async (): Promise<number> => parseSeries((await adminAnswer(world, '/metrics')).text).size;
   // Everything of each kind has been asked once.
   for (let number = 0; number < 54; number += 1) await ask(number);
   const before = await count();

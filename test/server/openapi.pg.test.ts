@@ -138,10 +138,10 @@ describe('of a running svc', () => {
       'rest/v1',
       'storage/v1',
     ]);
-    const securityOf = (method: string, path: string): unknown => document.paths[path]?.[method]?.security;
-    expect(securityOf('post', '/functions/v1/greet')).toEqual([{}]);
-    expect(securityOf('post', '/functions/v1/secret')).toEqual([{ apikey: [], bearer: [] }]);
-    expect(securityOf('get', '/auth/v1/admin/users')).toEqual([{ apikey: [] }]);
+    const security = (method: string, path: string): unknown => document.paths[path]?.[method]?.security;
+    expect(security('post', '/functions/v1/greet')).toEqual([{}]);
+    expect(security('post', '/functions/v1/secret')).toEqual([{ apikey: [], bearer: [] }]);
+    expect(security('get', '/auth/v1/admin/users')).toEqual([{ apikey: [] }]);
     expect(document.components.schemas['books']).toMatchObject({
       properties: { state: { enum: ['new', 'read', null], default: 'new' } },
     });
@@ -209,9 +209,12 @@ describe('of a running svc', () => {
     const { users } = (await check('GET', '/auth/v1/admin/users', '/auth/v1/admin/users', {
       as: 'admin',
     })) as { users: { id: string }[] };
-    const one = `/auth/v1/admin/users/${users[0]?.id}`;
-    await check('GET', '/auth/v1/admin/users/{id}', one, { as: 'admin' });
-    await check('PUT', '/auth/v1/admin/users/{id}', one, { as: 'admin', body: { ban_duration: 'none' } });
+    const userPath = `/auth/v1/admin/users/${users[0]?.id}`;
+    await check('GET', '/auth/v1/admin/users/{id}', userPath, { as: 'admin' });
+    await check('PUT', '/auth/v1/admin/users/{id}', userPath, {
+      as: 'admin',
+      body: { ban_duration: 'none' },
+    });
     await check('POST', '/auth/v1/admin/users', '/auth/v1/admin/users', {
       as: 'admin',
       body: { email: 'bob@example.com', email_confirm: true },
@@ -226,7 +229,7 @@ describe('of a running svc', () => {
       as: 'user',
       body: { factor_type: 'totp', friendly_name: 'phone' },
     })) as { id: string };
-    await check('GET', '/auth/v1/admin/users/{id}/factors', `${one}/factors`, { as: 'admin' });
+    await check('GET', '/auth/v1/admin/users/{id}/factors', `${userPath}/factors`, { as: 'admin' });
     await check('POST', '/auth/v1/factors/{id}/challenge', `/auth/v1/factors/${factor.id}/challenge`, {
       as: 'user',
     });
@@ -288,8 +291,8 @@ describe('of a running svc', () => {
     await check('GET', '/rest/v1/books', '/rest/v1/books');
     await check('GET', '/rest/v1/books', '/rest/v1/books?nothing=eq.1');
     // Most were answered well, and some refused: both are described.
-    expect(asked.filter((one) => one.startsWith('2')).length).toBeGreaterThan(30);
-    expect(asked.filter((one) => one.startsWith('4')).length).toBeGreaterThanOrEqual(5);
+    expect(asked.filter((userPath) => userPath.startsWith('2')).length).toBeGreaterThan(30);
+    expect(asked.filter((userPath) => userPath.startsWith('4')).length).toBeGreaterThanOrEqual(5);
   });
 });
 

@@ -233,7 +233,7 @@ test('SIGHUP applies what it can, and names the keys that need a restart', async
     svc
       .output()
       .split('\n')
-      .find((one) => one.includes('restart the service to apply them')) ?? '{}';
+      .find((line) => line.includes('restart the service to apply them')) ?? '{}';
   expect(JSON.parse(line)).toMatchObject({
     level: 'warn',
     keys: [

@@ -44,7 +44,7 @@ function table(
     origins: {},
     estimatedRows: 1_000,
     ...rest,
-    column: new Map(list.map((one) => [one.name, one])),
+    column: new Map(list.map((column) => [column.name, column])),
     hidden: new Set(rest.hidden),
     alternatives: NO_ALTERNATIVE_NAMES,
   };
@@ -154,7 +154,7 @@ const ROUTINES: readonly ExposedRoutine[] = [
 function byKey<T extends { readonly schema: string; readonly name: string }>(
   all: readonly T[],
 ): Map<string, T> {
-  return new Map(all.map((one) => [`${one.schema}.${one.name}`, one]));
+  return new Map(all.map((relation) => [`${relation.schema}.${relation.name}`, relation]));
 }
 
 function expose(): Exposed {

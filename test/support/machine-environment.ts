@@ -3,6 +3,6 @@ export const OF_THE_MACHINE: NodeJS.ProcessEnv & { readonly PATH: string } = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
   PATH: (process.env['PATH'] ?? '')
     .split(':')
-    .filter((one) => !one.endsWith('node_modules/.bin'))
+    .filter((directory) => !directory.endsWith('node_modules/.bin'))
     .join(':'),
 };

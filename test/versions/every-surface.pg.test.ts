@@ -92,7 +92,7 @@ let mail: SMTPServer;
 let env: Record<string, string>;
 let svc: SvcProcess | undefined;
 const mails: string[] = [];
-const others: ChildProcess[] = [];
+const processes: ChildProcess[] = [];
 
 beforeAll(async () => {
   cluster = await startFreshCluster();
@@ -128,7 +128,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await svc?.stop();
-  for (const child of others) if (child.exitCode === null) child.kill('SIGKILL');
+  for (const child of processes) if (child.exitCode === null) child.kill('SIGKILL');
   await new Promise<void>((resolve) => mail.close(resolve));
   await cluster.stop();
   rmSync(folder, { recursive: true, force: true });
@@ -276,7 +276,7 @@ describe('one project from its first file to its last deployment', () => {
     expect((await papers.update('a/one.txt', new Blob(['two']))).error).toBeNull();
     expect((await papers.copy('a/one.txt', 'a/two.txt')).error).toBeNull();
     expect((await papers.move('a/two.txt', 'b/two.txt')).error).toBeNull();
-    expect((await papers.list('a')).data?.map((one) => one.name)).toEqual(['one.txt']);
+    expect((await papers.list('a')).data?.map((file) => file.name)).toEqual(['one.txt']);
     expect(await (await papers.download('b/two.txt')).data?.text()).toBe('two');
     const signed = await papers.createSignedUrl('a/one.txt', 60);
     expect(await (await fetch(signed.data?.signedUrl ?? '')).text()).toBe('two');
@@ -304,7 +304,7 @@ describe('one project from its first file to its last deployment', () => {
     expect(await (await papers.download('d/pieces.txt')).data?.text()).toBe('in pieces');
     // The file goes with the row that refers to it.
     expect((await ada.from('todos').delete().eq('title', 'Milk')).error).toBeNull();
-    await expect.poll(async () => (await papers.list('a')).data?.map((one) => one.name)).toEqual([]);
+    await expect.poll(async () => (await papers.list('a')).data?.map((file) => file.name)).toEqual([]);
   });
 
   test('every way to sign in', async () => {
@@ -470,7 +470,7 @@ describe('one project from its first file to its last deployment', () => {
       [LAUNCHER, 'receive', '--dir', join(folder, 'releases'), '--port', String(port), '--host', '127.0.0.1'],
       { env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env }, stdio: 'ignore' },
     );
-    others.push(receiver);
+    processes.push(receiver);
     const url = `http://127.0.0.1:${port}`;
     await expect
       .poll(

@@ -55,7 +55,7 @@ describe.each(DIRECTIONS)('from %s to %s', (_from, _to, servers) => {
       try {
         project = await createCommunity(from);
         target = await createDatabase({ server: to });
-        const version = async (url: string | undefined): Promise<number> => await majorOf(url ?? '');
+        const version = async (url: string | undefined): Promise<number> => await readMajorVersion(url ?? '');
         expect(await version(project.url)).not.toBe(await version(target.url));
         const keys = generateApiKeys();
         const env = {
@@ -116,7 +116,7 @@ describe.each(DIRECTIONS)('from %s to %s', (_from, _to, servers) => {
   );
 });
 
-async function majorOf(url: string): Promise<number> {
+async function readMajorVersion(url: string): Promise<number> {
   const { Client } = (await import('pg')).default;
   const client = new Client({ connectionString: url });
   await client.connect();

@@ -1,5 +1,5 @@
 import { query } from '../database.ts';
-import { lookUp, Notes, notesTable, type Call } from '../load.ts';
+import { countWrites, Notes, notesTable, type Call } from '../load.ts';
 import { PLAIN, type Scenario } from '../scenario.ts';
 import { seconds } from '../until.ts';
 
@@ -55,7 +55,7 @@ export const scenario: Scenario = {
       [`extra_${version}`],
     );
     stage.claim('the last file is applied', columns.length === 1);
-    const { acknowledged, lost } = await lookUp(stage.database, [load]);
+    const { acknowledged, lost } = await countWrites(stage.database, [load]);
     stage.claim('no acknowledged write is lost', lost.length === 0, `${lost.length} of ${acknowledged}`);
   },
 };
@@ -63,13 +63,13 @@ export const scenario: Scenario = {
 /** Requests that name their columns, and requests that take all there are, which change under them. */
 function everyShape(notes: Notes): (number: number) => Call {
   const next = notes.next(3);
-  const bodyOf = (id: string) => (text: string) =>
+  const checkBody = (id: string) => (text: string) =>
     text.includes(`"body":"note ${id}"`) ? undefined : `note ${id} was read as ${text.slice(0, 120)}`;
   return (number) => {
     const call = next(number);
     if (number % 3 > 0) return call;
     if (call.kind === 'write') return { ...call, headers: { prefer: 'return=representation' } };
     const id = /id=eq\.([^&]+)/.exec(call.path)?.[1] ?? '';
-    return { ...call, path: `/rest/v1/notes?id=eq.${id}`, wrong: bodyOf(id) };
+    return { ...call, path: `/rest/v1/notes?id=eq.${id}`, wrong: checkBody(id) };
   };
 }

@@ -25,7 +25,7 @@ export const scenario: Scenario = {
     );
     // The small read once before, so that what it needs is there.
     await ask(instance.url, notes.read());
-    const before = memoryOf(instance.child.pid!);
+    const before = readMemory(instance.child.pid!);
 
     const requests: ClientRequest[] = [];
     stage.afterwards(() => requests.forEach((request) => request.destroy()));
@@ -44,7 +44,7 @@ export const scenario: Scenario = {
     }
     let most = 0;
     const small = stage.load({ urls: [instance.url], clients: 1, next: () => notes.read(), pause: 50 });
-    const watch = setInterval(() => (most = Math.max(most, memoryOf(instance.child.pid!))), 50);
+    const watch = setInterval(() => (most = Math.max(most, readMemory(instance.child.pid!))), 50);
     await small.answered(100);
     await small.stop();
     clearInterval(watch);
@@ -60,5 +60,5 @@ export const scenario: Scenario = {
 };
 
 /** Resident memory of a process, in bytes. */
-const memoryOf = (pid: number): number =>
+const readMemory = (pid: number): number =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;

@@ -37,7 +37,7 @@ describeExample('chat', (running) => {
     await ben.getByRole('button', { name: 'Send' }).click();
     await expect.poll(() => messages(ann)).toEqual(['Hello']);
     await ann.getByText('Ben is typing…').waitFor({ state: 'detached' });
-    await say(ann, 'Hello Ben');
+    await post(ann, 'Hello Ben');
     await expect.poll(() => messages(ben)).toEqual(['Hello', 'Hello Ben']);
     await expectAccessible(ann);
 
@@ -49,7 +49,7 @@ describeExample('chat', (running) => {
     const benElsewhere = await hostile('Ben', 'sign in');
     expect(eve.room).toMatch(/Unauthorized/);
     expect(benElsewhere.room).toBe('SUBSCRIBED');
-    await say(ann, 'For the kitchen');
+    await post(ann, 'For the kitchen');
     await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen']);
 
     // Closing the page is leaving it.
@@ -64,7 +64,7 @@ describeExample('chat', (running) => {
     await ann.getByRole('button', { name: 'Remove Ben' }).click();
     await second.getByText('You are in no room.').waitFor();
     await expect.poll(() => members(ann)).toEqual(['Ann']);
-    await say(ann, 'Only for me');
+    await post(ann, 'Only for me');
 
     // What each hears comes in the order of commits: with a message of their own, all earlier ones have been decided.
     for (const person of [eve, benElsewhere]) await person.sayToMyself('The end');
@@ -97,7 +97,7 @@ async function live(page: Page, room: string): Promise<void> {
   await page.getByText('Live', { exact: true }).waitFor();
 }
 
-async function say(page: Page, text: string): Promise<void> {
+async function post(page: Page, text: string): Promise<void> {
   await page.getByLabel('Message', { exact: true }).fill(text);
   await page.getByRole('button', { name: 'Send' }).click();
 }

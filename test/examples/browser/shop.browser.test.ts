@@ -157,7 +157,7 @@ describeExample('shop', (running) => {
       customers.flatMap((client) => [client.rpc('place_order'), client.rpc('place_order')]),
     );
     const messages = said.map(({ error }) => error?.message ?? 'placed');
-    const counted = (message: string): number => messages.filter((one) => one === message).length;
+    const counted = (message: string): number => messages.filter((text) => text === message).length;
     expect(counted('placed')).toBe(7);
     expect(counted('The basket is empty.')).toBe(7);
     expect(counted('There is not enough left of: Plum cake.')).toBe(26);

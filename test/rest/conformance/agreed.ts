@@ -153,7 +153,7 @@ const DIFFERENCES: readonly Difference[] = [
     applies: (made) => {
       const embeds = [...selectParameter(made).matchAll(/(\w+):(\w+)[!\w]*\(/g)];
       return embeds.some(([, alias], index) =>
-        embeds.some(([, , target], other) => other !== index && target === alias),
+        embeds.some(([, , target], position) => position !== index && target === alias),
       );
     },
   },
@@ -380,10 +380,10 @@ function withoutEmpty(json: unknown): string {
 }
 
 /** Returns whether each row of one response is also in the other. */
-function isSubset(some: Answer, all: Answer): boolean {
+function isSubset(part: Answer, all: Answer): boolean {
   const rows = (answer: Answer): string[] =>
     (Array.isArray(answer.json) ? answer.json : []).map((row) => JSON.stringify(row));
-  return rows(some).every((row) => rows(all).includes(row));
+  return rows(part).every((row) => rows(all).includes(row));
 }
 
 /** Compares in any order of rows and keys. */

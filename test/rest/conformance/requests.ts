@@ -530,7 +530,7 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
       const name = fc.constantFrom(...references);
       // If two embeds have the same target, its name identifies neither.
       const referenceName = (target: string, alias: string): string =>
-        shown.filter((other) => other.target === target).length > 1 ? alias : target;
+        shown.filter((embed) => embed.target === target).length > 1 ? alias : target;
       const value = fc.constantFrom('is.null', 'not.is.null', 'is.null', 'not.is.null', 'eq.1');
       const inside = fc.constantFrom(...shown).chain(({ alias, target, to, isOne }) =>
         fc
@@ -564,7 +564,7 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
             ...parameters.filter(
               (text, index) =>
                 !text.startsWith('order=') ||
-                parameters.findIndex((other) => other.startsWith('order=')) === index,
+                parameters.findIndex((parameter) => parameter.startsWith('order=')) === index,
             ),
             ...shown
               .filter(({ isOne }) => !isOne)

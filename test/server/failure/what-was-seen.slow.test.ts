@@ -238,7 +238,7 @@ const read = (word: string, scripts: readonly Script[]): Promise<Call> =>
 const write = (word: string, scripts: readonly Script[]): Promise<Call> =>
   call('notes', word, scripts, { method: 'POST', body: JSON.stringify({ word }) });
 
-async function rowsOf(word: string): Promise<number> {
+async function countRows(word: string): Promise<number> {
   const { rows } = await direct.query<{ n: number }>('select count(*)::int as n from notes where word = $1', [
     word,
   ]);
@@ -251,7 +251,7 @@ test.each(ROWS)('$seen', async ({ scripts, read: asRead, write: asWrite }) => {
   const word = aWord();
   const written = await write(word, scripts);
   const [writes, toldOfWrite, rows] = asWrite;
-  expect({ ...written, rows: await rowsOf(word) }).toEqual({ sent: writes, told: toldOfWrite, rows });
+  expect({ ...written, rows: await countRows(word) }).toEqual({ sent: writes, told: toldOfWrite, rows });
 });
 
 test('silence: closed two seconds after the deadline; a read runs elsewhere, a write is unknown', async () => {
@@ -299,6 +299,6 @@ test.each(OPENINGS)(
       { sent: 1, told: 'served' },
       { sent: 1, told: 'served' },
     ]);
-    expect(await rowsOf(word)).toBe(1);
+    expect(await countRows(word)).toBe(1);
   },
 );

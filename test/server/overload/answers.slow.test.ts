@@ -76,7 +76,7 @@ function memory(): number {
 }
 
 /** Asks, takes the beginning of the answer and nothing more. */
-async function takeLittle(path: string, from: string, id: string, body?: string): Promise<RawExchange> {
+async function startReading(path: string, from: string, id: string, body?: string): Promise<RawExchange> {
   const head = [
     `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,
     'Host: x',
@@ -91,7 +91,7 @@ async function takeLittle(path: string, from: string, id: string, body?: string)
   return raw;
 }
 
-const statusOf = (raw: RawExchange): string => raw.received().slice(9, 12);
+const responseStatus = (raw: RawExchange): string => raw.received().slice(9, 12);
 
 /** Polls while `work` goes on, and returns how many answers were no success. */
 async function readAlong(work: () => Promise<void>): Promise<{ failed: number; asked: number; rss: number }> {
@@ -119,14 +119,14 @@ test('slow readers of large answers: memory stays within the budget, and small r
     const path = `/rest/v1/rpc/large?bytes=${LARGE}`;
     await Promise.all(
       Array.from({ length: 10 }, async (_, n) =>
-        slow.push(await takeLittle(path, `10.1.0.${n}`, `slow-${n}`)),
+        slow.push(await startReading(path, `10.1.0.${n}`, `slow-${n}`)),
       ),
     );
   });
-  const statuses = slow.map(statusOf);
+  const statuses = slow.map(responseStatus);
   expect(statuses.filter((status) => status === '200')).toHaveLength(2);
   expect(statuses.filter((status) => status === '503')).toHaveLength(8);
-  const refused = slow.find((raw) => statusOf(raw) === '503')?.received();
+  const refused = slow.find((raw) => responseStatus(raw) === '503')?.received();
   expect(refused).toContain('"code":"SVC121"');
   expect(refused).toMatch(/\r\nretry-after: 1\r\n/i);
   expect(asked).toBeGreaterThan(0);
@@ -145,11 +145,11 @@ test('a caller holds half of it at most, also as a long list', async () => {
   const path = `/rest/v1/notes?select=id,${Array.from({ length: 30 }, (_, n) => `b${n}:body`).join()}&limit=5000`;
   await fill(620);
   // 20 MB each.
-  const first = await takeLittle(path, '10.3.0.1', 'list-1');
-  const second = await takeLittle(path, '10.3.0.1', 'list-2');
-  const other = await takeLittle(path, '10.3.0.2', 'list-3');
-  expect([first, second, other].map(statusOf)).toEqual(['200', '503', '200']);
-  for (const { socket } of [first, second, other]) socket.destroy();
+  const first = await startReading(path, '10.3.0.1', 'list-1');
+  const second = await startReading(path, '10.3.0.1', 'list-2');
+  const third = await startReading(path, '10.3.0.2', 'list-3');
+  expect([first, second, third].map(responseStatus)).toEqual(['200', '503', '200']);
+  for (const { socket } of [first, second, third]) socket.destroy();
 });
 
 test('an answer that is taken slowly is whole, also after the deadline of its request', async () => {
@@ -165,7 +165,7 @@ test('an answer that is taken slowly is whole, also after the deadline of its re
     raw.socket.pause();
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  expect(statusOf(raw)).toBe('200');
+  expect(responseStatus(raw)).toBe('200');
   expect(raw.received().length).toBeLessThan(8 * MB);
   raw.socket.resume();
   await expect.poll(() => raw.received().length).toBeGreaterThan(8 * MB);
@@ -175,17 +175,17 @@ test('an answer that is taken slowly is whole, also after the deadline of its re
 
 test('what cannot be undone is refused before it begins, or not at all', async () => {
   const made = (from: string, bytes: number): Promise<RawExchange> =>
-    takeLittle('/rest/v1/rpc/made', from, 'made', JSON.stringify({ bytes }));
+    startReading('/rest/v1/rpc/made', from, 'made', JSON.stringify({ bytes }));
   const slow = [
-    await takeLittle(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.1', 'held-1'),
-    await takeLittle(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.2', 'held-2'),
+    await startReading(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.1', 'held-1'),
+    await startReading(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.2', 'held-2'),
     // Begun before its size is known.
     await made('10.5.0.1', 10 * MB),
     // With a share that is used up nothing is begun.
     await made('10.5.0.1', 10),
     await made('10.5.0.3', 10),
   ];
-  expect(slow.map(statusOf)).toEqual(['200', '200', '200', '503', '200']);
+  expect(slow.map(responseStatus)).toEqual(['200', '200', '200', '503', '200']);
   expect(slow[3]?.received()).toContain('"code":"SVC121"');
   for (const { socket } of slow) socket.destroy();
 });

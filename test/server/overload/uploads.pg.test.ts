@@ -53,7 +53,8 @@ test('two hundred idle forms of one address do not keep others from uploading', 
   const idle = Array.from({ length: 200 }, () => begin('10.0.0.1', 'multipart/form-data; boundary=x'));
   const plain = Array.from({ length: 40 }, () => begin('10.0.0.1', 'text/plain', 'x'));
   // Those beyond the share of the address.
-  const refused = (): number => plain.filter((one) => one.received().startsWith('HTTP/1.1 429')).length;
+  const refused = (): number =>
+    plain.filter((exchange) => exchange.received().startsWith('HTTP/1.1 429')).length;
   await expect.poll(refused).toBe(15);
   for (let n = 0; n < 3; n++) {
     expect(await upload('10.0.0.2', form())).toBe(200);

@@ -232,7 +232,7 @@ test('a killed worker takes its own requests with it and is replaced at once', a
   );
   process.kill(victim, 'SIGKILL');
   const outcomes = await Promise.all(waiting.map(({ answer }) => answer));
-  expect(outcomes.every((one) => one === 'lost' || one === other)).toBe(true);
+  expect(outcomes.every((outcome) => outcome === 'lost' || outcome === other)).toBe(true);
   await expect
     .poll(() => said(service, 'starting another'), PATIENT)
     .toMatchObject([{ pid: victim, restartInMs: 0 }]);

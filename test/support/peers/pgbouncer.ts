@@ -41,7 +41,7 @@ if (withoutPgBouncer !== undefined && process.env['SVC_TEST_PGBOUNCER'] === 'req
 
 /** Since 1.21 it tracks prepared statements per session. A distribution's package may be older. */
 const TRACKING = [process.env['SVC_TEST_PGBOUNCER_TRACKING'] ?? '', INSTALLED ?? ''].find(
-  (path) => path !== '' && runs(path) && versionOf(path) >= 121,
+  (path) => path !== '' && runs(path) && readVersion(path) >= 121,
 );
 
 /** Why there is none that tracks prepared statements. */
@@ -50,7 +50,7 @@ export const withoutTracking: string | undefined =
     ? 'no PgBouncer here tracks prepared statements: name one of 1.21 or newer in SVC_TEST_PGBOUNCER_TRACKING'
     : undefined;
 
-function versionOf(program: string): number {
+function readVersion(program: string): number {
   const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
   const [, major = '0', minor = '0'] = /PgBouncer (\d+)\.(\d+)/.exec(stdout) ?? [];
   return Number(major) * 100 + Number(minor);

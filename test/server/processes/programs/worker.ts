@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ParentLink } from '../../../../src/supervisor/parent-link.ts';
 
 const [, , portText, ...given] = process.argv;
-const options = new Map(given.map((one) => one.split('=') as [string, string]));
+const options = new Map(given.map((argument) => argument.split('=') as [string, string]));
 const parent = await ParentLink.join();
 if (!parent) throw new Error('this program has a parent');
 const exitAtStart =
