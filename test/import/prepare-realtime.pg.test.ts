@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { prepare } from '../../src/import/prepare.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
-import { configOf } from '../migrate/config-of.ts';
+import { parseConfig } from '../migrate/config-of.ts';
 import { aWorld, type World } from '../migrate/world.ts';
 import { createProject, type SupabaseProject } from './supabase-project.ts';
 
@@ -42,7 +42,7 @@ afterAll(async () => {
 
 test('prepare writes realtime tables and channel policies, and its output applies unchanged', async () => {
   const text = (await prepare(parseAddress(project.url))).replace('version: 1\n', '');
-  const config = configOf(text);
+  const config = parseConfig(text);
   expect(config.tables.filter(({ realtime }) => realtime).map(({ name }) => name)).toEqual(['rooms']);
   expect(config.realtime.rls.map(({ operations, to, type }) => [operations, to, type])).toEqual([
     [['select', 'insert'], ['authenticated'], 'permissive'],

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { prepare } from '../../src/import/prepare.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
-import { configOf } from '../migrate/config-of.ts';
+import { parseConfig } from '../migrate/config-of.ts';
 import { aWorld, type World } from '../migrate/world.ts';
 import { createProject } from './supabase-project.ts';
 import { CHAT_OVER_FILES, PAYMENTS, TEAM_CHAT, USER_MANAGEMENT } from './typical-projects.ts';
@@ -45,7 +45,7 @@ async function prepared(schema: string): Promise<string> {
 }
 
 const servedBy = (text: string): string[] =>
-  configOf(text).rpc.flatMap(({ name, expose }) => (expose ? [name] : []));
+  parseConfig(text).rpc.flatMap(({ name, expose }) => (expose ? [name] : []));
 
 describe.each([
   ['user management', USER_MANAGEMENT, []],
@@ -100,6 +100,6 @@ test('functions that name objects of the hosted product in their bodies stay beh
     'trigger report_order of public.orders: it uses function public.report_order()',
   ])
     expect(text).toContain(line);
-  expect(configOf(text).rpc.map(({ name }) => name)).toEqual(['count_orders']);
+  expect(parseConfig(text).rpc.map(({ name }) => name)).toEqual(['count_orders']);
   await world.settle(text);
 });

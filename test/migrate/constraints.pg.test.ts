@@ -1,6 +1,6 @@
 // Tests table constraints: keys and foreign keys over several columns, deferrable and unvalidated constraints, checks.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -186,6 +186,6 @@ describe('mistakes in the file', () => {
       /is deferrable, so nothing can refer to it/,
     ],
   ])('constraints: [%s]', (constraint, message) => {
-    expect(() => configOf(file(constraint))).toThrow(message);
+    expect(() => parseConfig(file(constraint))).toThrow(message);
   });
 });

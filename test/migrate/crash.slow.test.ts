@@ -11,7 +11,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { checkPending } from '../../src/migrate/commands/plan.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { LONG_PART, rounds } from '../support/rounds.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
 import { scaled } from '../support/run/scaled.ts';
 
@@ -313,7 +313,7 @@ describe('concurrent instances', () => {
     const late = await world.apply(BEFORE, { allowRollback: false });
     expect(late.kind).toBe('superseded');
     expect(await world.sql(`select to_regclass('persons') is not null as there`)).toEqual([{ there: true }]);
-    const pending = await checkPending({ owner: world.owner, config: configOf(BEFORE), log: silentLog });
+    const pending = await checkPending({ owner: world.owner, config: parseConfig(BEFORE), log: silentLog });
     expect(pending.kind).toBe('superseded');
   });
 

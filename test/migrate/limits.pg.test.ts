@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate, type MigrationOutcome } from '../../src/migrate/migrate.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -30,7 +30,7 @@ async function fill(): Promise<void> {
 function start(yaml: string): Promise<MigrationOutcome> {
   return migrate({
     owner: world.owner,
-    config: configOf(yaml),
+    config: parseConfig(yaml),
     log: silentLog,
     policy: { allowRollback: true },
   });

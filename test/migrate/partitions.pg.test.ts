@@ -5,7 +5,7 @@ import { maintainPartitions } from '../../src/migrate/commands/timed-partitions.
 import { scheduledTables } from '../../src/migrate/schema/declared.ts';
 import { collectLog } from '../support/collect-log.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -255,7 +255,7 @@ describe('scheduled partitions', () => {
     partitions: { every: 1 month, ahead: 2, from: 2024-11-05, keep: 6 months }`;
   const keep = async (file: string): Promise<string[]> => {
     const { log, lines } = collectLog();
-    await maintainPartitions(world.owner, scheduledTables(configOf(file)), log);
+    await maintainPartitions(world.owner, scheduledTables(parseConfig(file)), log);
     return lines().map((line) => String(line['msg']));
   };
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { toModel } from '../../src/migrate/schema/declared.ts';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -515,7 +515,7 @@ describe('pulled', () => {
 
 test('undeclared triggers are listed, and declared and formerly declared triggers are not', async () => {
   const unmanaged = async (yaml: string): Promise<string[]> => {
-    const model = toModel(configOf(yaml));
+    const model = toModel(parseConfig(yaml));
     const found = await world.owner.session((session) => readUnmanagedObjects(session, model, ['public']));
     return found.filter(({ what }) => what === 'trigger').map(({ name }) => name);
   };

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { introspect } from '../../src/catalog/introspect.ts';
 import { renderTypes } from '../../src/typegen/typescript.ts';
 import { scaled } from '../support/run/scaled.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { aWorld, type World } from './world.ts';
 
 const run = promisify(execFile);
@@ -114,7 +114,7 @@ void [mail, first, total, counted, due, row, insert];
 
 test('the types compile with a supabase-js client', { timeout: scaled(120_000) }, async () => {
   await world.settle(YAML);
-  const config = configOf(YAML);
+  const config = parseConfig(YAML);
   const catalog = await introspect(world.owner, ['public']);
   await writeFile(join(folder, 'database.ts'), renderTypes({ config, catalog }));
   await writeFile(join(folder, 'program.ts'), PROGRAM);

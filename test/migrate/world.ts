@@ -7,7 +7,7 @@ import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provisionAt } from '../support/provision.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './config-of.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type World = {
@@ -61,7 +61,7 @@ export async function aWorld(): Promise<World> {
   admin.on('error', () => {});
   const options = (yaml: string, policy: MigrateOptions['policy']): MigrateOptions => ({
     owner,
-    config: configOf(yaml),
+    config: parseConfig(yaml),
     log: silentLog,
     policy: { allowRollback: true, ...policy },
   });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { renderPulled } from '../../../src/migrate/commands/pull.ts';
 import { listReviewItems } from '../../../src/migrate/commands/adoption/review-items.ts';
 import { readLive } from '../../../src/migrate/schema/live/read-live.ts';
-import { configOf } from '../config-of.ts';
+import { parseConfig } from '../config-of.ts';
 import { pulled } from '../pulled.ts';
 import { aWorld, type World } from '../world.ts';
 
@@ -30,7 +30,7 @@ const callers = (name: string): Promise<Record<string, unknown>[]> =>
   );
 
 const isServed = (text: string, name: string): boolean | undefined =>
-  configOf(text).rpc.find((fn) => fn.name === name)?.expose;
+  parseConfig(text).rpc.find((fn) => fn.name === name)?.expose;
 
 test('a security definer function of PUBLIC is pulled with expose: false and without API roles', async () => {
   await execute(SECRETS);
@@ -114,7 +114,7 @@ test('a function that names itself in its body is not called by it', async () =>
   const text = await world.owner.session(async (session) =>
     renderPulled(await readLive(session, ['public', 'hidden']), () => true),
   );
-  const [fn] = configOf(text.replace('version: 1\n', '')).rpc;
+  const [fn] = parseConfig(text.replace('version: 1\n', '')).rpc;
   expect(fn).toMatchObject({ name: 'role_of', expose: false });
   expect(fn?.execute ?? []).toEqual([]);
   await world.sql('drop schema hidden cascade');
@@ -129,7 +129,7 @@ test('roles outside of the API keep what they were granted by name, in a new dat
       revoke execute on function due(), paid() from public;
       grant execute on function due() to ${role}, service_role; grant execute on function paid() to ${role}`);
     const text = await pulled(world);
-    expect(configOf(text).rpc).toMatchObject([
+    expect(parseConfig(text).rpc).toMatchObject([
       { name: 'due', expose: true, execute: ['service_role', role] },
       { name: 'paid', expose: false, execute: [role] },
     ]);

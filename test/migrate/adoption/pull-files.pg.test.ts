@@ -9,7 +9,7 @@ import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
 import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { runSvc } from '../../support/svc-process.ts';
-import { configOf } from '../config-of.ts';
+import { parseConfig } from '../config-of.ts';
 
 const SHOP = `
   create type mood as enum ('sad', 'happy');
@@ -130,7 +130,7 @@ test('the file is compared with the database if svc is set up in it', async () =
     max: 2,
     idleTimeoutMs: 5_000,
   });
-  const wrong = configOf(
+  const wrong = parseConfig(
     'tables: { Orders: { fields: [{ name: id, type: bigint, primary_key: true }], rls: [] } }',
   );
   expect(await verifyPulled(administrator, wrong, [])).toMatchObject({
