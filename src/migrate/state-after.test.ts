@@ -1,6 +1,6 @@
 // Tests the records that a run writes, without a database.
 import { describe, expect, test } from 'vitest';
-import { parseConfig } from '../../test/migrate/config-of.ts';
+import { parseConfig } from '../../test/migrate/parse-config.ts';
 import { liveDatabase, declared, NOTHING_OWNED } from '../../test/migrate/schema-without-database.ts';
 import { diff } from './diff/diff.ts';
 import { hashDeclarations } from './normalise/normalise.ts';

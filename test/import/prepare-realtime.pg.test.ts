@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { prepare } from '../../src/import/prepare.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
-import { parseConfig } from '../migrate/config-of.ts';
+import { parseConfig } from '../migrate/parse-config.ts';
 import { aWorld, type World } from '../migrate/world.ts';
 import { createProject, type SupabaseProject } from './supabase-project.ts';
 

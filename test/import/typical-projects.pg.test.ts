@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { prepare } from '../../src/import/prepare.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
-import { parseConfig } from '../migrate/config-of.ts';
+import { parseConfig } from '../migrate/parse-config.ts';
 import { aWorld, type World } from '../migrate/world.ts';
 import { createProject } from './supabase-project.ts';
 import { CHAT_OVER_FILES, PAYMENTS, TEAM_CHAT, USER_MANAGEMENT } from './typical-projects.ts';

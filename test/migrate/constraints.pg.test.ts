@@ -1,6 +1,6 @@
 // Tests table constraints: keys and foreign keys over several columns, deferrable and unvalidated constraints, checks.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 

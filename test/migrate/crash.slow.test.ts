@@ -11,7 +11,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { checkPending } from '../../src/migrate/commands/plan.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { LONG_PART, rounds } from '../support/rounds.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 import { scaled } from '../support/run/scaled.ts';
 

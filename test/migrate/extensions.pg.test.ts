@@ -10,7 +10,7 @@ import { ownershipTaker } from '../../src/migrate/apply/transfer-ownership.ts';
 import { planMigration } from '../../src/migrate/commands/plan.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate, type MigrationOutcome } from '../../src/migrate/migrate.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;

@@ -12,7 +12,7 @@ import { migrator } from '../../src/cli/project/migrator.ts';
 import { processTerminal } from '../../src/cli/terminal.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { runSvc } from '../support/svc-process.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 const CHILD = fileURLToPath(new URL('crash-child.ts', import.meta.url));

@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { refreshViews } from '../../src/migrate/commands/refresh.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 

@@ -5,7 +5,7 @@ import { maintainPartitions } from '../../src/migrate/commands/timed-partitions.
 import { scheduledTables } from '../../src/migrate/schema/declared.ts';
 import { collectLog } from '../support/collect-log.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 

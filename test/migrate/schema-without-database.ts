@@ -1,7 +1,7 @@
 // Declarations and their live schema without PostgreSQL. The normal form of an expression is its text.
 import type { LiveTrigger } from '../../src/migrate/schema/triggers.ts';
 import { wantedGrants } from '../../src/migrate/schema/rights/grants.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { assignLabels } from '../../src/migrate/diff/policies.ts';
 import { trackCall } from '../../src/migrate/diff/references.ts';
 import { extractNormalForms, withNormalForms } from '../../src/migrate/normalise/normal-forms.ts';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { planMigration } from '../../src/migrate/commands/plan.ts';
 import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;

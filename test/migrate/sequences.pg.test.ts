@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { prune, readRetired } from '../../src/migrate/commands/prune.ts';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { toModel } from '../../src/migrate/schema/declared.ts';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 

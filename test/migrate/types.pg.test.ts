@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { introspect } from '../../src/catalog/introspect.ts';
 import { renderTypes } from '../../src/typegen/typescript.ts';
 import { scaled } from '../support/run/scaled.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 const run = promisify(execFile);

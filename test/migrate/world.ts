@@ -7,7 +7,7 @@ import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provisionAt } from '../support/provision.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
-import { parseConfig } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type World = {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { liveDatabase, declared } from '../../../test/migrate/schema-without-database.ts';
 import { typeResolver } from '../schema/column-types.ts';
-import { parseConfig } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { toModel } from '../schema/declared.ts';
 import {
   hashBuckets,

@@ -1,6 +1,6 @@
 // Selection of the declarations that are built together in the shadow schema.
 import { expect, test } from 'vitest';
-import { parseConfig } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { toModel } from '../schema/declared.ts';
 import { RelatedDeclarations } from './related.ts';
 

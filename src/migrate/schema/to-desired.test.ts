@@ -1,6 +1,6 @@
 // Conversion of declarations to SQL.
 import { describe, expect, test } from 'vitest';
-import { parseConfig } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { outsideReferences, typeResolver } from './column-types.ts';
 import { toModel } from './declared.ts';
 import { defaultSql } from './sql/default-sql.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseConfig } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { toModel } from '../schema/declared.ts';
 import { withRenamesReversed } from './history.ts';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { renderPulled } from '../../../src/migrate/commands/pull.ts';
 import { listReviewItems } from '../../../src/migrate/commands/adoption/review-items.ts';
 import { readLive } from '../../../src/migrate/schema/live/read-live.ts';
-import { parseConfig } from '../config-of.ts';
+import { parseConfig } from '../parse-config.ts';
 import { pulled } from '../pulled.ts';
 import { aWorld, type World } from '../world.ts';
 

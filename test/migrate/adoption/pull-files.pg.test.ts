@@ -9,7 +9,7 @@ import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
 import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { runSvc } from '../../support/svc-process.ts';
-import { parseConfig } from '../config-of.ts';
+import { parseConfig } from '../parse-config.ts';
 
 const SHOP = `
   create type mood as enum ('sad', 'happy');
