@@ -256,10 +256,10 @@ export class Notes {
   }
 
   read(): Call {
-    return this.readOf(this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!);
+    return this.readNote(this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!);
   }
 
-  readOf(id: string): Call {
+  readNote(id: string): Call {
     return {
       kind: 'read',
       path: `/rest/v1/${this.#table}?id=eq.${id}&select=id,body`,

@@ -29,24 +29,24 @@ export class Stage {
   readonly #instances: Instance[] = [];
   readonly #loads: Load[] = [];
   readonly #afterwards: Array<() => Promise<void> | void> = [];
-  readonly #say: (line: string) => void;
+  readonly #print: (line: string) => void;
 
-  constructor(name: string, full: boolean, say: (line: string) => void) {
+  constructor(name: string, full: boolean, print: (line: string) => void) {
     this.full = full;
     this.database = `rig_${name.replaceAll('-', '_')}`;
     this.folder = join(RIG, 'run', name);
-    this.#say = say;
+    this.#print = print;
     mkdirSync(this.folder, { recursive: true });
   }
 
   /** A figure for the report. */
   note(text: string): void {
-    this.#say(`    ${text}`);
+    this.#print(`    ${text}`);
   }
 
   /** A claim; the scenario fails when one does not hold. */
   claim(text: string, holds: boolean, seen?: string): void {
-    this.#say(`  ${holds ? '✓' : '✗'} ${text}${seen === undefined || seen === '' ? '' : `: ${seen}`}`);
+    this.#print(`  ${holds ? '✓' : '✗'} ${text}${seen === undefined || seen === '' ? '' : `: ${seen}`}`);
     if (!holds) this.broken.push(text);
   }
 

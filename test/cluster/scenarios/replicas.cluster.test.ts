@@ -97,7 +97,7 @@ async function readAfterWrite(stage: Stage, writeAt: string, readAt: string, nam
       const last = notes.acknowledged.at(-1);
       if (client % 2 === 0 || last === undefined) return notes.write();
       written.push(last);
-      return notes.readOf(last);
+      return notes.readNote(last);
     },
   });
   await load.done;

@@ -50,7 +50,7 @@ describeExample('chat', (running) => {
     expect(eve.room).toMatch(/Unauthorized/);
     expect(benElsewhere.room).toBe('SUBSCRIBED');
     await post(ann, 'For the kitchen');
-    await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen']);
+    await expect.poll(() => benElsewhere.received).toEqual(['For the kitchen']);
 
     // Closing the page is leaving it.
     const second = await ben.context().newPage();
@@ -68,8 +68,8 @@ describeExample('chat', (running) => {
 
     // What each hears comes in the order of commits: with a message of their own, all earlier ones have been decided.
     for (const person of [eve, benElsewhere]) await person.sayToMyself('The end');
-    await expect.poll(() => eve.heard).toEqual(['The end']);
-    await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen', 'The end']);
+    await expect.poll(() => eve.received).toEqual(['The end']);
+    await expect.poll(() => benElsewhere.received).toEqual(['For the kitchen', 'The end']);
     expect((await benElsewhere.client.from('messages').select()).data).toMatchObject([{ body: 'The end' }]);
 
     // The old invitation leads nowhere, the new one back.
@@ -121,7 +121,7 @@ type Hostile = {
   /** What became of joining the channel of the only room. */
   readonly room: string;
   /** Bodies of messages of whatever room, in their order. */
-  readonly heard: readonly string[];
+  readonly received: readonly string[];
   /** In a room of their own. */
   sayToMyself(text: string): Promise<void>;
 };
@@ -137,12 +137,12 @@ async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Pr
     : client.auth.signInWithPassword(credentials));
   expect(error).toBeNull();
   await client.realtime.setAuth();
-  const heard: string[] = [];
+  const received: string[] = [];
   await new Promise<void>((resolve) => {
     client
       .channel(`user:${data.user?.id}`, { config: { private: true } })
       .on('postgres_changes', { event: 'INSERT', schema: 'public', table: 'messages' }, ({ new: row }) => {
-        heard.push(String(row['body']));
+        received.push(String(row['body']));
       })
       .subscribe((status: string) => {
         if (status === 'SUBSCRIBED') resolve();
@@ -157,7 +157,7 @@ async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Pr
   return {
     client,
     room,
-    heard,
+    received,
     async sayToMyself(text) {
       const own = await client.rpc('create_room', { name: `Of ${name}` });
       expect((await client.from('messages').insert({ room_id: own.data, body: text })).error).toBeNull();
