@@ -371,13 +371,13 @@ const accessToken = (await client.auth.getSession()).data.session.access_token;\
     const before = `const supabase = client;
 const show = () => {}, list = () => {};
 const add = ({ body }) => { console.log(body); process.exit(0); };
-const load = () => setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
-    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
+const load = () => setTimeout(() => client.from('messages').insert({ body: 'received' }).then(() => {}), 1000);\n`;
+    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('received\n');
   },
   'await client.realtime.setAuth();': (code) => {
     const before = `const { log } = console;\nconsole.log = ({ body }) => { log(body); process.exit(0); };
-setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
-    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
+setTimeout(() => client.from('messages').insert({ body: 'received' }).then(() => {}), 1000);\n`;
+    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('received\n');
   },
   "supabase.from('orders')": (code) => {
     expect(
@@ -531,7 +531,7 @@ describe('runnable blocks', () => {
   test.each(TO_RUN.map((block) => [name(block), block] as const))('%s', async (_, { code }) => {
     if (isSettings(code)) return void sh(code);
     const run = findRun(code);
-    expect(run, `add it to RUNS, or say above it <!-- not run: why -->:\n${code}`).toBeDefined();
+    expect(run, `add it to RUNS, or write <!-- not run: why --> above it:\n${code}`).toBeDefined();
     await run?.(code);
   });
 

@@ -26,7 +26,7 @@ export const APP_MACHINES: readonly AppMachine[] = ['app1', 'app2', 'app3'];
 export const RIG = process.env['SVC_CLUSTER_DIR'] ?? '/tmp/svc-cluster';
 const NETWORK = 'svct-net';
 /** An address without a host: packets to it are never answered. */
-const NOBODY = '02:00:00:00:00:99';
+const NO_HOST = '02:00:00:00:00:99';
 
 export const machineAddress = (machine: Machine): string => `10.86.0.${LAST_BYTE[machine]}`;
 const space = (machine: Machine): string => `svct-${machine}`;
@@ -92,7 +92,7 @@ export function healNetwork(): void {
 }
 
 function forget(at: Machine, target: Machine): void {
-  const entry = [machineAddress(target), 'lladdr', NOBODY, 'dev', 'eth0', 'nud', 'permanent'];
+  const entry = [machineAddress(target), 'lladdr', NO_HOST, 'dev', 'eth0', 'nud', 'permanent'];
   ip('-n', space(at), 'neighbour', 'replace', ...entry);
 }
 

@@ -10,7 +10,7 @@ import { until } from './until.ts';
 
 export type Scenario = {
   readonly name: string;
-  /** One line that describes the scenario. */
+  /** Description of the scenario, in one line. */
   readonly about: string;
   /** Left out of the usual run: `--full`, or its name. */
   readonly onlyFull?: boolean;

@@ -212,7 +212,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
       expect(await answer.json()).toEqual({ address: '127.0.0.1' });
     });
 
-    // nginx does not ask for /ready, and a write that is on its way when a port closes is lost: the page says so.
+    // nginx does not request /ready and loses a write in flight when a port closes. The page explains this.
     test.skipIf(proxy.program === 'nginx')(
       'instances are replaced under load without a failed request',
       async () => {

@@ -1,5 +1,5 @@
-// The team example as a team uses it: an owner, a member who was invited, somebody a document is shared with, and a
-// stranger, each with the client library.
+// The team example with the client library, as an owner, an invited member, a user with a shared document and a
+// stranger.
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -76,7 +76,7 @@ async function aDocument(more: Record<string, unknown> = {}): Promise<string> {
   return data?.id;
 }
 
-/** Who reads this document, in the order of `everyone`. */
+/** Returns for each user of `everyone` whether the user can read this document. */
 async function listReaders(document: string): Promise<boolean[]> {
   const answers = await Promise.all(
     everyone.map(({ client }) => client.from('documents').select('id').eq('id', document)),
@@ -88,12 +88,12 @@ async function listReaders(document: string): Promise<boolean[]> {
 }
 
 describe('documents', () => {
-  test('a private one is seen by its owner alone, one for the team by its members', async () => {
+  test('the owner reads a private document, and members read a team document', async () => {
     expect(await listReaders(await aDocument())).toEqual([true, false, false, false]);
     expect(await listReaders(await aDocument({ visibility: 'team' }))).toEqual([true, true, false, false]);
   });
 
-  test('only members write into an organisation, and only in their own name', async () => {
+  test('only members can write to an organisation, and only as themselves', async () => {
     for (const person of [eve, sam]) {
       const { error } = await person.client
         .from('documents')
@@ -160,7 +160,7 @@ describe('sharing', () => {
     expect(await listReaders(document)).toEqual([true, false, false, false]);
   });
 
-  test('nobody shares a document that is not theirs, with themselves or with others', async () => {
+  test('only the owner can share a document', async () => {
     const document = await aDocument({ visibility: 'team' });
     await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
     for (const person of [ben, eve, sam])
@@ -172,7 +172,7 @@ describe('sharing', () => {
       }
   });
 
-  test('who was given a document raises nothing, and may give it back', async () => {
+  test('a recipient of a share cannot raise it, and can remove it', async () => {
     const document = await aDocument();
     await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
     const raised = await eve.client
@@ -205,7 +205,7 @@ describe('sharing', () => {
     }
   });
 
-  test('files of a document are read by whoever reads the document', async () => {
+  test('readers of a document can read its files, and only the owner can add files', async () => {
     const document = await aDocument({ visibility: 'team' });
     const path = `${document}/plan.txt`;
     const up = await ann.client.storage.from('files').upload(path, 'the plan');
@@ -234,7 +234,7 @@ describe('members', () => {
     ]);
   });
 
-  test('nobody joins, invites or rises without being entitled to', async () => {
+  test('joining, inviting and raising a role need a permission', async () => {
     for (const person of [ben, sam]) {
       const joined = await person.client
         .from('members')
@@ -249,7 +249,7 @@ describe('members', () => {
     expect(raised).toMatchObject({ error: null, data: [] });
   });
 
-  test('an invitation works once, and an admin makes no admins', async () => {
+  test('an invitation works once, and an admin cannot invite admins', async () => {
     const raised = await ann.client.from('members').update({ role: 'admin' }).eq('user_id', ben.id).select();
     expect(raised.data).toHaveLength(1);
     const tooHigh = await ben.client
@@ -267,7 +267,7 @@ describe('members', () => {
     const document = await aDocument({ visibility: 'team' });
     expect(await listReaders(document)).toEqual([true, true, false, true]);
 
-    // Whoever is let go reads nothing from then on.
+    // A removed member loses access at once.
     const gone = await ben.client.from('members').delete().eq('user_id', sam.id).select();
     expect(gone.data).toHaveLength(1);
     expect(await listReaders(document)).toEqual([true, true, false, false]);

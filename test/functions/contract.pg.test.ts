@@ -64,7 +64,7 @@ beforeAll(async () => {
         'return { body: row }; };',
       'functions/logs.js': `
         export default async (req, ctx) => {
-          console.log('said %s', 'this', { a: 1 });
+          console.log('logged %s', 'this', { a: 1 });
           console.error(new Error('shown'));
           console.warn('careful'); console.debug('detail'); console.table([{ a: 1 }]);
           ctx.log.info('structured', { user: 7, big: 10n });
@@ -389,7 +389,7 @@ test('console output is structured log lines of the request, without secrets', a
     return found.length >= 9 ? found : undefined;
   });
   const of = (level: string) => mine.filter((line) => line.level === level).map((line) => line.msg);
-  expect(of('info')[0]).toBe('said this { a: 1 }');
+  expect(of('info')[0]).toBe('logged this { a: 1 }');
   expect(of('error')[0]).toContain('Error: shown');
   expect(of('warn')).toEqual(['careful', 'taken apart']);
   expect(of('debug')).toEqual(['detail']);

@@ -13,7 +13,7 @@ const SOURCES: Readonly<Record<string, string>> = {
     '[functions.shared-a]\nverify_jwt = false\n',
   'functions/_shared/cors.ts': `// import nothing from "https://example.com/in-a-comment.ts"
 export const cors: Record<string, string> = { 'Access-Control-Allow-Headers': 'authorization, x-client-info' };
-export const who = (): string => Deno.env.get('GREETING') ?? 'nobody';
+export const who = (): string => Deno.env.get('GREETING') ?? 'Welcome';
 `,
   'functions/_shared/unused.ts': `import x from 'https://deno.land/x/never@1/mod.ts'; export default x;\n`,
   'functions/hello/index.ts': `import "jsr:@supabase/functions-js/edge-runtime.d.ts"

@@ -15,8 +15,8 @@ beforeEach(async () => {
 const todos = (email = 'type: text', more = 'rls: []', id = 'type: integer, primary_key: true'): string =>
   `tables:\n  todos:\n    fields:\n      - { name: id, ${id} }\n      - { name: email, ${email} }\n    ${more}\n`;
 
-const ok = (type: string, others = ''): string => `rpc:
-${others}  ok:
+const ok = (type: string, more = ''): string => `rpc:
+${more}  ok:
     language: sql
     volatility: immutable
     args: [{ name: a, type: ${type}, required: true }]

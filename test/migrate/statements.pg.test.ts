@@ -275,7 +275,7 @@ describe('a change', () => {
     const changed = without('double', 'aggregate', 'equals').concat(
       `create function double_it(a bigint, b integer) returns bigint language sql immutable as $$ select a + 2 * b $$`,
       `create aggregate doubled(integer) (sfunc = double_it, stype = bigint, initcond = '0')`,
-      `create function seven(a integer, other integer) returns boolean language sql immutable as 'select a = other'`,
+      `create function seven(a integer, n integer) returns boolean language sql immutable as 'select a = n'`,
     );
     await settled(changed);
     await world.sql(`insert into films (id, length) values (1, 7)`);

@@ -450,12 +450,12 @@ describe('npm create', () => {
       }
     ).dependencies;
 
-  test('makes a name of the folder that npm takes', () => {
+  test('derives a valid npm name from the folder', () => {
     create('My App', '--yes', '--no-install');
     expect(readFileSync(join(folder, 'My App/package.json'), 'utf8')).toContain('"name": "my-app"');
   });
 
-  test('names the packages of the registry, unless those of a release are beside it', () => {
+  test('names packages of the registry, or those of the release in the same folder', () => {
     const elsewhere = join(folder, 'from-the-registry/create-svcyaml');
     cpSync(join(RELEASE, 'create-svcyaml'), elsewhere, { recursive: true });
     for (const [made, expected] of [

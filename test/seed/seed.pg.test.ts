@@ -306,7 +306,7 @@ test('a SQL file that fails or ends the transaction leaves nothing behind', asyn
   expect(await numbers()).toEqual({ users: 0, lists: 0, todos: 0, visits: 0, objects: 0, seeds: 0 });
 });
 
-test('entries run where their modes say, or by name', async () => {
+test('entries run in their modes, or by name', async () => {
   const seeds = `
 seed:
   - { name: always, rows: { visits: [{ page: a }] } }
@@ -322,7 +322,7 @@ seed:
   await expect(run(seeds, { names: ['amin'] })).rejects.toThrow(/no seed amin/);
 });
 
-test('two who seed at the same time: it is done once', async () => {
+test('concurrent runs seed once', async () => {
   const seeds =
     'seed:\n  - { name: one, rows: { visits: [{ page: a }] }, ' +
     'users: [{ as: ann, email: ann@example.com, password: ann-password }] }\n';

@@ -1,4 +1,4 @@
-// Column grants of the file through supabase-js: a caller who may read only some columns is told which.
+// Column grants of the file through supabase-js: the error lists the columns that the caller may read.
 import { createClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';

@@ -76,7 +76,7 @@ describe('svc mcp', () => {
       `insert into auth.users (id, email, encrypted_password, aud)
         values ('${ANN}', 'ann@example.com', 'hash-of-ann', 'authenticated')`,
     );
-    await admin.query(`insert into notes (owner, text) values ('${ANN}', 'of ann'), (null, 'of nobody')`);
+    await admin.query(`insert into notes (owner, text) values ('${ANN}', 'of ann'), (null, 'of no user')`);
     open = await connect('--data', 'all');
     withoutRows = await connect('--data', 'none');
   });
@@ -286,7 +286,7 @@ describe('svc mcp', () => {
       writeFileSync(path, draft);
       const examined = await call(withoutRows, 'doctor');
       for (const { text } of [planned, examined])
-        expect(text).not.toMatch(/of ann|of nobody|hash-of-ann|ann@example\.com|bad_config/);
+        expect(text).not.toMatch(/of ann|of no user|hash-of-ann|ann@example\.com|bad_config/);
     } finally {
       writeFileSync(path, YAML);
       await admin.query('delete from notes where id = 77');

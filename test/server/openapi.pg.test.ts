@@ -291,8 +291,8 @@ describe('of a running svc', () => {
     await check('GET', '/rest/v1/books', '/rest/v1/books');
     await check('GET', '/rest/v1/books', '/rest/v1/books?nothing=eq.1');
     // Most were answered well, and some refused: both are described.
-    expect(asked.filter((userPath) => userPath.startsWith('2')).length).toBeGreaterThan(30);
-    expect(asked.filter((userPath) => userPath.startsWith('4')).length).toBeGreaterThanOrEqual(5);
+    expect(asked.filter((status) => status.startsWith('2')).length).toBeGreaterThan(30);
+    expect(asked.filter((status) => status.startsWith('4')).length).toBeGreaterThanOrEqual(5);
   });
 });
 

@@ -106,7 +106,7 @@ describe('svc sql', () => {
       '--yes',
       '--as',
       'anon',
-      "insert into notes (text) values ('of nobody')",
+      "insert into notes (text) values ('of no user')",
     );
     expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/row-level security/)]);
     const half = join(folder, 'half.sql');
@@ -127,15 +127,15 @@ describe('svc sql', () => {
   });
 
   test('answers are cut at the limit, and printed for people, programs and spreadsheets', async () => {
-    const many = 'select g as n, null as nothing, \'a "b"\' as said from generate_series(1, 1000000) g';
+    const many = 'select g as n, null as nothing, \'a "b"\' as quoted from generate_series(1, 1000000) g';
     const table = await sql('--limit', '2', many);
     expect(table.output).toMatch(
-      /n  nothing  said\n-+  -+  -+\n1  ∅        a "b"\n2  ∅        a "b"\n\(2 rows; more rows exist/,
+      /n  nothing  quoted\n-+  -+  -+\n1  ∅        a "b"\n2  ∅        a "b"\n\(2 rows; more rows exist/,
     );
     const hostile = await sql('select e\'\\x1b]0;taken\\x07\\r\' as "\x1b[2J"');
     expect(hostile.output.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
     const csv = await sql('--limit', '1', '--format', 'csv', many);
-    expect(csv.output).toContain('n,nothing,said\r\n1,,"a ""b"""');
+    expect(csv.output).toContain('n,nothing,quoted\r\n1,,"a ""b"""');
     expect(
       await selectRows('select 1 as i, 9007199254740993 as big, true as yes, \'{"a": [1]}\'::jsonb as j'),
     ).toEqual([{ i: 1, big: '9007199254740993', yes: true, j: { a: [1] } }]);

@@ -255,8 +255,8 @@ describe('from PostgREST', () => {
       create table films (id bigint generated always as identity primary key, owner uuid not null, title text not null);
       create table api.directors (id int primary key, name text, salary int);
       insert into api.directors values (1, 'Varda', 100);
-      create function films_of(who uuid) returns setof films language sql stable
-        as 'select * from films where owner = who';
+      create function films_of(owner_id uuid) returns setof films language sql stable
+        as 'select * from films where owner = owner_id';
       create table basic_auth.users (id uuid primary key, email text, pass text, role text);
       insert into films (owner, title) values ('${ANN}', 'Vagabond');
       insert into basic_auth.users
@@ -296,7 +296,7 @@ describe('from PostgREST', () => {
       .toHaveLength(1);
     expect((await eve.from('films').update({ title: 'Mine' }).eq('id', 1).select()).data).toEqual([]);
     expect((await anon().from('films').select('title')).data).toEqual([{ title: 'Sans toit' }]);
-    expect((await anon().rpc('films_of', { who: ANN }).select('title')).data).toEqual([
+    expect((await anon().rpc('films_of', { owner_id: ANN }).select('title')).data).toEqual([
       { title: 'Sans toit' },
     ]);
     expect((await anon().from('films').insert({ owner: ANN, title: 'x' })).error).not.toBeNull();

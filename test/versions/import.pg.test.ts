@@ -13,10 +13,7 @@ import { createCommunity, PASSWORD, serveFiles, userId, type FileApi } from '../
 import { addUser, type SupabaseProject } from '../import/supabase-project.ts';
 import { scaled } from '../support/run/scaled.ts';
 
-/**
- * The server of the run has another version only when SVC_TEST_POSTGRES says so, as the projects of other
- * versions do.
- */
+/** The server of the run has another version only if SVC_TEST_POSTGRES is set, as in the projects of other versions. */
 const given = process.env['SVC_TEST_POSTGRES'];
 const reason =
   given === undefined

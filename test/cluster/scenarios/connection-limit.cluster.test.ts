@@ -10,7 +10,7 @@ const STATEMENT = 0.05;
 export const scenario: Scenario = {
   name: 'connection-limit',
   about:
-    'the server allows four connections, the pool wants twenty: no request is refused, ' +
+    'the server allows four connections, the pool asks for twenty: no request is refused, ' +
     'and the throughput is that of a pool of four',
   async run(stage) {
     stage.afterwards(async () => await setLimit(-1));

@@ -1,5 +1,5 @@
-// examples/chat as people use it: `svc dev`, Vite's server, and a page each for Ann and Ben. Eve is a stranger who
-// speaks to the server without the page, because a page asks only for what it is meant to ask for.
+// Uses examples/chat in browsers: `svc dev`, Vite's server, and a page each for Ann and Ben. Eve is a stranger who
+// sends requests without the page, because the page sends only the intended ones.
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
@@ -52,7 +52,7 @@ describeExample('chat', (running) => {
     await post(ann, 'For the kitchen');
     await expect.poll(() => benElsewhere.received).toEqual(['For the kitchen']);
 
-    // Closing the page is leaving it.
+    // Closing the page leaves the room.
     const second = await ben.context().newPage();
     await ben.close();
     await expect.poll(() => present(ann)).toEqual(['Ann']);
@@ -66,8 +66,8 @@ describeExample('chat', (running) => {
     await expect.poll(() => members(ann)).toEqual(['Ann']);
     await post(ann, 'Only for me');
 
-    // What each hears comes in the order of commits: with a message of their own, all earlier ones have been decided.
-    for (const person of [eve, benElsewhere]) await person.sayToMyself('The end');
+    // Messages arrive in the order of commits: after a message to themselves, all earlier ones were delivered or not.
+    for (const person of [eve, benElsewhere]) await person.postToMyself('The end');
     await expect.poll(() => eve.received).toEqual(['The end']);
     await expect.poll(() => benElsewhere.received).toEqual(['For the kitchen', 'The end']);
     expect((await benElsewhere.client.from('messages').select()).data).toMatchObject([{ body: 'The end' }]);
@@ -118,12 +118,12 @@ async function present(page: Page): Promise<string[]> {
 
 type Hostile = {
   readonly client: SupabaseClient;
-  /** What became of joining the channel of the only room. */
+  /** Result of joining the channel of the only room. */
   readonly room: string;
-  /** Bodies of messages of whatever room, in their order. */
+  /** Bodies of the messages of all rooms, in their order. */
   readonly received: readonly string[];
-  /** In a room of their own. */
-  sayToMyself(text: string): Promise<void>;
+  /** Sends a message to a new room without other members. */
+  postToMyself(text: string): Promise<void>;
 };
 
 /** Listens to all messages, and joins the room whose id only its members should know. */
@@ -158,7 +158,7 @@ async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Pr
     client,
     room,
     received,
-    async sayToMyself(text) {
+    async postToMyself(text) {
       const own = await client.rpc('create_room', { name: `Of ${name}` });
       expect((await client.from('messages').insert({ room_id: own.data, body: text })).error).toBeNull();
     },

@@ -390,7 +390,7 @@ export const MORE_PROFILES: readonly Profile[] = [
     sql: `
       create table "user" (id int primary key, "select" text, "group" text default 'all',
         "order" int not null default 0, "constructor" text, "__proto__" text, "2nd" text,
-        "naïve Größe" text, "it's" text, "say ""hi""" text, "a.b" text);
+        "naïve Größe" text, "it's" text, "greet ""hi""" text, "a.b" text);
       create table "Order.Lines" (id int primary key, "user" int references "user" on delete cascade,
         "a.b" text unique);
       create table "päge" (id bigint generated always as identity primary key, path public.ltree not null,
@@ -409,7 +409,7 @@ export const MORE_PROFILES: readonly Profile[] = [
       create function slug(title text) returns text language sql immutable
         set search_path = public, extensions
         as $$ select regexp_replace(lower(extensions.unaccent(title)), '[^a-z0-9]+', '-', 'g') $$;
-      create view "table" with (security_invoker = true) as select id, "select", "say ""hi""" as "values"
+      create view "table" with (security_invoker = true) as select id, "select", "greet ""hi""" as "values"
         from "user" where "group" <> 'none';
       create view tree as with recursive up as (select id, path, 1 as n from "päge"
         union all select p.id, p.path, n + 1 from "päge" p

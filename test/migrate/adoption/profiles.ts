@@ -120,7 +120,7 @@ export const PROFILES: readonly Profile[] = [
       create table events (at timestamptz not null, customer uuid) partition by range (at);
       create table events_2026 partition of events for values from ('2026-01-01') to ('2027-01-01')
         partition by list (customer);
-      create table events_2026_nobody partition of events_2026 for values in (null);
+      create table events_2026_anonymous partition of events_2026 for values in (null);
       create table events_2026_others partition of events_2026 default;
       create table events_rest partition of events default;
       create index on events (customer);
@@ -287,7 +287,7 @@ export const PROFILES: readonly Profile[] = [
       create policy "Public profiles are seen by everyone." on profiles for select using (true);
       create policy "Users change their own." on profiles for update to authenticated
         using ((select auth.uid()) = id) with check ((select auth.uid()) = id and balance < 1000);
-      create policy "Nobody below zero" on profiles as restrictive for all to authenticated using (balance >= 0);
+      create policy "No negative balance" on profiles as restrictive for all to authenticated using (balance >= 0);
       revoke all on profiles from anon, authenticated;
       grant select on profiles to anon, authenticated;
       grant update (username, avatar) on profiles to authenticated;

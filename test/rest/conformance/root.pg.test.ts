@@ -13,7 +13,7 @@ They play.';
 create table people (
   id bigint generated always as identity primary key,
   team_id int references teams,
-  name varchar(20) not null default 'nobody',
+  name varchar(20) not null default 'unnamed',
   mood mood default 'ok',
   tags text[], moods mood[], born date, seen timestamptz default now(), token uuid, data jsonb, doc json, ratio float8,
   price numeric(8,2), small int2, alive boolean not null default true, raw bytea, at time, span interval, code char(3));

@@ -225,7 +225,7 @@ test.each(FORMS)('a view embeds the tables behind it: %s', async (name, _kind, _
   }
 });
 
-/** Views have no order of their own. */
+/** Sorts all lists, because views do not define an order. */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder).toSorted((a, b) => (text(a) < text(b) ? -1 : 1));
   if (typeof value !== 'object' || value === null) return value;

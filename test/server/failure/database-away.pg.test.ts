@@ -167,7 +167,7 @@ test('an interrupted write is not reported as safe to retry', async () => {
   await expect.poll(read).toBe(200);
   const locker = new pg.Client({ connectionString: world.databaseUrl });
   await locker.connect();
-  // Other databases of the server have locks of their own.
+  // Excludes locks of other databases of the server.
   const waiting = `select from pg_locks where not granted and relation = 'notes'::regclass
     and database = (select oid from pg_database where datname = current_database())`;
   try {

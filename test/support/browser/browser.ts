@@ -196,9 +196,9 @@ export async function keepScreenshot(page: Page, name: string): Promise<void> {
     .getByRole('alert')
     .allTextContents()
     .catch(() => []);
-  if (alerts.length > 0) console.log(`what the page said: ${alerts.join(' | ')}`);
+  if (alerts.length > 0) console.log(`alerts of the page: ${alerts.join(' | ')}`);
   await page.screenshot({ path: file }).then(
-    () => console.log(`what the page looked like: ${file} (${page.url()})`),
+    () => console.log(`screenshot of the page: ${file} (${page.url()})`),
     (error: unknown) => console.log(`no screenshot of ${page.url()}: ${String(error)}`),
   );
 }
