@@ -158,7 +158,7 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
   });
 });
 
-test('deploy/compose.yaml and deploy/kubernetes.yaml name what is there', () => {
+test('deploy/compose.yaml and deploy/kubernetes.yaml refer to existing files and ports', () => {
   const read = (name: string): string => readFileSync(join(DEPLOY, name), 'utf8');
   const containerfile = read('Containerfile');
   const { services } = parse(read('compose.yaml')) as {

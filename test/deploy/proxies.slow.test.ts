@@ -172,7 +172,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
       rmSync(folder, { recursive: true, force: true });
     });
 
-    test('a large file goes up and comes down as it is', async () => {
+    test('a large file is uploaded and downloaded unchanged', async () => {
       const bytes = randomBytes(60 * 1024 * 1024);
       const { error } = await app.storage.from('files').upload('large.bin', bytes);
       expect(error, said).toBeNull();

@@ -108,7 +108,7 @@ describe('documents', () => {
     expect(own.error).toBeNull();
   });
 
-  test('a member reads what is for the team and changes or deletes none of it', async () => {
+  test('a member can read team documents, but cannot change or delete them', async () => {
     const document = await aDocument({ visibility: 'team', body: 'first' });
     const changed = await ben.client
       .from('documents')
@@ -121,7 +121,7 @@ describe('documents', () => {
     expect(await listReaders(document)).toEqual([true, true, false, false]);
   });
 
-  test('the owner deletes one, with what hangs on it', async () => {
+  test('deleting a document deletes its shares', async () => {
     const document = await aDocument();
     await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
     const { error } = await ann.client.from('documents').delete().eq('id', document);
@@ -132,7 +132,7 @@ describe('documents', () => {
 });
 
 describe('sharing', () => {
-  test('inserts, reads, changes and takes back a share', async () => {
+  test('the owner inserts, reads, changes and removes a share', async () => {
     const document = await aDocument();
     const shared = await ann.client
       .from('shares')
@@ -220,7 +220,7 @@ describe('sharing', () => {
 });
 
 describe('members', () => {
-  test('see one another; strangers see neither them nor the organisation', async () => {
+  test('members see each other; strangers see neither members nor the organisation', async () => {
     const seen = await Promise.all(
       everyone.map(({ client }) =>
         client.from('organisations').select('name, members(role)').eq('id', organisation),

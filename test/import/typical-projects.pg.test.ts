@@ -83,7 +83,7 @@ test('objects that a file cannot declare are reported with their users', async (
     expect(text).toContain(line);
 });
 
-test('functions that name objects of the hosted product in their bodies stay behind with what uses them', async () => {
+test('functions that use objects of the hosted product are left out with their dependants', async () => {
   const text = await prepared(`
     create schema vault; create table vault.secrets (id integer, secret text);
     create schema net; create function net.http_post(url text) returns bigint language sql as 'select 1';

@@ -141,7 +141,7 @@ describe('the package', () => {
     expect(nodes.length > 0).toBe(Number.parseInt(machine.slice(1), 10) < 22);
   });
 
-  test('the lock file of one Node installs under another: a Node comes along only where it is needed', () => {
+  test('a lock file of one Node version installs under another, and adds Node only if required', () => {
     const npm = realpathSync(
       execFileSync('which', ['npm'], { encoding: 'utf8', env: OF_THE_MACHINE }).trim(),
     );
@@ -277,7 +277,7 @@ export const name = (ctx: Context): string => ctx.clientAddress;
     execFileSync(process.execPath, [tsc, ...options.split(' '), 'hello.ts'], { cwd: directory });
   });
 
-  test('the command line explains itself, and what is missing', async () => {
+  test('the command line prints its usage and missing parts', async () => {
     const at = { launcher, cwd: home };
     expect((await runSvc(['--version'], at)).output.trim()).toBe(version);
     const made = await runSvc(['init', 'first'], { ...at, env: { npm_command: 'exec' } });
@@ -431,7 +431,7 @@ describe('npm create', () => {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
 
-  test('refuses a folder with something in it, and with --force keeps what is there', () => {
+  test('refuses a folder that is not empty, and with --force keeps existing files', () => {
     mkdirSync(join(folder, 'mine'));
     writeFileSync(join(folder, 'mine/svc.yaml'), 'version: 1\n');
     expect(() => create('mine', '--yes', '--no-install')).toThrow(/is not empty/);

@@ -147,7 +147,7 @@ test('users sign in, rows belong to them, files are served, and a second run has
   expect(await numbers()).toEqual({ ...all, visits: 6 });
 });
 
-test('ids that are given are behind the counter of the column', async () => {
+test('the counter of a column continues after explicit ids', async () => {
   await run(DEMO);
   const admin = createClient(world.url, world.keys.secret);
   const { data, error } = await admin
@@ -158,7 +158,7 @@ test('ids that are given are behind the counter of the column', async () => {
   expect([error, Number(data?.id) > 8]).toEqual([null, true]);
 });
 
-test('a counter that is ahead of the ids that are given stays where it is', async () => {
+test('a counter beyond the explicit ids does not change', async () => {
   const counter = `pg_get_serial_sequence('todos', 'id')`;
   await world.owner.query(raw(`select setval(${counter}, 100)`));
   await run(`

@@ -152,7 +152,7 @@ describe('with no proxy that is trusted', () => {
     expect(statuses).toEqual([...Array<number>(10).fill(400), 429]);
   });
 
-  test('a proxy that is not trusted is one client, and named once with what to do', async () => {
+  test('an untrusted proxy counts as one client and is logged once with a hint', async () => {
     const headers = (i: number) => ({ 'x-forwarded-for': `203.0.113.${i}` });
     const signUps = Array.from({ length: 35 }, (_, i) => here(SIGN_UP, { body: {}, headers: headers(i) }));
     expect(await tally(signUps)).toEqual({ 200: 30, 429: 5 });

@@ -26,7 +26,7 @@ afterAll(() => world?.close());
 
 const client = () => createClient(world.url, world.keys.publishable, { auth: { persistSession: false } });
 
-test('all columns of a table of which some may be read: the refusal names those', async () => {
+test('a read of all columns with a partial grant is refused with the readable columns', async () => {
   const refused = await client().from('people').select();
   expect(refused).toMatchObject({
     status: 401,

@@ -44,7 +44,7 @@ const fetchStatus = (url: string): Promise<number | 'refused'> =>
 const tips = (url: string): Promise<Response> =>
   fetch(`${url}/rest/v1/tips`, { headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY } });
 
-test('the port stays open for the delay after /ready has turned 503, and answers end their connections', async () => {
+test('the port stays open for the delay after /ready returns 503, and responses close their connections', async () => {
   const { url, child } = await start('{ timeouts: { drain_delay: 2s } }');
   const before = await tips(url);
   expect([before.status, before.headers.get('keep-alive')]).toEqual([200, 'timeout=75']);
@@ -73,7 +73,7 @@ test('there is no delay if no client polls /ready', async () => {
   expect(started.output()).not.toContain('waiting until balancers');
 });
 
-test('a second signal ends the delay, and the shutdown stays an orderly one', async () => {
+test('a second signal ends the delay, and the shutdown remains graceful', async () => {
   const { url, child, ...started } = await start('{ timeouts: { drain_delay: 1h } }');
   expect(await fetchStatus(`${url}/ready`)).toBe(200);
   const exit = once(child, 'exit');

@@ -107,7 +107,7 @@ describe('the body limit', () => {
     },
   );
 
-  test('a small rest of a refused request keeps the connection', async () => {
+  test('a refused request with a small remaining body keeps the connection', async () => {
     const response = await send('/nowhere', { method: 'POST', body: 'x'.repeat(1_000) });
     expect([response.status, response.headers.get('connection')]).toEqual([404, 'keep-alive']);
   });
@@ -135,7 +135,7 @@ test.each([
   expect([response.ok, await response.json()]).toEqual([false, expect.objectContaining(body)]);
 });
 
-test('the deadline of a request ends it and its statement', async () => {
+test('the deadline of a request cancels it and its statement', async () => {
   const response = await send('/rest/v1/rpc/nap', { method: 'POST', body: '{}' });
   expect(response.status).toBe(504);
   expect(await response.json()).toMatchObject({ code: 'SVC102' });
@@ -223,7 +223,7 @@ test.each([
   expect(answer).toContain(`"code":"${code}"`);
 });
 
-test('the log has one line a request and none of the secrets', async () => {
+test('the log has one line per request and no secrets', async () => {
   const { publishable, secret } = world.keys;
   await send(`/rest/v1/notes?apikey=${secret}&select=id`, { headers: { authorization: `Bearer ${secret}` } });
   await send('/auth/v1/signup', {

@@ -67,7 +67,7 @@ test('a change of an included file is served; a mistake in it is reported with i
   await expect.poll(async () => (await client().from('tips').select('stars')).status).toBe(200);
 });
 
-test('a new file that the pattern takes up is served, and one that is gone is no longer', async () => {
+test('a new file that matches the pattern is served, and a deleted one is not', async () => {
   expect(await selectStatus('notices')).toBe(404);
   writeFileSync(join(tables, 'notices.yaml'), NOTICES);
   await expect.poll(() => selectStatus('notices')).toBe(200);

@@ -135,7 +135,7 @@ describe('in their order', () => {
   });
 });
 
-describe('what fails', () => {
+describe('failures', () => {
   test.each<[words: readonly string[], exitCode: number, code: string]>([
     [['sql', 'select nothing_there'], 1, '42703'],
     [['sql', 'delete from notes'], 1, '25006'],

@@ -106,7 +106,7 @@ describe('svc mcp', () => {
     expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
   });
 
-  test('it knows the file, its tables and functions, and judges a draft', async () => {
+  test('it returns the file, its tables and functions, and checks a draft', async () => {
     expect((await call(open, 'read_config')).text).toBe(YAML);
     expect(JSON.parse((await call(open, 'list_tables')).text)).toMatchObject({
       tables: [{ name: 'notes', rls: '1 policies' }],
@@ -127,7 +127,7 @@ describe('svc mcp', () => {
     expect(rows).toEqual([]);
   });
 
-  test('the documentation is there without a network', async () => {
+  test('the documentation is available offline', async () => {
     expect((await call(open, 'explain_code', { code: 'PGRST205' })).text).toContain('no such table');
     expect((await call(open, 'search_docs', { words: 'materialized refresh' })).text).toContain(
       'migrations.md',
@@ -444,7 +444,7 @@ describe('svc mcp', () => {
     expect(rows).toEqual([{ notes: 2, mine: null, called: true, last: 2, super: false }]);
   });
 
-  test('locks that a statement takes end with it', async () => {
+  test('locks of a statement are released with it', async () => {
     await call(open, 'query', { sql: 'select pg_advisory_lock(42)' });
     await call(open, 'query', { sql: 'lock table notes in access exclusive mode', as: 'service_role' });
     const { rows } = await admin.query(

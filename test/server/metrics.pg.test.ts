@@ -37,7 +37,7 @@ async function scrape(world: BackendWorld, headers: Record<string, string> = {})
   return await fetch(`${world.url}/metrics`, { headers });
 }
 
-test('answers are counted by method, route and status, for who has the token', async () => {
+test('responses are counted by method, route and status, and the token gives access', async () => {
   const world = await aBackend({ env: { SVC_METRICS_TOKEN: TOKEN } });
   await fetch(`${world.url}/rest/v1/notes`, { headers: { apikey: world.keys.publishable } });
   const response = await scrape(world, { authorization: `Bearer ${TOKEN}` });
@@ -52,7 +52,7 @@ test('answers are counted by method, route and status, for who has the token', a
   expect(text).toMatch(/^process_resident_memory_bytes [1-9]\d{6,}$/m);
 });
 
-test('another token, our keys and no token are refused', async () => {
+test('a wrong token, API keys and a missing token are refused', async () => {
   const world = await aBackend({ env: { SVC_METRICS_TOKEN: TOKEN } });
   for (const presented of [`${TOKEN}x`, world.keys.secret, undefined]) {
     const headers: Record<string, string> = presented ? { authorization: `Bearer ${presented}` } : {};
@@ -137,7 +137,7 @@ async function useEverything({ url, keys }: BackendWorld): Promise<void> {
 
 const ADMIN = { host: '127.0.0.1', port: 0 };
 
-test('the admin port has metrics and probes for programs that know the machine, and nothing else', async () => {
+test('the admin port serves only metrics and probes', async () => {
   const world = await aBackend({ admin: ADMIN, env: { SVC_ADMIN_HOSTS: 'metrics.internal, other' } });
   for (const path of ['/metrics', '/live', '/health', '/ready'])
     expect((await adminAnswer(world, path)).status, path).toBe(200);
@@ -186,7 +186,7 @@ test('every API, statement and connection is counted', async () => {
     expect(series.get(`db_client_connection_max{pool="${pool}"}`), pool).toBeGreaterThan(0);
 });
 
-test('the page about metrics, the dashboard and the alarms name what is there', async () => {
+test('the page about metrics, the dashboard and the alarms use existing metrics', async () => {
   const world = await aBackend({ admin: ADMIN });
   await useEverything(world);
   const { text } = await adminAnswer(world, '/metrics');

@@ -32,7 +32,7 @@ const client = (key = world.keys.publishable): SupabaseClient =>
 
 const PASSWORD = 'correct horse battery';
 
-test('signed up by password, anonymously and by an administrator: each finds its row', async () => {
+test('users who sign up by password, anonymously or through an administrator get a row', async () => {
   const ann = client();
   await ann.auth.signUp({ email: 'ann@example.com', password: PASSWORD, options: { data: { name: 'Ann' } } });
   expect((await ann.from('profiles').select('name, updated_at')).data).toEqual([
@@ -75,7 +75,7 @@ test('a row that is refused refuses the user', async () => {
   expect(JSON.stringify(lines())).toMatch(/svc_meta\.new_user_[0-9a-f]{8}|svc_new_user_profiles/);
 });
 
-test('a row of a trigger of one’s own that is there already is not taken for a taken address', async () => {
+test('a row that a user trigger has inserted is not reported as a registered address', async () => {
   await world.owner.query(
     raw(`
       create table claims (name text primary key);

@@ -126,7 +126,7 @@ describe('of a running svc', () => {
     expect(validator.version).toBe('3.1');
   });
 
-  test('each API is in it, with its prefix and who may call', () => {
+  test('it contains each API with its prefix and security', () => {
     expect(document.info.title).toBe('Shelves');
     const prefixes = new Set(
       Object.keys(document.paths).map((path) => path.split('/').slice(1, 3).join('/')),
@@ -147,7 +147,7 @@ describe('of a running svc', () => {
     });
   });
 
-  test('it needs a key, and shows only the tables that the caller may use', async () => {
+  test('it requires a key, and contains only tables that the caller can use', async () => {
     const answer = await fetch(`${svc.url}/openapi.json`);
     expect([answer.status, await answer.json()]).toMatchObject([
       401,

@@ -75,7 +75,7 @@ test('an overlay is watched: a mistake is reported with its place, and a valid o
   await expect.poll(() => isSignupClosed(dev)).toBe(false);
 });
 
-test('instances share the file, what it includes and the overlay of the mode as one text', async () => {
+test('instances share the file, its included files and the overlay of the mode as one text', async () => {
   write('svc.yaml', SVC_YAML.replace(/providers.*\n/, ''));
   const pushed = await svc('config', 'push', 'svc.yaml', '--mode', 'staging');
   expect(pushed).toMatchObject({ code: 0 });
@@ -93,7 +93,7 @@ test('instances share the file, what it includes and the overlay of the mode as 
   expect((await svc('config', 'diff', 'svc.yaml')).output).toContain('-');
 });
 
-test('validate reads every overlay that is there, or the one of --mode', async () => {
+test('validate reads all overlays, or only the one of --mode', async () => {
   write('svc.staging.yaml', 'auth: { jwt_expiri: 5m }\n');
   const all = await svc('validate');
   expect([all.code, all.output]).toEqual([

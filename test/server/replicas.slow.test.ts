@@ -141,7 +141,7 @@ test('without writes, the replica serves reads', async () => {
   expect(places.every(({ staleness }) => staleness === null)).toBe(true);
 });
 
-test('what writes, what the secret key asks and what asks for the primary is answered there', async () => {
+test('writes, requests of the secret key and requests for the primary are served by the primary', async () => {
   const instance = await world.instance();
   await onReplica(instance);
   expect((await ask(instance, { name: 'here_volatile' })).where).toBe('primary');
@@ -281,7 +281,7 @@ test('several hosts, the primary is unavailable: a standby answers reads with an
   await proxy.close();
 });
 
-test('a replica that is gone: the primary answers, and the replica again once it is back', async () => {
+test('the primary serves reads while a replica is away, and the replica does when it returns', async () => {
   const proxy = await startSilentProxy(world.standby.url);
   const instance = await world.instance({ readUrl: proxy.through(world.replicaUrl) });
   await onReplica(instance);

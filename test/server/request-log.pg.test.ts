@@ -70,14 +70,14 @@ test.each([
   if (hint) expect(line['hint']).toMatch(hint);
 });
 
-test('what was answered has neither code nor hint', async () => {
+test('a successful request is logged without code and hint', async () => {
   const line = await requestLine('/rest/v1/notes');
   expect(line).toMatchObject({ status: 200 });
   expect(Object.keys(line)).not.toContain('code');
   expect(Object.keys(line)).not.toContain('hint');
 });
 
-test('what was answered: by which route, with whose rights, how long with the database, how large', async () => {
+test('the line contains route, role and database time, and no user', async () => {
   const line = await requestLine('/rest/v1/notes?select=id');
   expect(line).toMatchObject({ route: '/rest/v1/*', role: 'anon' });
   expect(line['dbMs']).toBeGreaterThan(0);
@@ -87,7 +87,7 @@ test('what was answered: by which route, with whose rights, how long with the da
   for (const key of ['role', 'dbMs']) expect(Object.keys(untouched)).not.toContain(key);
 });
 
-test('the bytes of each answer of a connection are its own', async () => {
+test('each line of a connection has the bytes of its response', async () => {
   const { hostname, port } = new URL(world.url);
   const socket = connect({ host: hostname, port: Number(port) });
   let received = 0;
@@ -129,7 +129,7 @@ describe('SVC_LOG_USERS', () => {
     }
   });
 
-  test('a value that is none is refused', async () => {
+  test('an invalid value is refused', async () => {
     await expect(startBackendWorld(FILE, { env: { SVC_LOG_USERS: 'yes' } })).rejects.toThrow(
       'SVC_LOG_USERS is "yes"',
     );
@@ -179,7 +179,7 @@ describe('SVC_LOG_SAMPLE', () => {
     }
   });
 
-  test('a share that is none is refused', async () => {
+  test('an invalid share is refused', async () => {
     await expect(startBackendWorld(FILE, { env: { SVC_LOG_SAMPLE: '1%' } })).rejects.toThrow(
       'SVC_LOG_SAMPLE is "1%"',
     );

@@ -215,7 +215,7 @@ test('a start refused because of its functions changes no table', async () => {
   expect(rows).toEqual([{ tips: null }]);
 });
 
-test('SIGHUP applies what it can, and names the keys that need a restart', async () => {
+test('SIGHUP applies keys that can change, and names the keys that need a restart', async () => {
   svc = await startSvc({
     command: 'serve',
     config: project.config,

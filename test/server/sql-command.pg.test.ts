@@ -145,7 +145,7 @@ describe('svc sql', () => {
     expect(wrong.output).toMatch(/"nots" does not exist \(42P01\)\n {2}from nots\n {7}\^/);
   });
 
-  test('nothing of it stays on the server', async () => {
+  test('no connection of the command remains on the server', async () => {
     const admin = new pg.Client(database.url);
     await admin.connect();
     const { rows } = await admin.query(

@@ -69,7 +69,7 @@ test('a change is served; a mistake is reported with its place, and nothing is l
   expect((await client().rpc('shout', { words: 'ah' })).data).toBe('AH!');
 });
 
-test('a new file is taken up', async () => {
+test('a new file is applied', async () => {
   writeFileSync(join(folder, 'sql/app.sql'), SQL);
   writeFileSync(
     join(folder, 'sql/more.sql'),

@@ -52,7 +52,7 @@ test('right passwords take nothing from the limit over all networks either', asy
   world.ahead += 300_000;
 });
 
-test('an unknown account is limited as a known one is', async () => {
+test('an unknown account has the same limits as a known account', async () => {
   const statuses = [];
   for (let i = 0; i < 12; i++) statuses.push((await signIn(world, 'nobody@example.com', 'x')).status);
   expect(statuses).toEqual([...Array(10).fill(400), 429, 429]);
@@ -85,7 +85,7 @@ test('refreshing has room for an office and for many tabs', async () => {
   expect(replies.every((reply) => reply.status === 200)).toBe(true);
 });
 
-test('who knows only the id of a session cannot use up its refreshes', async () => {
+test('the id of a session alone cannot use up its refreshes', async () => {
   const user = await aUser(world, { email: 'observed@example.com' });
   const { session_id } = decodeClaims(user.access);
   const forged = makeRefreshToken(session_id, 0, randomBytes(32));

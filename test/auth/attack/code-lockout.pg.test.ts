@@ -29,7 +29,7 @@ const enterWrong = (email: string, code: string): Promise<unknown> =>
     Array.from({ length: 100 }, (_, i) => enter(`127.0.2.${(i % 50) + 1}`, email, wrong(code, i + 1))),
   );
 
-test('wrong codes from another network leave the owner their tries', async () => {
+test('wrong codes from another network do not use up the tries of the owner', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
   const code = await mailedCode(email);
@@ -40,7 +40,7 @@ test('wrong codes from another network leave the owner their tries', async () =>
   expect(await enter(OWNER, email, code)).toBe(200);
 });
 
-test('a code takes three wrong tries of the network that requested it and two of all others', async () => {
+test('a code allows three wrong tries from the requesting network and two from all others', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
   const code = await mailedCode(email);
@@ -90,7 +90,7 @@ test('right codes cost nothing', async () => {
   }
 });
 
-test('an unknown mailbox gets the same answers', async () => {
+test('an unknown mailbox gets the same responses', async () => {
   const email = anAddress();
   const statuses: number[] = [];
   for (let i = 1; i <= 12; i++) statuses.push(await enter(STRANGER, email, wrong('000000', i)));

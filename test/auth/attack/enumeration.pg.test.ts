@@ -26,7 +26,7 @@ function shape(reply: Reply): unknown {
   return { status: reply.status, headers, body: reply.text };
 }
 
-describe('the same answer', () => {
+describe('the same response', () => {
   const requests: ReadonlyArray<readonly [string, (email: string) => Promise<Reply>]> = [
     [
       'password',
@@ -52,7 +52,7 @@ describe('the same answer', () => {
     expect(unknown).toEqual(known);
   });
 
-  test('sign-up: the keys and types of a taken address are those of a new one', async () => {
+  test('sign-up: a registered address returns the keys and types of a new one', async () => {
     const ask = (email: string) =>
       world.call('POST', '/signup', { body: { email, password: 'correct horse', data: { a: 1 } } });
     const [taken, fresh] = [await ask('known1@example.com'), await ask('fresh1@example.com')];
@@ -74,7 +74,7 @@ describe('the same answer', () => {
   });
 });
 
-describe('the same time', () => {
+describe('the same duration', () => {
   const median = (values: readonly number[]): number =>
     values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
   async function timed(ask: () => Promise<Reply>): Promise<number> {

@@ -91,7 +91,7 @@ const press = async (code: string, cookie?: string): Promise<Reply> =>
   });
 
 describe('implicit', () => {
-  test('the victim is shown whose account it is, and nothing is linked or handed out until they agree', async () => {
+  test('the victim sees the owner of the account, and nothing is linked or issued before consent', async () => {
     const attacker = await aBrowser('implicit');
     const back = await signInAt(await beginLink(attacker.client), aPerson());
     const page = await navigate(back);
@@ -127,7 +127,7 @@ describe('implicit', () => {
     expect(await listProviders(attacker.id)).toEqual(['email']);
   });
 
-  test('who began it agrees once, and the client library takes the session', async () => {
+  test('the initiator consents once, and the client library receives the session', async () => {
     const owner = await aBrowser('implicit');
     const page = await navigate(await signInAt(await beginLink(owner.client), aPerson()));
     const done = await press(readCode(page.text), readCookie(page));
@@ -143,7 +143,7 @@ describe('implicit', () => {
     expect(parseRedirect(again).fragment['error_code']).toBe('flow_state_not_found');
   });
 
-  test('a browser that kept the cookie of the beginning is not asked', async () => {
+  test('a browser with the cookie of the first request skips the consent', async () => {
     const user = await aUser(world);
     const path =
       `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}` +
@@ -180,7 +180,7 @@ describe('PKCE', () => {
     expect(await listProviders(victim.id)).toEqual(['email']);
   });
 
-  test('who began it exchanges the code, and is linked then', async () => {
+  test('the initiator exchanges the code, which creates the link', async () => {
     const owner = await aBrowser('pkce');
     const reply = await navigate(await signInAt(await beginLink(owner.client), aPerson()));
     expect(await listProviders(owner.id)).toEqual(['email']);
@@ -203,7 +203,7 @@ describe('PKCE', () => {
     expect(parseRedirect(refused).fragment['error_code']).toBe('identity_already_exists');
   });
 
-  test('two who wait for one identity: the second to exchange is refused', async () => {
+  test('of two flows for one identity the second exchange is refused', async () => {
     const person = aPerson();
     const [first, second] = [await aBrowser('pkce'), await aBrowser('pkce')];
     const codes: string[] = [];

@@ -53,7 +53,7 @@ test.each([
   }
 });
 
-test('a redirect target from a header or the referrer is held to the list as well', async () => {
+test('a redirect target from a header or the referrer must be on the list', async () => {
   const world = await startAuth({ auth: { redirectUrls: ['https://app.example'] } });
   worlds.push(world);
   await world.call('POST', '/signup', { body: { email: 'r@example.com', password: 'correct horse' } });

@@ -33,7 +33,7 @@ async function verify(bearer: string, id: string, code: string): Promise<Reply> 
   return await post(`/factors/${id}/verify`, bearer, { challenge_id: json.id, code });
 }
 
-test('a code is accepted once, and none before it afterwards', async () => {
+test('a code is accepted once, and older codes are rejected afterwards', async () => {
   const user = await aUser(world);
   const factor = await aFactor(user.access);
   const [earlier, current] = [totp(factor.secret, -1), totp(factor.secret)];
@@ -87,7 +87,7 @@ test('guessing is cut off, in parallel too', async () => {
   expect(replies.some((reply) => reply.status === 429)).toBe(true);
 });
 
-test('a mailbox does not beat a factor: recovery gives aal1, which changes no password', async () => {
+test('recovery grants aal1, which cannot change the password of an account with a factor', async () => {
   const user = await aUser(world);
   await world.query(sql`update auth.users set email_proven_at = now() where id = ${user.id}`);
   const factor = await aFactor(user.access);

@@ -159,7 +159,7 @@ test('a TOTP code, with a challenge for each', async () => {
   expect(count(replies, isSession)).toBe(1);
 });
 
-test('a refresh token: everybody gets the same next one, and the counter moved once', async () => {
+test('a refresh token: all callers get the same next token, and the counter increases once', async () => {
   const user = await aUser(world, { email: 'refresh@example.com' });
   const replies = await fifty((instance) =>
     instance.call('POST', '/token?grant_type=refresh_token', { body: { refresh_token: user.refresh } }),

@@ -122,7 +122,7 @@ test('a password sign-in that races a password change does not survive it', asyn
   }
 });
 
-test('an anonymous user becomes one full user, however many requests ask at once', async () => {
+test('concurrent requests turn an anonymous user into one full user', async () => {
   const anonymous = await world.call('POST', '/signup', { body: {} });
   const replies = await Promise.all(
     ['first', 'second', 'third'].map((name) =>

@@ -227,7 +227,7 @@ for (const [prepared, prepare] of Object.entries(PREPARED)) {
   });
 }
 
-describe('the stranger comes between the owner’s request and the owner’s answer', () => {
+describe('the stranger acts between the request and the answer of the owner', () => {
   const BETWEEN: Readonly<Record<string, Proof>> = {
     'a magic link': ALWAYS['a magic link'] ?? otp,
     'a one-time password': ALWAYS['a one-time password'] ?? otp,
@@ -261,11 +261,11 @@ describe('the stranger comes between the owner’s request and the owner’s ans
   });
 });
 
-describe('what must stay', () => {
+describe('what must not be removed', () => {
   const enters = async (email: string, password: string): Promise<number> =>
     (await world.call('POST', '/token?grant_type=password', { body: { email, password } })).status;
 
-  test('the confirmation of one’s own sign-up keeps password and metadata, also when it was sent again', async () => {
+  test('confirming the first sign-up keeps password and metadata, even after a resend', async () => {
     const email = anAddress();
     await signUp(email, 'my own password', { name: 'Ada' });
     await signUp(email, 'my own password');
@@ -278,7 +278,7 @@ describe('what must stay', () => {
     expect(user).toEqual({ name: 'Ada' });
   });
 
-  test('a one-time password asked for by others leaves the waiting sign-up as it is', async () => {
+  test('a one-time password requested by others does not change the pending sign-up', async () => {
     const email = anAddress();
     await signUp(email, 'my own password');
     const { link } = await latest(email);
@@ -287,7 +287,7 @@ describe('what must stay', () => {
     expect(await enters(email, 'my own password')).toBe(200);
   });
 
-  test('a first one-time password keeps what came with it', async () => {
+  test('a first one-time password keeps the data of its request', async () => {
     const email = anAddress();
     ok(await world.call('POST', '/otp', { body: { email, data: { name: 'Ada' } } }));
     await otp(email);
@@ -309,7 +309,7 @@ describe('what must stay', () => {
     expect(await enters(email, 'my own password')).toBe(200);
   });
 
-  test('an admin’s sign-up link keeps the password the admin gave', async () => {
+  test('a sign-up link of an admin keeps the password set by the admin', async () => {
     const email = anAddress();
     await signUp(email);
     const { json } = await admin('/admin/generate_link', { type: 'signup', email, password: 'by the admin' });
@@ -349,7 +349,7 @@ describe('other ways to move or confirm an account', () => {
     await expectNobodyElse(email, {});
   });
 
-  test('a change of the password that waits while the owner arrives finds its session gone', async () => {
+  test('a pending password change fails after the owner arrives, because its session has ended', async () => {
     const email = anAddress();
     const { access = '' } = await settled(email);
     await world.query(

@@ -68,7 +68,7 @@ test('the mailbox owner gets the account without the password, identities and fa
   expect(rows).toEqual([{ factors: 0, providers: ['acme', 'email'] }]);
 });
 
-test('an account the mailbox has proven keeps its password when a provider joins', async () => {
+test('an account with a proven mailbox keeps its password when a provider is linked', async () => {
   const owner = await aUser(world);
   await world.query(sql`update auth.users set email_proven_at = now() where id = ${owner.id}`);
   expect(await arrive([{ email: owner.email, verified: true, primary: true }])).toMatchObject({

@@ -78,7 +78,7 @@ describe('accepted', () => {
     expect((await present(await sign(claims({ aud: 'our-app' })))).json.user.id).toBe(reply.json.user.id);
   });
 
-  test('with the nonce whose hash it holds', async () => {
+  test('with the nonce whose hash the token contains', async () => {
     const nonce = createHash('sha256').update('raw nonce').digest('hex');
     expect((await present(await sign(claims({ nonce })), { nonce: 'raw nonce' })).status).toBe(200);
   });
@@ -150,7 +150,7 @@ describe('refused, as an OAuth error', () => {
     expect(reply.json).not.toHaveProperty('code');
   });
 
-  test('requests without what is needed', async () => {
+  test('requests without required parameters', async () => {
     expect((await present('')).json.error).toBe('invalid request');
     expect(
       (await world.call('POST', '/token?grant_type=id_token', { body: { id_token: 'x' } })).json.error,

@@ -51,7 +51,7 @@ describe('users', () => {
     expect(listed.data).toMatchObject({ total: expect.any(Number), nextPage: 2 });
   });
 
-  test('only the secret key or a service token may', async () => {
+  test('only the secret key or a service token has access', async () => {
     const get = async (apikey: string | null, bearer?: string) =>
       statusAndCode(await world.call('GET', '/admin/users', { apikey, bearer }));
     const { publishable, secret } = world.keys;
@@ -383,7 +383,7 @@ describe('metadata and conventions', () => {
     for (const name of ['x-total-count', 'link', 'x-supabase-api-version']) expect(exposed).toContain(name);
   });
 
-  test('a route asks for an API key', async () => {
+  test('a route requires an API key', async () => {
     const user = await aUser(world);
     const at = async (apikey: string | null, bearer?: string) =>
       statusAndCode(await world.call('GET', '/settings', { apikey, bearer }));
@@ -433,7 +433,7 @@ describe('metadata and conventions', () => {
   });
 });
 
-describe('what SQL sees', () => {
+describe('access from SQL', () => {
   const ask = async (presented: { apikey: string; bearer?: string }, query: string): Promise<unknown> => {
     const verifier = new TokenVerifier(world.signingKeys, () => Math.floor(world.now().getTime() / 1000));
     const reader = new CredentialReader(world.keys, verifier);
@@ -466,7 +466,7 @@ describe('what SQL sees', () => {
     expect(decodeClaims(user.access).sub).toBe(user.id);
   });
 
-  test('the tables are closed, and may be referenced', async () => {
+  test('the tables are not readable, but can be referenced', async () => {
     const user = await aUser(world);
     for (const presented of [
       { apikey: world.keys.publishable, bearer: user.access },

@@ -121,7 +121,7 @@ test('two instances that start at once agree on one key and one keyring', async 
   }
 });
 
-test('maintenance removes what has expired and nothing else', async () => {
+test('maintenance removes only expired keys', async () => {
   const user = await aUser(world);
   await world.call('POST', '/recover', { body: { email: user.email } });
   await world.call('GET', '/verify?type=x&token=y', { apikey: null });
@@ -141,7 +141,7 @@ test('maintenance removes what has expired and nothing else', async () => {
   await auth.outbox.close();
 });
 
-describe('what an imported key may vouch for', () => {
+describe('rights of an imported key', () => {
   const secret = 'another shared secret of a former product';
   const sub = '6f1d3a2e-8f5b-4a0e-9a83-0d4f0a6c7b11';
   const signed = async (claims: Record<string, unknown>, key = secret): Promise<string> =>

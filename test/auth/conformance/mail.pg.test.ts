@@ -204,7 +204,7 @@ describe('verify', () => {
     expect(decodeClaims(reply.json.access_token).amr[0].method).toBe('otp');
   });
 
-  test('the hash, once, and it voids the others', async () => {
+  test('the hash works once and voids the other secrets', async () => {
     const user = await aUser(v0);
     const { token } = await order(v0, user.email);
     await v0.call('GET', '/reauthenticate', { bearer: user.access });
@@ -358,7 +358,7 @@ describe('links', () => {
     });
   });
 
-  test('another target than the list allows is replaced', async () => {
+  test('a target that is not on the list is replaced', async () => {
     const link = await aLink(v0);
     link.searchParams.set('redirect_to', 'https://evil.example/');
     expect(parseRedirect(await open(link.href)).target).toBe(APP);
@@ -473,7 +473,7 @@ describe('links', () => {
 });
 
 describe('recover, resend, reauthenticate', () => {
-  test('a known address gets a mail, an unknown one the same answer', async () => {
+  test('a known address gets a mail, and an unknown one gets the same response', async () => {
     const user = await aUser(v0);
     const known = await post(v0, '/recover', { email: user.email });
     const unknown = await post(v0, '/recover', { email: 'nobody@example.com' });

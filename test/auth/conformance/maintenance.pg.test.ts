@@ -126,7 +126,7 @@ const KINDS: readonly Kind[] = [
   })),
 ];
 
-test('every kind of row goes when its time is over, and not before', async () => {
+test('every kind of row is removed after its expiry, and not before', async () => {
   const { id: user } = await aUser(world);
   const parents = { session: randomUUID(), factor: randomUUID() };
   await world.query(sql`insert into auth.sessions (id, user_id) values (${parents.session}, ${user})`);
@@ -156,7 +156,7 @@ test('every kind of row goes when its time is over, and not before', async () =>
   expect(left).toEqual(KINDS.map(({ table }) => ({ table, left: ['young'] })));
 });
 
-test('a mail that is still to be sent stays, whatever its age', async () => {
+test('a pending mail is kept at any age', async () => {
   const auth = anAuthContext(world);
   const ids = await world.query<{ id: string }>(sql`
     insert into auth.mail_outbox (kind, recipient, subject, state, created_at, next_attempt_at, lease_until)

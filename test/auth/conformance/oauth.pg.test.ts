@@ -67,7 +67,7 @@ function pkce(): { verifier: string; query: string } {
 }
 
 describe('redirects', () => {
-  test('implicit: tokens and the provider token come in the fragment', async () => {
+  test('implicit: the fragment contains the tokens and the provider token', async () => {
     const reply = await through('implicit|implicit@example.com|true');
     expect(reply.status).toBe(302);
     const { target, fragment, query } = parseRedirect(reply);
@@ -137,7 +137,7 @@ describe('redirects', () => {
     );
   });
 
-  test('an unknown state goes to the default target', async () => {
+  test('an unknown state redirects to the default target', async () => {
     const reply = await world.call('GET', '/callback/acme?code=x&state=made-up', { apikey: null });
     expect(parseRedirect(reply)).toMatchObject({
       target: `${APP}/`,
@@ -157,7 +157,7 @@ describe('redirects', () => {
     return callback?.split('/').at(-1);
   }
 
-  test('errors of a PKCE flow come in the query too, all others in the fragment only', async () => {
+  test('errors of a PKCE flow are in the query and the fragment, all others only in the fragment', async () => {
     const collectErrors = async (login: string, submit?: 'consent' | 'abort') => {
       const answers = [];
       for (const query of [pkce().query, '']) {
@@ -257,7 +257,7 @@ describe('authorize', () => {
   });
 });
 
-describe('whose account', () => {
+describe('the account of an identity', () => {
   const readError = async (login: string): Promise<Record<string, string>> =>
     parseRedirect(await through(login)).fragment;
 
@@ -287,7 +287,7 @@ describe('whose account', () => {
     expect(user.json.identities).toHaveLength(1);
   });
 
-  test('an unproven account goes to the owner of the mailbox, without its password', async () => {
+  test('the owner of the mailbox gets an unproven account without its password', async () => {
     const squatter = await aUser(world, { email: 'squatted@example.com', data: { planted: true } });
     const { fragment } = parseRedirect(await through('owner|squatted@example.com|true'));
     const user = await world.call('GET', '/user', { bearer: fragment['access_token'] });
@@ -328,7 +328,7 @@ describe('whose account', () => {
     expect(await readError('faceless')).toMatchObject({ error_code: 'unexpected_failure' });
   });
 
-  test('a banned user stays out', async () => {
+  test('a banned user cannot sign in', async () => {
     const { fragment } = parseRedirect(await through('banned|banned@example.com|true'));
     const { sub } = decodeClaims(fragment['access_token'] ?? '');
     await world.admin().auth.admin.updateUserById(sub, { ban_duration: '1h' });

@@ -62,7 +62,7 @@ test('an address that an earlier version stored is rewritten once', async () => 
   expect(json.user.identities[0].email).toBe('free@müller.example');
 });
 
-test('two accounts for one mailbox both stay, and each signs in by its own spelling', async () => {
+test('two existing accounts of one mailbox remain, and each signs in with its spelling', async () => {
   const first = await userWith('twin@müller.example');
   const second = await userWith('twin@example.com');
   await world.query(sql`update auth.users set email = 'twin@xn--mller-kva.example' where id = ${second}`);

@@ -84,7 +84,7 @@ const state = (world: AuthWorld) => async () => {
 const settled = (world: AuthWorld, wanted: string) => until(state(world), (row) => row?.state === wanted);
 
 describe('Resend', () => {
-  test('a mail goes out with link, code and an idempotency key, and its content is wiped', async () => {
+  test('a mail is sent with link, code and an idempotency key, and its content is deleted', async () => {
     const api = await anApi(() => ({ status: 200, body: { id: 'm1' } }));
     const world = await aWorld(resend({ SVC_RESEND_BASE_URL: api.url }));
     await world.call('POST', '/otp', { body: { email: 'a@example.com' } });
@@ -104,7 +104,7 @@ describe('Resend', () => {
     expect(mail.text).toMatch(/\b\d{6}\b/);
   });
 
-  test('a failure and a lost answer are tried again with the same key', async () => {
+  test('a failure and a lost response are retried with the same key', async () => {
     const api = await anApi((_seen, nth) =>
       nth === 1 ? { status: 500 } : nth === 2 ? 'hang up' : { status: 200, body: { id: 'm' } },
     );
@@ -121,7 +121,7 @@ describe('Resend', () => {
     expect(api.seen).toHaveLength(3);
   });
 
-  test('a refusal is final and visible, and the request was answered all the same', async () => {
+  test('a rejection is final and visible, and the request succeeds', async () => {
     const api = await anApi(() => ({ status: 422, body: { message: 'The domain is not verified' } }));
     const world = await aWorld(resend({ SVC_RESEND_BASE_URL: api.url }));
     expect((await world.call('POST', '/otp', { body: { email: 'a@example.com' } })).text).toBe('{}');
@@ -311,7 +311,7 @@ describe('SMTP', () => {
     expect(refusing.messages).toHaveLength(1);
   });
 
-  test('a server without TLS gets neither password nor mail where TLS is asked for', async () => {
+  test('a server without TLS receives neither password nor mail if TLS is required', async () => {
     const server = await aServer(() => undefined);
     const url = `${server.url.replace('smtp://', 'smtp://me:canary@')}?requireTLS=true`;
     const world = await aWorld(smtp(url));

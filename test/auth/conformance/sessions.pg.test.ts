@@ -33,7 +33,7 @@ async function after<T>(ms: number, work: () => Promise<T>): Promise<T> {
 }
 
 describe('refresh', () => {
-  test('rotates; the token before gets the same answer', async () => {
+  test('rotates, and the previous token gets the same response', async () => {
     const user = await aUser(world);
     const first = await refresh(user.refresh);
     expect(first.status).toBe(200);
@@ -89,7 +89,7 @@ describe('refresh', () => {
     }
   });
 
-  test('a token two behind is reuse and ends the session', async () => {
+  test('a token before the previous one counts as reuse and ends the session', async () => {
     const user = await aUser(world);
     const second = (await refresh(user.refresh)).json.refresh_token;
     const third = (await refresh(second)).json.refresh_token;
@@ -174,7 +174,7 @@ describe('refresh', () => {
 });
 
 describe('the own record', () => {
-  test('the token decides who is asking', async () => {
+  test('the token determines the caller', async () => {
     const user = await aUser(world);
     const get = (bearer?: string) => world.call('GET', '/user', { bearer });
     expect((await get(user.access)).json).toMatchObject({ id: user.id, email: user.email });
@@ -224,7 +224,7 @@ describe('the own record', () => {
     });
   });
 
-  test('refuses weak and same passwords and taken addresses', async () => {
+  test('refuses weak and unchanged passwords and registered addresses', async () => {
     const user = await aUser(world);
     const other = (await signIn(user)).json;
     const put = (body: unknown) => world.call('PUT', '/user', { bearer: user.access, body });
@@ -406,7 +406,7 @@ describe('second factors', () => {
     expect(statusAndCode(await answer(late, code(factor.secret)))).toEqual([422, 'mfa_challenge_expired']);
   });
 
-  test('what aal1 may not do', async () => {
+  test('aal1 cannot add or remove factors or change the password', async () => {
     const user = await aUser(world);
     const factor = await enrol(user.access);
     const raised = (await verify(user.access, factor)).json;

@@ -54,7 +54,7 @@ test('admin users', async () => {
   expect((await admin.deleteUser(id)).error).toBeNull();
 });
 
-test('a token twice gets the same answer, and sign-out ends it', async () => {
+test('a repeated token gets the same response, and sign-out ends it', async () => {
   const user = await aUser(world);
   const refresh = (token: string) =>
     world.call('POST', '/token?grant_type=refresh_token', { body: { refresh_token: token } });

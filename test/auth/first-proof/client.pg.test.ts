@@ -256,7 +256,7 @@ describe('a code of reauthenticate()', () => {
 });
 
 describe('the confirmation at sign-up', () => {
-  test('is sent although the account is open, and keeps password and session', async () => {
+  test('is sent for an open account, and keeps password and session', async () => {
     const email = anEmail();
     const client = aClient();
     const { data } = await client.auth.signUp({ email, password: PASSWORD });

@@ -56,7 +56,7 @@ describe('metadata', () => {
     expect(await readMetadata(email)).toMatchObject({ name: 'Ada' });
   });
 
-  test('stays when an invitation goes to an address that waits for its confirmation', async () => {
+  test('stays when an unconfirmed address is invited', async () => {
     const email = 'invited@example.com';
     await world.call('POST', '/signup', {
       body: { email, password: 'the first one', data: { name: 'Ada' } },

@@ -290,7 +290,7 @@ test('an account with a verified factor survives every proof of its mailbox', as
   }
 });
 
-test('a proven account keeps everything, whatever is redeemed', async () => {
+test('a proven account keeps everything after any redeemed secret', async () => {
   for (const proof of Object.values({ ...MAILBOX, ...OWN, ...KEEPING })) {
     const account = await anAccount({ password: true, identity: true, factor: true, session: true });
     await world.query(sql`update auth.users set email_proven_at = now() where id = ${account.id}`);

@@ -32,7 +32,7 @@ async function ready(headers: Readonly<Record<string, string>> = {}): Promise<Bo
   return (await answer.json()) as Body;
 }
 
-test('strangers learn the state, who asks from inside or has the secret key the reasons too', async () => {
+test('strangers see the state; local callers and the secret key also see the reasons', async () => {
   const checks = { primary: 'good', data: 'good', functions: 'good' };
   const forwarded = { 'x-forwarded-for': '198.51.100.1' };
   const stranger = await ready(forwarded);

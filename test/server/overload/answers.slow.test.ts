@@ -111,7 +111,7 @@ async function readAlong(work: () => Promise<void>): Promise<{ failed: number; a
   return seen;
 }
 
-test('slow readers of large answers: memory stays within the budget, and small reads go on', async () => {
+test('slow readers of large responses: memory stays within the budget, and small reads continue', async () => {
   await (await ask(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.0.0.1')).arrayBuffer();
   const before = memory();
   const slow: RawExchange[] = [];
@@ -141,7 +141,7 @@ test('slow readers of large answers: memory stays within the budget, and small r
   for (const { socket } of slow) socket.destroy();
 });
 
-test('a caller holds half of it at most, also as a long list', async () => {
+test('a caller can use at most half of the budget, also with a long list', async () => {
   const path = `/rest/v1/notes?select=id,${Array.from({ length: 30 }, (_, n) => `b${n}:body`).join()}&limit=5000`;
   await fill(620);
   // 20 MB each.
@@ -152,7 +152,7 @@ test('a caller holds half of it at most, also as a long list', async () => {
   for (const { socket } of [first, second, third]) socket.destroy();
 });
 
-test('an answer that is taken slowly is whole, also after the deadline of its request', async () => {
+test('a response that is read slowly is complete, even after the deadline of its request', async () => {
   const hasty = await startBackendWorld(file('request: 3s'));
   const raw = sendRaw(
     hasty.url,
@@ -173,7 +173,7 @@ test('an answer that is taken slowly is whole, also after the deadline of its re
   await hasty.close();
 });
 
-test('what cannot be undone is refused before it begins, or not at all', async () => {
+test('a call with side effects is refused before it begins, or not at all', async () => {
   const made = (from: string, bytes: number): Promise<RawExchange> =>
     startReading('/rest/v1/rpc/made', from, 'made', JSON.stringify({ bytes }));
   const slow = [

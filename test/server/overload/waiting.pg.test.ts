@@ -155,7 +155,7 @@ async function fill(as: string | undefined, path: string, body: object): Promise
   return asked;
 }
 
-test('callers take turns: who comes after thirty requests of another waits for one of them', async () => {
+test('callers take turns: a caller behind thirty requests of another waits for one of them', async () => {
   const [many, late] = await users(2);
   const turns = async (answers: ReadonlyArray<Promise<Response>>): Promise<number[]> => {
     const done = (await Promise.all(answers)).filter(({ status }) => status === 200);
