@@ -286,7 +286,7 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     const command =
       `export SVC_IMPORT_SOURCE_URL='${source.url}'\n` +
       `${code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own)}`;
-    // Not like the others, because this process serves the source's API at the same time.
+    // Unlike the others it runs asynchronously, because this process serves the API of the source at the same time.
     const { stdout } = await promisify(execFile)('bash', ['-e', '-c', command], {
       cwd: directory,
       env: environment(target.url),

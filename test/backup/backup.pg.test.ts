@@ -72,7 +72,7 @@ create function stamp() returns trigger language plpgsql
 create trigger stamp before insert or update on books for each row execute function stamp();
 `;
 
-// PostgreSQL's programs are those of the system; only the runs on PostgreSQL 15 have them.
+// The programs of PostgreSQL are those of the system, which match only runs on PostgreSQL 15.
 const isPossible = await canDump();
 const ENGINES = isPossible ? (['pg_dump', 'copy'] as const) : (['copy'] as const);
 
@@ -422,7 +422,7 @@ test('the development database is saved and restored in an empty folder', async 
     const app = clientFor(first);
     await app.auth.signUp(signIn);
     await app.storage.from('files').upload('a.txt', 'of the laptop', { contentType: 'text/plain' });
-    // Also while it is served.
+    // Restores while the service runs.
     const saved = await runSvc(['backup', '--to', target, '--config', join(here, 'svc.yaml')], {});
     await first.stop();
     expect(saved.code, saved.output).toBe(0);

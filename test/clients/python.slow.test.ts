@@ -11,7 +11,7 @@ import { scaled } from '../support/run/scaled.ts';
 
 const SUITE = join(import.meta.dirname, 'python/suite.py');
 const VERSION = '2.34.1';
-/** Kept between runs: the client and what it needs are forty packages. */
+/** Kept between runs, because the client and its dependencies are forty packages. */
 const PLACE = join(import.meta.dirname, `../../node_modules/.cache/svc-python-${VERSION}`);
 const PYTHON = join(PLACE, 'bin/python');
 const KEYS = {

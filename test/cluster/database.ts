@@ -123,7 +123,7 @@ export async function switchover(leader: DatabaseMachine): Promise<void> {
   if (!answer?.ok) throw new Error(`Patroni refused the switchover: ${await answer?.text()}`);
 }
 
-/** A machine whose processes are gone; the network answers for it with resets. */
+/** Kills the processes of a machine. The network then resets connections to it. */
 export const killNode = (machine: DatabaseMachine): void => killAllOn(machine);
 
 export function startNode(machine: DatabaseMachine): void {
@@ -191,7 +191,7 @@ export async function createDatabase(name: string): Promise<void> {
   await query('postgres', `create database "${name}"`);
 }
 
-/** Brings the cluster back to what up.sh made, whatever a scenario did to it. */
+/** Restores the state after up.sh, after any scenario. */
 export async function restoreCluster(): Promise<void> {
   healNetwork();
   for (const machine of DATABASE_MACHINES) {
@@ -208,7 +208,7 @@ export async function restoreCluster(): Promise<void> {
   moveName(await settled());
 }
 
-/** Patroni's port opens a moment after its process is there. */
+/** The port of Patroni opens shortly after its process has started. */
 async function isStarting(machine: DatabaseMachine): Promise<boolean> {
   if (processesOn(machine).length === 0) return false;
   for (let waited = 0; waited < 50; waited++) {

@@ -23,7 +23,7 @@ export async function failOver(leader: DatabaseMachine, end: () => Promise<void>
   return { startedAt, newPrimaryAt };
 }
 
-/** When writes first succeeded again of those that were asked after `time`; infinity when none did within `limit`. */
+/** Time of the first successful write of those sent after `time`; infinity if none succeeds within `limit`. */
 export async function writesAgain(load: Load, time: number, limit = 60_000): Promise<number> {
   await until('writes to succeed', limit, () => Number.isFinite(load.firstSuccessAfter(time, 'write'))).catch(
     () => undefined,

@@ -37,7 +37,7 @@ function ip(...args: readonly string[]): string {
   return stdout;
 }
 
-/** Starts a program on a machine; its output goes to a file. The process keeps the id it is given. */
+/** Starts a program on a machine, with its output in a file. The process keeps its id. */
 export function spawnOn(
   machine: Machine,
   command: readonly string[],
@@ -54,7 +54,7 @@ export function spawnOn(
   }
 }
 
-/** The ids of what runs on a machine; none when there is no such machine. */
+/** Ids of the processes on a machine; empty if the machine does not exist. */
 export function processesOn(machine: Machine): readonly string[] {
   const { stdout } = spawnSync('ip', ['netns', 'pids', space(machine)], { encoding: 'utf8' });
   return stdout.split('\n').filter(Boolean);
@@ -71,7 +71,7 @@ export function killAllOn(machine: Machine): void {
   }
 }
 
-/** The others do not learn that it is gone: nothing is refused, nothing is answered. */
+/** Disconnects a machine silently: connections to it are neither refused nor answered. */
 export function silence(machine: Machine): void {
   for (const other of MACHINES) if (other !== machine) forget(other, machine);
   ip('-n', NETWORK, 'link', 'set', machine, 'down');

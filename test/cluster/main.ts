@@ -2,8 +2,8 @@
 // ends with a line of counts. A rig that is up already is used and left; the ruins of one are cleared away first.
 //
 //   npm run test:cluster                        the usual sizes
-//   npm run test:cluster -- --full switchover   one of them, in full size
-//   npm run test:cluster -- --list              what there is
+//   npm run test:cluster -- --full switchover   one scenario, in full size
+//   npm run test:cluster -- --list              list the scenarios
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -77,7 +77,7 @@ function onTheRig(): number {
     report({ passed: 0, skipped: 0, failures: [failure('rig', 'it did not start')] });
     return 1;
   }
-  // The terminal's interrupt goes to the child as well, which ends; then the rig is taken down.
+  // The child receives the interrupt of the terminal as well and ends. Then the rig is stopped.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => undefined);
   try {
     const again = [
@@ -103,7 +103,7 @@ function partsRun(): boolean {
 
 async function run(chosen: readonly Scenario[]): Promise<number> {
   const count = { passed: 0, skipped: 0, failures: [] as Failure[] };
-  // Which of them became primary at the start is chance, and the name leads to the first.
+  // The first primary is random, but the name points to the first machine.
   await restoreCluster();
   for (const scenario of chosen) {
     print(`\n${scenario.name}: ${scenario.about}`);
@@ -117,7 +117,7 @@ async function run(chosen: readonly Scenario[]): Promise<number> {
   return count.failures.length > 0 ? 1 : 0;
 }
 
-/** Answers what did not hold. */
+/** Returns the claims that did not hold. */
 async function perform(scenario: Scenario): Promise<readonly string[]> {
   const stage = new Stage(scenario.name, values.full, print);
   try {

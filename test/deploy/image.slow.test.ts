@@ -42,7 +42,7 @@ const canBuild =
 if (!canBuild && process.env['SVC_TEST_CONTAINERS'] === 'required')
   throw new Error('buildah or mmdebstrap is missing, or this is not root');
 
-/** The image does not depend on the version of PostgreSQL, and takes a minute. */
+/** The image does not depend on the version of PostgreSQL, and its build takes a minute. */
 const isOtherVersion = process.env['SVC_TEST_POSTGRES'] !== undefined;
 
 describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
@@ -254,7 +254,7 @@ function baseImages(folder: string, buildah: (...args: readonly string[]) => str
 const codename = (): string =>
   /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? 'bookworm';
 
-/** A project as a stranger has it, with the packages of this tree in place of published ones. */
+/** A project of a user, with the packages of this tree in place of the published ones. */
 async function makeApp(folder: string, port: number): Promise<string> {
   const release = join(folder, 'release');
   execFileSync(process.execPath, [join(ROOT, 'scripts/make-release.ts'), release], { stdio: 'pipe' });

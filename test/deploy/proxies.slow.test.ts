@@ -32,7 +32,7 @@ functions:
   pieces: { runtime: node, file: pieces.js, env: { GO: "\${SVC_ENV_GO}" } }
   whoami: { runtime: node, file: whoami.js }
 `;
-/** The second piece is sent once the file `go` is there. */
+/** Sends the second piece when the file `go` exists. */
 const PIECES = `import { existsSync } from 'node:fs';
 export default (request, ctx) => ({
   headers: { 'content-type': 'text/event-stream' },
@@ -233,7 +233,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
         for (const [index, port] of [ports.one, ports.two].entries()) {
           expect(await instances[index]?.stop()).toBe(0);
           instances[index] = await serve(port);
-          // The balancer has to see it before the other one goes.
+          // The balancer must detect it before the other instance stops.
           const takes = (): number => instances[index]?.output().split('/rest/v1/notes').length ?? 0;
           await expect.poll(takes).toBeGreaterThan(50);
         }

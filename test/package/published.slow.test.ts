@@ -72,7 +72,7 @@ function install(directory: string, ...options: readonly string[]): string {
   return stderr;
 }
 
-/** Lines about what is ours. Libraries of pages may ask for a newer Node than the machine's; they run in browsers. */
+/** Returns warnings about our packages. Libraries of pages may require a newer Node, but they run in browsers. */
 const aboutUs = (warned: string): string[] =>
   warned.split('\n').filter((line) => /svcyaml|libpg-query|@node-rs/.test(line));
 
@@ -89,7 +89,7 @@ function makeHome(name: string): string {
   return home;
 }
 
-/** A Node for old machines, where there is one. */
+/** Returns the bundled Node for old machines, if there is one. */
 const nodesIn = (home: string): string[] =>
   readdirSync(join(home, 'node_modules')).filter((name) => /^node(?:-bin)?-(?:linux|darwin|win)/.test(name));
 

@@ -7,7 +7,8 @@ import { startBackendWorld, type BackendWorld } from '../support/backend-world.t
 import { RawSocket } from './raw-socket.ts';
 
 /**
- * Made by hand: the file has no partitioned tables. A partition is written to directly as well, and one comes later.
+ * Created by hand, because the file has no partitioned tables. One partition is also written directly, and one is added
+ * later.
  */
 const TABLE = `
 create table public.events (

@@ -344,7 +344,7 @@ test('a trigger that sends without a policy does not fail the statement and deli
     await caller.query('commit');
   };
   try {
-    // He can read the room, but not write to it.
+    // The user can read the room, but not write to it.
     await insertAs(ben, 1);
     expect(notices).toEqual([
       expect.stringMatching(/^WARNING: the broadcast was not sent: .*row-level security/),

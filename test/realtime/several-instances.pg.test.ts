@@ -163,7 +163,7 @@ test('presence is shared by all instances: remote members, late members, leaving
   await expect.poll(() => Object.keys(watching.presenceState())).toEqual([]);
 });
 
-test('a member that leaves at another instance is reported once, however it ends', async () => {
+test('a member that leaves at another instance is reported once, for every kind of end', async () => {
   const third = await startBackend({ ...world.options, port: 0 });
   const watcher = await raw(world.url);
   await watcher.join('leaving', { presence: { enabled: true } });

@@ -1,4 +1,4 @@
-// `svc dev` seeds its own database, and again when a file of an entry changes; `svc seed` does it for any other.
+// `svc dev` seeds its database, and seeds again when a file of an entry changes. `svc seed` seeds any other database.
 import { mkdirSync, mkdtempSync, chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

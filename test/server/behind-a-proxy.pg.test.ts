@@ -75,7 +75,7 @@ describe.runIf(process.platform === 'linux').each([
 
   beforeAll(async () => {
     if (why !== undefined) return;
-    // Not all of loopback: the clients are there too.
+    // Not all of loopback, because the clients also use loopback addresses.
     const yaml = `${FILE}server: { trusted_proxies: [127.0.0.1] }\n`;
     world = await startBackendWorld(yaml, { files: FILES, log });
     proxy = await startProxy(world.url);

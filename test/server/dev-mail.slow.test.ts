@@ -60,7 +60,7 @@ afterAll(async () => {
 
 type Sent = { readonly to: string; readonly state: string };
 
-/** Asks for a code at each address, and returns the mails once each is settled. */
+/** Requests a code for each address, and returns the mails when all are settled. */
 async function codesUnder(
   args: readonly string[],
   addresses: readonly string[],

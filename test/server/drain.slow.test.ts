@@ -17,7 +17,7 @@ const KEYS = {
 let database: TestDatabase;
 let project: TodoProject;
 let svc: SvcProcess | undefined;
-// Each with its own: a database knows the directory of its files.
+// Each project has its database, because a database records the directory of its files.
 beforeEach(async () => {
   database = await createDatabase();
   project = copyTodoProject();

@@ -1,4 +1,4 @@
-// `SVC_ERROR_WEBHOOK`: what a collector receives from a service whose code fails, and its last report.
+// `SVC_ERROR_WEBHOOK`: the reports that a collector receives from failing functions and from an exiting service.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

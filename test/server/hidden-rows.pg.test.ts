@@ -58,7 +58,7 @@ insert into parts values (1, 1, 'x'), (2, 1, 'y'), (3, 3, 'z');
 insert into storage.objects (bucket_id, name, owner_id) values ('files', 'ann/a.txt', '${ANN}');
 `;
 
-/** Bob's: texts that no cast takes, a division by zero, very many of them. */
+/** Rows of Bob: texts that no cast accepts and zeros as divisors, in large numbers. */
 const HIDDEN = `
 insert into notes select g, '${BOB}', 'hidden ' || g, 0, '{hidden}', '{"k": {"hidden": true}}'
   from generate_series(100, 700) g;
@@ -184,7 +184,7 @@ const writes: fc.Arbitrary<Sent> = fc
     filters: fc.array(filter, { minLength: 1, maxLength: 2 }),
     as: fc.constantFrom('anon' as const, 'ann' as const),
     prefer: fc.constantFrom('', ',count=exact', ',max-affected=2,handling=strict', ',return=representation'),
-    // A value that has the wrong type is only reported when a row takes it, so it is sent where one does: in FIXED.
+    // A value of the wrong type is reported only when a row is compared with it, so FIXED contains such requests.
     body: fc.constantFrom('{"n":5}', '{"text":"new"}', `{"owner":"${BOB}"}`),
   })
   .map(({ filters, prefer, body, ...rest }) => ({

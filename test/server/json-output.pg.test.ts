@@ -56,7 +56,7 @@ type Report = {
   readonly problems: ReadonlyArray<{ code: string }>;
 };
 
-/** Runs it as the command line does, and holds what it printed against its shape. */
+/** Runs a command and validates its output against its schema. */
 async function run(
   words: readonly string[],
 ): Promise<{ readonly exitCode: number; readonly report: Report }> {

@@ -431,7 +431,7 @@ describe('svc mcp', () => {
   ];
   test.each(HOSTILE)('%s', async (sql) => {
     for (const as of [undefined, 'service_role']) {
-      // Runs as a caller who may write, too, so that only the transaction prevents it.
+      // Runs as a caller who can write, so that only the transaction prevents it.
       const answer = await call(open, 'query', { sql, ...(as === undefined ? {} : { as }) });
       if (!/set role|set_config\('role'/.test(sql))
         expect(answer, `${as} ${answer.text}`).toMatchObject({ isError: true });

@@ -77,7 +77,7 @@ test('a token that can be guessed is refused at the start', async () => {
   );
 });
 
-/** Asked by a name of ours: `fetch` does not let one choose. */
+/** Sends a chosen Host header, which `fetch` does not allow. */
 async function adminAnswer(
   { backend }: BackendWorld,
   path: string,
@@ -95,7 +95,7 @@ async function adminAnswer(
   });
 }
 
-/** Values by series, as a strict reader of the format takes them. */
+/** Parses the values by series, as a strict reader of the format does. */
 function parseSeries(text: string): Map<string, number> {
   const series = new Map<string, number>();
   let name = '';
@@ -115,7 +115,7 @@ function parseSeries(text: string): Map<string, number> {
   return series;
 }
 
-/** All kinds of requests, once each. */
+/** Sends one request of each kind. */
 async function useEverything({ url, keys }: BackendWorld): Promise<void> {
   const headers = { apikey: keys.publishable, 'content-type': 'application/json' };
   const post = (path: string, body: unknown): Promise<Response> =>
@@ -156,7 +156,7 @@ test('the admin port serves only metrics and probes', async () => {
 test('every API, statement and connection is counted', async () => {
   const world = await aBackend({ admin: ADMIN });
   await useEverything(world);
-  // A request is counted once its answer has ended, which its client may know a little earlier.
+  // A request is counted when its response has ended, which the client may notice slightly earlier.
   const text = async (): Promise<string> => (await adminAnswer(world, '/metrics')).text;
   await expect.poll(text).toContain('svc_functions_duration_seconds_count{function="hello",result="ok"} 1\n');
   const series = parseSeries(await text());
@@ -245,7 +245,7 @@ test('hostile requests add no series', async () => {
     await answer.arrayBuffer();
   };
   const count = async (): Promise<number> => parseSeries((await adminAnswer(world, '/metrics')).text).size;
-  // Everything of each kind has been asked once.
+  // Each kind of request has been sent once.
   for (let number = 0; number < 54; number += 1) await ask(number);
   const before = await count();
   for (let number = 54; number < 600; number += 1) await ask(number);

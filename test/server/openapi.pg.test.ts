@@ -68,7 +68,7 @@ test('every route of storage is described, and no other', () => {
       .replace(':object', '{bucket}/{path}')
       .replace(':rest', '{upload}')
       .replace(':bucket', '{bucket}');
-    // One route for a bucket and for what is in it.
+    // One route for a bucket and its objects.
     const both = /^(DELETE \/object|POST \/object\/sign)\/:bucket$/.test(route);
     return [`${method} ${described}`, ...(both ? [`${method} ${described}/{path}`] : [])];
   });
@@ -180,7 +180,7 @@ describe('of a running svc', () => {
       const described = operation?.responses[String(answer.status)] ?? operation?.responses['default'];
       expect(described, `${method} ${template} ${answer.status}`).toBeDefined();
       const schema = described?.content?.['application/json']?.schema;
-      // Without return=representation a write answers nothing.
+      // Without return=representation a write returns an empty body.
       if (schema !== undefined && body !== '') {
         const validate = ajv.compile(rebased(schema));
         validate(body);

@@ -69,7 +69,7 @@ test('an overlay is watched: a mistake is reported with its place, and a valid o
     .toMatch(/svc\.development\.yaml:2:1 error tables[\s\S]*an overlay cannot change tables/);
   write('svc.development.yaml', 'providers: { email: null }\nauth: { allow_signup: false }\n');
   await expect.poll(() => isSignupClosed(dev)).toBe(true);
-  // One that is gone counts no more.
+  // A deleted overlay no longer applies.
   write('svc.yaml', SVC_YAML.replace(/providers.*\n/, ''));
   rmSync(join(folder, 'svc.development.yaml'));
   await expect.poll(() => isSignupClosed(dev)).toBe(false);

@@ -65,7 +65,7 @@ type Place = {
   readonly applied: string | null;
 };
 
-/** Which server answers a call of a function. */
+/** Returns the server that runs a call of a function. */
 async function ask(
   { url }: Instance,
   { name = 'here', key = world.keys.publishable, prefer = '' } = {},
@@ -189,7 +189,7 @@ test('bounded: responses contain their age, writers read their own writes, late 
   const { staleness } = await ask(instance);
   expect(Number(staleness)).toBeGreaterThanOrEqual(0);
   expect(Number(staleness)).toBeLessThan(10_000);
-  // The secret key may have it too.
+  // The secret key can request it too.
   await expect.poll(async () => (await ask(instance, { key: world.keys.secret })).where).toBe('replica');
   await world.standby.pause();
   try {
@@ -224,7 +224,7 @@ test('a statement that the replay stops is answered by the primary', async () =>
     await expect
       .poll(async () => world.standby.query(`select 1 from pg_stat_activity where wait_event = 'PgSleep'`))
       .not.toEqual([]);
-    // An exclusive lock is replayed at once, whatever reads.
+    // The replica replays an exclusive lock at once, despite running reads.
     await world.query(`alter table notes add column extra int`);
     const response = await slow;
     expect(await response.text()).toBe('false');

@@ -38,7 +38,7 @@ async function lineAbout(requestId: string): Promise<LogLine> {
   return found()[0] as LogLine;
 }
 
-/** Sent as it is: `fetch` would encode the path. */
+/** Sends the path unchanged, because `fetch` would encode it. */
 async function requestLine(path: string, method = 'GET'): Promise<LogLine> {
   const { hostname, port } = new URL(world.url);
   const requestId = `line-${lines().length}-${path.replaceAll(/\W/g, '.')}`.slice(0, 64);

@@ -302,7 +302,7 @@ describe('one project from its first file to its last deployment', () => {
       }).start();
     });
     expect(await (await papers.download('d/pieces.txt')).data?.text()).toBe('in pieces');
-    // The file goes with the row that refers to it.
+    // Deleting the row deletes the file that it refers to.
     expect((await ada.from('todos').delete().eq('title', 'Milk')).error).toBeNull();
     await expect.poll(async () => (await papers.list('a')).data?.map((file) => file.name)).toEqual([]);
   });

@@ -73,7 +73,7 @@ describe.each(DIRECTIONS)('from %s to %s', (_from, _to, servers) => {
         expect(await svc('import', 'supabase', 'copy')).toContain('users: 24 added');
         expect(await svc('import', 'supabase', 'files', '--api', api.url)).toMatch(/files: \d\d copied/);
         expect(await svc('import', 'supabase', 'verify')).toBe('Both sides are equal.\n');
-        // Both print and hash their values alike, or all of it would come again.
+        // Both versions print and hash values alike. Otherwise everything would be copied again.
         expect(await svc('import', 'supabase', 'copy')).not.toMatch(/: [1-9]\d* added|[1-9]\d* changed/);
         await addUser(project, { id: userId(99), email: 'user99@example.com' });
         await project.query(

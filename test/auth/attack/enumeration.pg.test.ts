@@ -84,7 +84,7 @@ describe('the same duration', () => {
   }
 
   // Many samples make a median that a busy machine does not move. A second /recover for an address is another
-  // path (the gap between mails), so that one is asked once for each.
+  // path (the gap between mails), so each address gets one request.
   test.each<[string, string, number, (email: string) => unknown]>([
     ['a password', '/token?grant_type=password', 4, (email) => ({ email, password: 'wrong horse' })],
     ['recover', '/recover', 1, (email) => ({ email })],

@@ -20,7 +20,7 @@ let neighbour: AuthWorld;
 const options = { auth: { redirectUrls: ['https://app.example'] }, env: { SVC_AUTH_RATE_LIMITS: 'off' } };
 beforeAll(async () => {
   world = await startAuth(options);
-  // Two instances on one database: a lock inside a process must not be what decides.
+  // Two instances share one database, so that a lock inside a process is not sufficient.
   neighbour = await startAuth({ join: world, ...options });
 });
 afterAll(async () => {

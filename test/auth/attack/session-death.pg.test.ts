@@ -1,5 +1,5 @@
-// Which event ends what: every event with the session that caused it, another session of the user, the access token,
-// and a mailed link. docs/auth-states.md has the same table.
+// Effects of events on sessions: every event with the session that caused it, another session of the user, the access
+// token and a mailed link. docs/auth-states.md has the same table.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import { aUser, mailSecrets, startAuth, type AuthWorld } from '../../support/auth-world.ts';

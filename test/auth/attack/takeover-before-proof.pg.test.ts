@@ -61,7 +61,7 @@ async function arriveByProvider(
   );
 }
 
-/** Preparations without verification: a session, and what a session can add. */
+/** Preparations without verification: a session and its possible additions. */
 async function settled(email: string): Promise<Stranger> {
   let stranger: Stranger = {};
   await withAuth(world, OFF, async () => {
@@ -127,7 +127,7 @@ const latest = async (to: string): Promise<ReturnType<typeof mailSecrets>> => {
 };
 const open = async (link: URL): Promise<void> => void ok(await pressButton(link.href));
 
-/** The first half asks, the second is the owner's; a stranger may act in between. */
+/** The first half sends the request, and the second is the action of the owner. A stranger can act in between. */
 type Proof = (email: string) => Promise<() => Promise<void>>;
 
 const mailed =

@@ -1,4 +1,4 @@
-// Parity rows AD, MT, SQL: operators, metadata routes, and what SQL sees.
+// Parity rows AD, MT, SQL: operators, metadata routes and access from SQL.
 import { jwtVerify, createLocalJWKSet } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { aUser, decodeClaims, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';

@@ -59,7 +59,7 @@ test('standby → in use → previously used → revoked, and all users stay sig
   for (const one of [world, neighbour])
     for (const token of [user.access, renewed.access]) expect(await works(one, token)).toBe(true);
   await until(() => keyId(user.access) === first && neighbour.signingKeys.signing.kid === next);
-  // After the lifetime of the last token it signed the old key goes.
+  // The old key is removed after the lifetime of its last token.
   expect(await world.signingKeys.advance(later(STANDBY_MINUTES + 21), 900)).toBe(true);
   const states = Object.fromEntries((await world.signingKeys.list()).map((key) => [key.kid, key.state]));
   expect(states).toMatchObject({ [first]: 'revoked', [next]: 'in_use' });

@@ -1,4 +1,4 @@
-// Parity rows OT, VF, RC, RS, RE, PK: everything that goes through a mailbox.
+// Parity rows OT, VF, RC, RS, RE, PK: all flows through a mailbox.
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {

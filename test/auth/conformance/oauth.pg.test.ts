@@ -151,7 +151,7 @@ describe('redirects', () => {
     expect([reply.status, calledBack(reply)]).toEqual([307, 'acme']);
   });
 
-  /** The name in the callback that the provider is asked to use. */
+  /** Returns the name in the callback URL of the request to the provider. */
   function calledBack(reply: Reply): string | undefined {
     const callback = new URL(reply.headers.get('location') ?? '').searchParams.get('redirect_uri');
     return callback?.split('/').at(-1);

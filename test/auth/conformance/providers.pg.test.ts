@@ -9,7 +9,7 @@ import { parseRedirect, startAuth, type AuthWorld, type Reply } from '../../supp
 
 type Json = Readonly<Record<string, unknown>>;
 type Case = {
-  /** Answers by path; `token` is merged into the answer of whatever path the code is exchanged at. */
+  /** Responses by path. `token` is merged into the response of the path that exchanges the code. */
   readonly api?: Readonly<Record<string, unknown>>;
   readonly token?: Json;
   /** Claims of the ID token, for those that speak OIDC. */

@@ -42,7 +42,7 @@ describe('refresh', () => {
     expect(now.session_id).toBe(before.session_id);
     expect(now.amr).toEqual(before.amr);
     expect((await refresh(user.refresh)).json.refresh_token).toBe(first.json.refresh_token);
-    // Without a time limit: a client that lost the answer may come back much later.
+    // Without a time limit, because a client that lost the response may retry much later.
     expect((await after(3_600_000, () => refresh(user.refresh))).json.refresh_token).toBe(
       first.json.refresh_token,
     );

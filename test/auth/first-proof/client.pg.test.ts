@@ -79,7 +79,7 @@ async function enrol(client: SupabaseClient): Promise<{ id: string; secret: stri
   return { id, secret };
 }
 const totp = (secret: string): string => new TOTP({ secret: Secret.fromBase32(secret) }).generate();
-/** A code works once; the step of the last one is forgotten here instead of waiting for the next. */
+/** A code works once, so this clears the last time step instead of waiting for the next one. */
 const forgetStep = async (id: string): Promise<unknown> =>
   await world.owner.query(sql`update auth.mfa_factors set last_used_step = 0 where id = ${id}`);
 

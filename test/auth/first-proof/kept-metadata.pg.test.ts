@@ -93,7 +93,7 @@ describe('metadata', () => {
     });
     expect(await kinds(user.email)).toContain('identity_linked');
 
-    // At the next sign-in the provider's values replace them.
+    // The next sign-in replaces them with the values of the provider.
     const again = { ...order, linking: undefined };
     await request.auth.db.transaction((db) => resolveIdentity(db, request, again));
     expect(await readMetadata(user.email)).toMatchObject({ name: 'Kim Doe', avatar_url: 'theirs.png' });

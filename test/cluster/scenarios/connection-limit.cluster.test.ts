@@ -4,7 +4,7 @@ import type { Scenario, Stage } from '../scenario.ts';
 import { SLOW, slow } from '../slow.ts';
 
 const LIMIT = 4;
-/** So long that four connections are busy with nothing else, on however slow a machine. */
+/** Long enough to keep four connections busy, even on a slow machine. */
 const STATEMENT = 0.05;
 
 export const scenario: Scenario = {

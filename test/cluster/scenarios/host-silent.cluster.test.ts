@@ -30,7 +30,7 @@ async function oneSilence(stage: Stage, config: string): Promise<void> {
   const notes = new Notes(stage.folder);
   const finders = [find('several hosts', byHosts), find('a name that is moved', byName)] as const;
   function find(name: string, instance: Instance): Finder {
-    // More clients than connections: each connection has something under way, so that none is found dead while idle.
+    // More clients than connections, so that each connection is in use and none is found dead while idle.
     const load = stage.load({ urls: [instance.url], clients: 24, next: notes.next(5) });
     return { name, load, ready: new ReadyWatch(instance), from: Number.NaN };
   }

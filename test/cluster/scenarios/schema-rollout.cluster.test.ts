@@ -23,7 +23,7 @@ export const scenario: Scenario = {
     const startedAt = Date.now();
     let version = 0;
     do {
-      // One column comes and one goes, as in a deployment that brings a new version of its clients.
+      // The file adds one column and removes another, as in a deployment with a new version of the clients.
       version += 1;
       const config = stage.config(notesTable('notes', column(`extra_${version}`)), '', `svc-${version}.yaml`);
       for (const [at, instance] of all.entries()) {
@@ -60,7 +60,7 @@ export const scenario: Scenario = {
   },
 };
 
-/** Requests that name their columns, and requests that take all there are, which change under them. */
+/** Requests that name their columns, and requests for all columns, which change during the rollout. */
 function everyShape(notes: Notes): (number: number) => Call {
   const next = notes.next(3);
   const checkBody = (id: string) => (text: string) =>

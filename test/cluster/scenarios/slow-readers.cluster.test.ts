@@ -23,7 +23,7 @@ export const scenario: Scenario = {
       stage.database,
       `insert into notes select gen_random_uuid(), repeat('x', 100000) from generate_series(1, 900)`,
     );
-    // The small read once before, so that what it needs is there.
+    // One small read first, which opens its connections.
     await ask(instance.url, notes.read());
     const before = readMemory(instance.child.pid!);
 
@@ -31,7 +31,7 @@ export const scenario: Scenario = {
     stage.afterwards(() => requests.forEach((request) => request.destroy()));
     let settled = 0;
     for (let caller = 0; caller < CALLERS; caller++) {
-      // Each is another query, so that none shares the answer of another.
+      // Each query is different, so that no caller shares the response of another.
       const path = `/rest/v1/notes?select=body&body=neq.${caller}`;
       const options = { headers: { apikey: PUBLISHABLE_KEY }, localAddress: `10.86.0.${101 + caller}` };
       const request = get(`${instance.url}${path}`, options, (response) => {

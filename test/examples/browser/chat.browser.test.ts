@@ -44,7 +44,7 @@ describeExample('chat', (running) => {
     await ben.getByRole('button', { name: 'Delete “Hello”' }).click();
     await expect.poll(() => messages(ann)).toEqual(['Hello Ben']);
 
-    // A stranger who asks for everything.
+    // A stranger who requests everything.
     const eve = await hostile('Eve');
     const benElsewhere = await hostile('Ben', 'sign in');
     expect(eve.room).toMatch(/Unauthorized/);
@@ -126,7 +126,7 @@ type Hostile = {
   postToMyself(text: string): Promise<void>;
 };
 
-/** Listens to all messages, and joins the room whose id only its members should know. */
+/** Subscribes to all messages, and joins a room whose id only its members should know. */
 async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Promise<Hostile> {
   const client = createClient(example.svc.url, example.svc.publishableKey, {
     auth: { persistSession: false },

@@ -1,5 +1,5 @@
-// examples/documents as people use it: `svc dev`, Vite's server, and a page each for Ann, who owns a team, and Ben, who
-// is invited. What Ben's page does not offer he asks the server for without it.
+// Uses examples/documents in browsers: `svc dev`, Vite's server, and a page each for Ann, who owns a team, and Ben, who
+// is invited. Ben sends requests that his page does not offer to the server directly.
 import { text } from 'node:stream/consumers';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
@@ -16,7 +16,7 @@ describeExample('documents', (running) => {
     example = running();
   });
 
-  test('who is invited reads or edits by role, files are for members, and who is removed is out', async () => {
+  test('invited members read or edit by role, and removed members lose access', async () => {
     const ann = await signUp('Ann');
     await ann.getByLabel('Name of a new team').fill('Kitchen');
     await ann.getByRole('button', { name: 'Create' }).click();

@@ -76,7 +76,7 @@ describeExample('shop', (running) => {
     await gus.getByText('3 left').waitFor();
     await expectAccessible(gus);
 
-    // Staff sees it at once, and the customer what becomes of it.
+    // Staff sees the order at once, and the customer sees its progress.
     const order = sue.getByRole('listitem', { name: 'Order 1' });
     await order.getByText('2 × White bread').waitFor();
     await expectAccessible(sue);

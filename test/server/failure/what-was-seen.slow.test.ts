@@ -57,7 +57,7 @@ const FATAL = {
   R: 'ProcessInterrupts',
   M: 'terminating connection due to administrator command',
 } as const;
-/** The statement itself has begun to run: before it the settings of its caller. */
+/** The statement has begun to run, after the settings of its caller. */
 const BEGUN = [PARSED, BOUND, completed('SELECT 1'), PARSED, BOUND] as const;
 const dies =
   (fields: Fields): Script =>

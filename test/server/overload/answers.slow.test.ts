@@ -75,7 +75,7 @@ function memory(): number {
   return Number(spawnSync('ps', ['-o', 'rss=', '-p', String(svc.child.pid)]).stdout) * 1024;
 }
 
-/** Asks, takes the beginning of the answer and nothing more. */
+/** Sends a request, reads the beginning of the response and then stops reading. */
 async function startReading(path: string, from: string, id: string, body?: string): Promise<RawExchange> {
   const head = [
     `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,
@@ -93,7 +93,7 @@ async function startReading(path: string, from: string, id: string, body?: strin
 
 const responseStatus = (raw: RawExchange): string => raw.received().slice(9, 12);
 
-/** Polls while `work` goes on, and returns how many answers were no success. */
+/** Polls while `work` runs, and returns the number of failed requests. */
 async function readAlong(work: () => Promise<void>): Promise<{ failed: number; asked: number; rss: number }> {
   const seen = { failed: 0, asked: 0, rss: 0 };
   const over = new AbortController();
@@ -179,9 +179,9 @@ test('a call with side effects is refused before it begins, or not at all', asyn
   const slow = [
     await startReading(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.1', 'held-1'),
     await startReading(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.2', 'held-2'),
-    // Begun before its size is known.
+    // It begins before its size is known.
     await made('10.5.0.1', 10 * MB),
-    // With a share that is used up nothing is begun.
+    // No call begins when the share is used up.
     await made('10.5.0.1', 10),
     await made('10.5.0.3', 10),
   ];

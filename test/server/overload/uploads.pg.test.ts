@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The head of an upload, and nothing of its body but `begun`. */
+/** Sends the head of an upload, and only `begun` of its body. */
 function begin(from: string, type: string, begun = ''): RawExchange {
   const head = [
     `POST /storage/v1/object/drop/${count++} HTTP/1.1`,
@@ -52,7 +52,7 @@ function form(): FormData {
 test('two hundred idle uploads of one address do not block uploads of others', async () => {
   const idle = Array.from({ length: 200 }, () => begin('10.0.0.1', 'multipart/form-data; boundary=x'));
   const plain = Array.from({ length: 40 }, () => begin('10.0.0.1', 'text/plain', 'x'));
-  // Those beyond the share of the address.
+  // Uploads beyond the share of the address.
   const refused = (): number =>
     plain.filter((exchange) => exchange.received().startsWith('HTTP/1.1 429')).length;
   await expect.poll(refused).toBe(15);

@@ -21,7 +21,7 @@ let svc: SvcProcess;
 beforeAll(async () => {
   database = await createDatabase();
   project = copyTodoProject();
-  // All connections that may be open are.
+  // The maximum number of connections is open.
   appendFileSync(project.config, '\ndatabase: { pool: { min: 20, max: 20 } }\n');
   svc = await start(2);
 });

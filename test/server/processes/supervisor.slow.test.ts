@@ -11,7 +11,7 @@ import { freePort } from '../../../src/lib/free-port.ts';
 import { scaled } from '../../support/run/scaled.ts';
 
 const PROGRAM = fileURLToPath(new URL('programs/parent.ts', import.meta.url));
-/** A worker that has ended, or hangs, is replaced by another; ten seconds without an answer come first. */
+/** Time to replace a worker. A worker that hangs is replaced after ten seconds without a response. */
 const PATIENT = { timeout: scaled(60_000), interval: 50 };
 
 type Answer = {
@@ -197,7 +197,7 @@ test('after the parent is killed, workers finish their requests and exit', async
   await untilServing(service, 2);
   const workers = service.serving();
   const waiting = [service.get('/wait/1500'), service.get('/wait/1500'), service.get('/wait/1500')];
-  // They are under way once a later one is answered by each.
+  // They are in flight when each worker has answered a later request.
   await service.get('/');
   service.child.kill('SIGKILL');
   const answers = await Promise.all(waiting);
@@ -208,7 +208,7 @@ test('after the parent is killed, workers finish their requests and exit', async
 test('a request that waits for the parent fails when the parent is killed', async () => {
   const service = await start(1);
   await untilServing(service, 1);
-  // It answers nothing more.
+  // It does not respond any more.
   service.child.kill('SIGSTOP');
   const waiting = service.get('/reload');
   await expect.poll(() => said(service, 'asking').length, PATIENT).toBe(1);

@@ -9,7 +9,7 @@ export type Block = {
   readonly page: string;
   /** Line of the fence, from 1. */
   readonly line: number;
-  /** Empty where the fence names none. */
+  /** Empty if the fence has no language. */
   readonly language: string;
   /** Text without the indentation of its fence. */
   readonly code: string;
@@ -42,7 +42,7 @@ export function readBlocks(page: string, text = readFileSync(join(ROOT, page), '
   );
 }
 
-/** Lines of the block of a page that begins so. */
+/** Returns the lines of the block of a page that begins with `begin`. */
 export function readLines(page: string, begin: string): readonly string[] {
   const block = readBlocks(page).find(({ code }) => code.startsWith(begin));
   if (!block) throw new Error(`${page} has no block that begins with ${begin}`);

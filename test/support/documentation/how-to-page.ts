@@ -59,7 +59,7 @@ export class HowToPage {
     return opened;
   }
 
-  /** Returns the text of the block that begins so. */
+  /** Returns the text of the block that begins with the given text. */
   code(begin: string): string {
     const block = this.#blocks.find(({ code }) => code.startsWith(begin));
     if (!block) throw new Error(`no block begins with ${begin}`);

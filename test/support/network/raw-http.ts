@@ -29,7 +29,7 @@ export type RawAnswer = {
   readonly body: string;
 };
 
-/** All answers in what was received; each with a Content-Length. */
+/** Parses all received responses. Each must have a Content-Length. */
 export function parseAnswers(text: string): RawAnswer[] {
   const answers: RawAnswer[] = [];
   for (let rest = text; rest !== '';) {

@@ -8,13 +8,13 @@ import { listenOnLoopback } from './loopback-server.ts';
 export type Turn = {
   /** Writes to the client. */
   readonly send: (...messages: readonly Buffer[]) => void;
-  /** Closes the client's connection after the bytes that were sent. */
+  /** Closes the connection of the client after the sent bytes. */
   readonly hangUp: () => void;
-  /** Has the server run it. `atEnd` gets its ReadyForQuery instead of the client. */
+  /** Sends the batch to the server. `atEnd` receives ReadyForQuery instead of the client. */
   readonly pass: (atEnd?: (ready: Buffer) => void) => void;
 };
 
-/** Answers a login in the server's place. */
+/** Answers a login instead of the server. */
 export type Opening = (turn: Pick<Turn, 'send' | 'hangUp'>) => void;
 
 export type ScriptedProxy = {
@@ -24,9 +24,9 @@ export type ScriptedProxy = {
    * such batches.
    */
   script(marker: string, ...scripts: ReadonlyArray<(turn: Turn) => void>): { readonly sent: number };
-  /** Asked for each connection that the request pool opens; undefined: passed on. */
+  /** Called for each connection of the request pool. Without an opening the login goes to the server. */
   onOpening(choose: () => Opening | undefined): void;
-  /** Closes the connections of the request pool; resolves when it has seen that. */
+  /** Closes the connections of the request pool. Resolves when the pool has closed its side. */
   reset(): Promise<void>;
   close(): Promise<void>;
 };
@@ -91,7 +91,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
           return;
         }
         batch.push(frame);
-        // Sync, a simple query, a password, Terminate: what is whole is passed on.
+        // Sync, a simple query, a password and Terminate complete a batch, which is then passed on.
         if (!'SQpX'.includes(String.fromCharCode(frame[0] ?? 0))) return;
         const bytes = Buffer.concat(batch);
         batch = [];
@@ -139,7 +139,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
 }
 
 /**
- * Cuts a stream into messages. Those before the start of the session have no type; the server's answer to
+ * Splits a stream into messages. Those before the start of the session have no type; the server's answer to
  * SSLRequest has no length.
  */
 function frames(

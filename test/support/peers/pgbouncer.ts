@@ -44,7 +44,7 @@ const TRACKING = [process.env['SVC_TEST_PGBOUNCER_TRACKING'] ?? '', INSTALLED ??
   (path) => path !== '' && runs(path) && readVersion(path) >= 121,
 );
 
-/** Why there is none that tracks prepared statements. */
+/** Reason for a missing PgBouncer that tracks prepared statements. */
 export const withoutTracking: string | undefined =
   TRACKING === undefined
     ? 'no PgBouncer here tracks prepared statements: name one of 1.21 or newer in SVC_TEST_PGBOUNCER_TRACKING'
@@ -91,7 +91,7 @@ export type PgBouncerFiles = {
   ini(at: { readonly port: number; readonly userFile: string }): string;
 };
 
-/** The installed one, with files of one's own. */
+/** Starts the installed PgBouncer with separate files. */
 export async function startPgBouncerWith(files: PgBouncerFiles): Promise<PgBouncer> {
   if (INSTALLED === undefined) throw new Error(withoutPgBouncer);
   return await run(INSTALLED, files);
