@@ -28,18 +28,18 @@ export async function structure(where: World, file: RandomFile): Promise<string[
          || coalesce(regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^nextval.*', 'nextval'), '') as line
        from t join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
        left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum where t.name || ' ' || a.attname = any ($2)
-     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid) from t
-       join pg_constraint k on k.conrelid = t.oid and k.contype not in ('n', 'u') and k.convalidated
+     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid)
+       from t join pg_constraint k on k.conrelid = t.oid and k.contype not in ('n', 'u') and k.convalidated
      union all select 'index ' || t.name || ' '
-       || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') from t
-       join pg_index i on i.indrelid = t.oid and i.indisvalid
+       || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')
+       from t join pg_index i on i.indrelid = t.oid and i.indisvalid
      union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text
        || coalesce(p.qual, '') || coalesce(p.with_check, '')
        from t join pg_class c on c.oid = t.oid
          join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
      union all select 'table ' || t.name || ' ' || c.relrowsecurity
-       || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g) from t
-       join pg_class c on c.oid = t.oid
+       || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g)
+       from t join pg_class c on c.oid = t.oid
      union all select 'function ' || p.proname || pg_get_function_arguments(p.oid)
        || coalesce(pg_get_function_result(p.oid), '') || coalesce(pg_get_function_sqlbody(p.oid), p.prosrc)
        || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
@@ -60,9 +60,9 @@ export async function structure(where: World, file: RandomFile): Promise<string[
        from t join pg_statistic_ext s on s.stxrelid = t.oid
      union all select 'partition ' || c.oid::regclass || ' ' || pg_get_expr(c.relpartbound, c.oid)
        || coalesce(pg_get_partkeydef(c.oid), '')
-         || (select coalesce(string_agg(regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON',
-           'INDEX ON') || i.indisvalid, ';'
-           order by regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')), '')
+         || (select coalesce(string_agg(
+             regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') || i.indisvalid, ';'
+             order by regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')), '')
            from pg_index i where i.indrelid = c.oid)
        from t join pg_class c on pg_partition_root(c.oid) = t.oid where c.relispartition and c.relkind in ('r', 'p')
      union all select 'rule ' || pg_get_ruledef(r.oid) from t join pg_rewrite r on r.ev_class = t.oid
