@@ -89,7 +89,7 @@ test('a sign-out ends only the token of its session', async () => {
     message: 'The session of this token has ended',
   });
   const user = await fetch(`${neighbour.url}/auth/v1/user`, { headers: authHeaders(session.token) });
-  expect([user.status, await user.json()]).toMatchObject([403, { error_code: 'callernot_found' }]);
+  expect([user.status, await user.json()]).toMatchObject([403, { error_code: 'session_not_found' }]);
 });
 
 test('a ban refuses every token of the user until it is lifted', async () => {
