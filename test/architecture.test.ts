@@ -107,7 +107,7 @@ const SQLSTATE_FILES: ReadonlySet<string> = new Set([
   'storage/problem.ts',
 ]);
 
-test('only one module uses import.meta, because the bundle of the published package changes the paths of others', () => {
+test('only one module uses import.meta, because the published bundle changes the paths of others', () => {
   // The second one generates code that uses it.
   const allowed = ['lib/package-files.ts', 'import/edge/shim.ts'];
   const matching = sources().filter((file) =>

@@ -69,7 +69,7 @@ test('serve runs the bundle, not the sources in the project folder', async () =>
   const root = project(HELLO);
   const built = await build(root, [declared('hello')]);
   world = await startWorld({
-    files: { 'functions/hello.js': "export default () => ({ body: { word: 'beside' } });" },
+    files: { 'functions/hello.js': "export default () => ({ body: { word: 'neighbour' } });" },
   });
   copyFileSync(built.archive, join(world.folder, 'hello.tgz'));
   await built.close();

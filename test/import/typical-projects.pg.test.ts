@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { prepare } from '../../src/import/prepare.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
-import { configOf } from '../migrate/config-of.ts';
+import { parseConfig } from '../migrate/parse-config.ts';
 import { aWorld, type World } from '../migrate/world.ts';
 import { createProject } from './supabase-project.ts';
 import { CHAT_OVER_FILES, PAYMENTS, TEAM_CHAT, USER_MANAGEMENT } from './typical-projects.ts';
@@ -45,7 +45,7 @@ async function prepared(schema: string): Promise<string> {
 }
 
 const servedBy = (text: string): string[] =>
-  configOf(text).rpc.flatMap(({ name, expose }) => (expose ? [name] : []));
+  parseConfig(text).rpc.flatMap(({ name, expose }) => (expose ? [name] : []));
 
 describe.each([
   ['user management', USER_MANAGEMENT, []],
@@ -89,7 +89,8 @@ test('a table with the default privileges of the hosted product has no grants in
 test('the trigger of a new user works, because its function gets the missing search path', async () => {
   await world.settle(await prepared(USER_MANAGEMENT));
   await world.sql(
-    `insert into auth.users (id, raw_user_meta_data) values ('00000000-0000-4000-8000-00000000000a', '{"full_name": "Ann"}')`,
+    `insert into auth.users (id, raw_user_meta_data)
+      values ('00000000-0000-4000-8000-00000000000a', '{"full_name": "Ann"}')`,
   );
   expect(await world.sql('select full_name from profiles')).toEqual([{ full_name: 'Ann' }]);
   await world.sql('delete from profiles; delete from auth.users');
@@ -104,7 +105,7 @@ test('objects that a file cannot declare are reported with their users', async (
     expect(text).toContain(line);
 });
 
-test('functions that name objects of the hosted product in their bodies stay behind with what uses them', async () => {
+test('functions that use objects of the hosted product are left out with their dependants', async () => {
   const text = await prepared(`
     create schema vault; create table vault.secrets (id integer, secret text);
     create schema net; create function net.http_post(url text) returns bigint language sql as 'select 1';
@@ -121,6 +122,6 @@ test('functions that name objects of the hosted product in their bodies stay beh
     'trigger report_order of public.orders: it uses function public.report_order()',
   ])
     expect(text).toContain(line);
-  expect(configOf(text).rpc.map(({ name }) => name)).toEqual(['count_orders']);
+  expect(parseConfig(text).rpc.map(({ name }) => name)).toEqual(['count_orders']);
   await world.settle(text);
 });

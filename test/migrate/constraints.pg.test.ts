@@ -1,6 +1,6 @@
 // Tests table constraints: keys and foreign keys over several columns, deferrable and unvalidated constraints, checks.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -31,7 +31,8 @@ const LARGE = { maxWriteBlockMs: 0 };
 const KEY = '{ unique: [country, low], nulls_not_distinct: true }';
 const LATER = '{ unique: [high], deferrable: deferred, name: high_once }';
 const REGION =
-  '{ foreign_key: [country, code], references: "regions(country, code)", on_delete: set_null, on_delete_columns: [code], on_update: cascade, deferrable: deferred }';
+  '{ foreign_key: [country, code], references: "regions(country, code)", on_delete: set_null, ' +
+  'on_delete_columns: [code], on_update: cascade, deferrable: deferred }';
 const FULL = '{ foreign_key: [country, code], references: "regions(country, code)", match: full }';
 const SPAN = '{ check: low < high, name: todos_span }';
 const ALL = [KEY, LATER, REGION, SPAN];
@@ -47,7 +48,8 @@ const oids = (): Promise<Record<string, unknown>[]> =>
 
 const PRINTS = [
   'CHECK ((low < high))',
-  'FOREIGN KEY (country, code) REFERENCES regions(country, code) ON UPDATE CASCADE ON DELETE SET NULL (code) DEFERRABLE INITIALLY DEFERRED',
+  'FOREIGN KEY (country, code) REFERENCES regions(country, code) ON UPDATE CASCADE ON DELETE ' +
+    'SET NULL (code) DEFERRABLE INITIALLY DEFERRED',
   'UNIQUE (high) DEFERRABLE INITIALLY DEFERRED',
   'UNIQUE NULLS NOT DISTINCT (country, low)',
 ];
@@ -184,6 +186,6 @@ describe('mistakes in the file', () => {
       /is deferrable and cannot be referenced/,
     ],
   ])('constraints: [%s]', (constraint, message) => {
-    expect(() => configOf(file(constraint))).toThrow(message);
+    expect(() => parseConfig(file(constraint))).toThrow(message);
   });
 });

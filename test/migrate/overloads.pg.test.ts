@@ -22,16 +22,23 @@ tables:
 rpc:
 `;
 const OF_TEXT = `
-  size: { language: sql, volatility: immutable, args: [{ name: words, type: text, required: true }], returns: { type: int }, body: select length(words) }`;
+  size: { language: sql, volatility: immutable, args: [{ name: words, type: text, required: true }],
+    returns: { type: int }, body: select length(words) }`;
 const OF_MOOD = `
-  size_of_mood: { name: size, language: sql, volatility: immutable, args: [{ name: how, type: mood, required: true }], returns: { type: int }, body: select 1 }`;
+  size_of_mood: { name: size, language: sql, volatility: immutable,
+    args: [{ name: how, type: mood, required: true }], returns: { type: int }, body: select 1 }`;
 const OF_NUMBERS = `
-  size_of_numbers: { name: size, expose: false, language: sql, args: [{ type: int, required: true }, { type: "numeric(5, 2)", default: 2 }], returns: { type: int }, body: select 2 }`;
+  size_of_numbers: { name: size, expose: false, language: sql,
+    args: [{ type: int, required: true }, { type: "numeric(5, 2)", default: 2 }], returns: { type: int },
+    body: select 2 }`;
 const OF_ROW = `
-  size_of_note: { name: size, expose: false, execute: [authenticated], language: sql, volatility: stable, args: [{ name: note, type: notes, required: true }], returns: { type: int }, body: "select 3 + size(note.body)" }`;
+  size_of_note: { name: size, expose: false, execute: [authenticated], language: sql, volatility: stable,
+    args: [{ name: note, type: notes, required: true }], returns: { type: int },
+    body: "select 3 + size(note.body)" }`;
 const ALL = HEAD + OF_TEXT + OF_MOOD + OF_NUMBERS + OF_ROW;
 
-const CATALOG = `select pg_get_functiondef(p.oid) as text, array(select one::text from unnest(p.proacl) one order by 1) as rights from pg_proc p
+const CATALOG = `select pg_get_functiondef(p.oid) as text,
+  array(select one::text from unnest(p.proacl) one order by 1) as rights from pg_proc p
   where p.pronamespace = 'public'::regnamespace order by 1`;
 const oids = async (): Promise<Record<string, unknown>> =>
   Object.fromEntries(
@@ -101,7 +108,8 @@ test('a manual change of an overload is reverted', async () => {
 
 test('two overloads with the same argument types are refused', async () => {
   const twin = `
-  size_of_name: { name: size, language: sql, args: [{ name: title, type: "public.text_like" }], returns: { type: int }, body: select 1 }`;
+  size_of_name: { name: size, language: sql, args: [{ name: title, type: "public.text_like" }],
+    returns: { type: int }, body: select 1 }`;
   expect(
     await world
       .refusal(`${HEAD}${OF_TEXT}${twin}`.replace('"public.text_like"', 'pg_catalog.text'))
@@ -109,8 +117,10 @@ test('two overloads with the same argument types are refused', async () => {
   ).toEqual([expect.stringMatching(/rpc\.size is size\(text\) already/)]);
   expect(
     await world.refusal(`${HEAD}${OF_TEXT}
-  big: { name: size, language: sql, args: [{ name: many, type: "notes.id%type" }], returns: { type: int }, body: select 1 }
-  bigger: { name: size, expose: false, language: sql, args: [{ name: many, type: bigint }], returns: { type: int }, body: select 1 }`),
+  big: { name: size, language: sql, args: [{ name: many, type: "notes.id%type" }], returns: { type: int },
+    body: select 1 }
+  bigger: { name: size, expose: false, language: sql, args: [{ name: many, type: bigint }],
+    returns: { type: int }, body: select 1 }`),
   ).toEqual([
     expect.stringMatching(/^MIG-111 .*another function called size has arguments of the same types/),
   ]);

@@ -69,11 +69,12 @@ test('a change is served; a mistake is reported with its place, and nothing is l
   expect((await client().rpc('shout', { words: 'ah' })).data).toBe('AH!');
 });
 
-test('a new file is taken up', async () => {
+test('a new file is applied', async () => {
   writeFileSync(join(folder, 'sql/app.sql'), SQL);
   writeFileSync(
     join(folder, 'sql/more.sql'),
-    `create function before_note() returns trigger language plpgsql as $$ begin new.title := coalesce(new.title, 'Untitled'); return new; end $$;
+    `create function before_note() returns trigger language plpgsql
+      as $$ begin new.title := coalesce(new.title, 'Untitled'); return new; end $$;
      create trigger before_note before insert on notes for each row execute function before_note();`,
   );
   await expect

@@ -30,7 +30,10 @@ test.each([true, false])(
           throw error;
         };`,
         'functions/client.js': `
-        export default async (req, ctx) => { console.log(ctx.claims, req.headers); throw new Error('as ' + ctx.claims?.jwt); };`,
+        export default async (req, ctx) => {
+          console.log(ctx.claims, req.headers);
+          throw new Error('as ' + ctx.claims?.jwt);
+        };`,
       },
       yaml:
         '  leak: { runtime: node, file: functions/leak.js, env: { KEY: "${SVC_ENV_KEY}" } }\n' +

@@ -156,7 +156,7 @@ const DIFFERENCES: readonly Difference[] = [
     applies: (made) => {
       const embeds = [...selectParameter(made).matchAll(/(\w+):(\w+)[!\w]*\(/g)];
       return embeds.some(([, alias], index) =>
-        embeds.some(([, , target], other) => other !== index && target === alias),
+        embeds.some(([, , target], position) => position !== index && target === alias),
       );
     },
   },
@@ -244,7 +244,8 @@ const DIFFERENCES: readonly Difference[] = [
   },
   {
     reason:
-      'CSV has a backslash once, the text NULL in quotes, and NULL for a null in the only column, so that it can be written back',
+      'CSV has a backslash once, the text NULL in quotes, and NULL for a null in the only column, ' +
+      'so that it can be written back',
     applies: (made, ours, theirs) =>
       (made.headers?.['accept'] ?? '').includes('text/csv') &&
       ours.status === theirs.status &&
@@ -360,10 +361,10 @@ function isMistake(answer: Answer): boolean {
 }
 
 /** Returns whether each row of one response is also in the other. */
-function isSubset(some: Answer, all: Answer): boolean {
+function isSubset(part: Answer, all: Answer): boolean {
   const rows = (answer: Answer): string[] =>
     (Array.isArray(answer.json) ? answer.json : []).map((row) => JSON.stringify(row));
-  return rows(some).every((row) => rows(all).includes(row));
+  return rows(part).every((row) => rows(all).includes(row));
 }
 
 /** Compares in any order of rows and keys. */

@@ -31,7 +31,7 @@ const MAX_CONNECTIONS = 15;
 const CHANGES = 12;
 const READS = 40;
 const TIMEOUT_MS = 180_000;
-/** Slow enough to use up time on a row of 1,500 characters, and without an end on none. */
+/** Slow on a row of 1,500 characters, but always finite. */
 const filterNumber = (at: number): string => String.raw`text=match.^row(.+)(.+)\2\1${at}$`;
 
 let world: BackendWorld;
