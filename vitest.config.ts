@@ -136,7 +136,7 @@ export default defineConfig({
       },
       worldProject('postgres', {
         include: ['{src,test}/**/*.pg.test.ts'],
-        // On this version, each surface has tests of its own.
+        // On this version, every surface has separate tests.
         exclude: [EVERY_SURFACE],
       }),
       worldProject('slow', {
