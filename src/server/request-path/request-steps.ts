@@ -1,5 +1,5 @@
 // The steps before and after the feature of a request.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { AnswerBudget } from '../../http/answer-budget.ts';
 import type { BrowserKeyWatch } from '../../http/browser-key.ts';
 import type { ClientReader } from '../../http/client.ts';
