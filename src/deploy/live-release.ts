@@ -1,10 +1,11 @@
 // The release that receives the traffic. If it exits by itself, it is restarted with growing delays.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FrontTarget } from './front.ts';
+import { Backoff } from '../lib/limits/backoff.ts';
 import type { Log } from '../log/log.ts';
 import type { Release } from './release.ts';
 
-const RESTART_DELAYS_MS = [0, 500, 1_000, 2_000, 5_000];
+const RESTART_PAUSE = { minMs: 500, maxMs: 5_000, immediate: true };
 
 export class LiveRelease {
   readonly #log: Log;
@@ -52,8 +53,9 @@ export class LiveRelease {
 
   async #restartLoop(release: Release): Promise<void> {
     const isNeeded = (): boolean => !this.#stopping && this.release === release && !release.running;
-    for (let attempt = 0; isNeeded(); attempt++) {
-      const waitMs = RESTART_DELAYS_MS[Math.min(attempt, RESTART_DELAYS_MS.length - 1)] ?? 0;
+    const backoff = new Backoff(RESTART_PAUSE);
+    while (isNeeded()) {
+      const waitMs = backoff.next();
       this.#log.error({ release: release.id, waitMs }, 'the live release exited; restarting it');
       await delay(waitMs);
       if (!isNeeded()) return;

@@ -22,7 +22,7 @@ import { usableNative } from './usable-native.ts';
 import { scaled } from '../../test/support/run/scaled.ts';
 
 type Report =
-  | { kind: 'started'; url: string; pid: number; adopted: boolean }
+  | { kind: 'started'; url: string; pid: number }
   | { kind: 'refused'; code: string; message: string; details?: string; hint?: string };
 
 const STARTER = join(import.meta.dirname, '../../test/support/peers/embedded-starter.ts');
@@ -106,7 +106,6 @@ describe('starting and stopping', () => {
   test('makes a UTF-8 database with safe settings, for this machine and this user only', async () => {
     const server = await start();
     const setting = async (name: string) => (await query(server.url, `show ${name}`))[0];
-    expect(server.adopted).toBe(false);
     expect(await setting('server_version')).toBe(server.version);
     expect(await setting('server_encoding')).toBe('UTF8');
     expect(await query(server.url, `select upper('straße é'), 'a' < 'B'`)).toEqual(['STRAßE É,false']);
@@ -190,7 +189,6 @@ describe('after a kill -9', () => {
     await gone(async () => !(await isAlive(first.pid)));
     await first.stop();
     const second = await start();
-    expect(second.adopted).toBe(false);
     expect(await read(second.url)).toEqual(['kept']);
     await busy;
   });
@@ -205,16 +203,31 @@ describe('after a kill -9', () => {
     expect(lines.join('')).not.toContain(new URL(server.url).password);
   });
 
-  test('of svc: the next one adopts the server that still runs, and can stop it', async () => {
+  test('of svc: the next one stops the server that still runs, and starts it again', async () => {
     const { starter, report } = await startElsewhere();
     if (report.kind !== 'started') throw new Error(report.message);
     await write(report.url);
     await ended(starter, 'SIGKILL');
     const server = await start();
-    expect(server).toMatchObject({ adopted: true, pid: report.pid, url: report.url });
-    expect(await read(server.url)).toEqual(['kept']);
-    await server.stop();
     expect(await isAlive(report.pid)).toBe(false);
+    expect(server.pid).not.toBe(report.pid);
+    expect(await read(server.url)).toEqual(['kept']);
+  });
+
+  test('of svc, then two at once: one starts the server again, and the other names it', async () => {
+    const { starter, report } = await startElsewhere();
+    if (report.kind !== 'started') throw new Error(report.message);
+    await write(report.url);
+    await ended(starter, 'SIGKILL');
+    const reports = (await Promise.all([startElsewhere(), startElsewhere()])).map((next) => next.report);
+    expect(reports.map(({ kind }) => kind).sort()).toEqual(['refused', 'started']);
+    expect(reports.find(({ kind }) => kind === 'refused')).toMatchObject({
+      code: 'postgres_already_running',
+    });
+    expect(await isAlive(report.pid)).toBe(false);
+    for (const next of reports) {
+      if (next.kind === 'started') expect(await read(next.url)).toEqual(['kept']);
+    }
   });
 
   test('of svc and PostgreSQL: the next one recovers', async () => {
@@ -224,7 +237,6 @@ describe('after a kill -9', () => {
     process.kill(report.pid, 'SIGKILL');
     await ended(starter, 'SIGKILL');
     const server = await start();
-    expect(server.adopted).toBe(false);
     expect(await read(server.url)).toEqual(['kept']);
   });
 
@@ -244,7 +256,6 @@ describe('after a kill -9', () => {
       expect(await gone(() => isAskedToStop(report.pid))).toBe(true);
       process.kill(report.pid, 'SIGKILL');
       const server = await next;
-      expect(server.adopted).toBe(false);
       expect(await read(server.url)).toEqual(['kept']);
       await busy;
     },
@@ -305,7 +316,6 @@ describe('two at once', () => {
     // The copy contains the original's lock, held by a live process; remove it as a user would have to.
     for (const name of await readdir(copy)) if (name.startsWith('postgres.lock-')) await rm(join(copy, name));
     const second = await start(copy);
-    expect(second.adopted).toBe(false);
     expect(second.pid).not.toBe(original.pid);
     await query(second.url, `update note set body = 'changed'`);
     expect(await read(original.url)).toEqual(['kept']);
@@ -440,7 +450,7 @@ describe.runIf(isRoot())('as root', () => {
       for (const name of await readdir(dir)) expect((await stat(join(dir, name))).uid).toBe(STRANGER.uid);
 
       const again = await startElsewhere(STRANGER);
-      expect(again.report).toMatchObject({ kind: 'started', adopted: false });
+      expect(again.report).toMatchObject({ kind: 'started' });
       again.starter.send('stop');
       await ended(again.starter);
     });

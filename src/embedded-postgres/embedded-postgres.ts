@@ -16,7 +16,6 @@ import {
   pollUntil,
   startPostmaster,
   stopPostmaster,
-  whenReady,
   type Durability,
   type Postmaster,
 } from './postmaster.ts';
@@ -45,8 +44,6 @@ export type EmbeddedPostgres = {
   readonly url: string;
   /** Version, for example `18.4`. */
   readonly version: string;
-  /** True if an earlier svc had left the server running. */
-  readonly adopted: boolean;
   readonly pid: number;
   /** Stops the server and releases the project lock; idempotent. */
   stop(): Promise<void>;
@@ -69,26 +66,24 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   try {
     const project = await openProject(dir, owner, options);
     const password = await prepareData(project);
-    const toUrl = (port: number) => serverUrl(port, password);
-    const running = await adoptServer(project, toUrl);
-    const server = running ?? (await startServer(project, toUrl));
-    const adopted = running !== undefined;
-    options.log.debug({ pid: server.pid, port: server.port, adopted }, 'PostgreSQL is ready');
+    await stopLeftOver(project);
+    const server = await startServer(project, password);
+    options.log.debug({ pid: server.pid, port: server.port }, 'PostgreSQL is ready');
 
     const stopLimiting = limitSize(project.logFile);
-    const stopWatching = watchProcess(server.pid, () =>
+    const reportExit = () =>
       options.log.error(
         { pid: server.pid },
         `PostgreSQL exited unexpectedly: see ${project.logFile}, then restart svc`,
-      ),
-    );
+      );
+    server.child.once('exit', reportExit);
     // For an exit without `stop`: an exit hook is synchronous, so all it can do is send a signal.
     const signalServer = () => signalQuietly(server.pid);
     process.once('exit', signalServer);
     let stopping: Promise<void> | undefined;
     const stop = async () => {
       stopLimiting();
-      stopWatching();
+      server.child.removeListener('exit', reportExit);
       try {
         await stopPostmaster(project.program, project.dataDirectory, server.pid, project.durability);
       } finally {
@@ -97,9 +92,8 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       }
     };
     return {
-      url: toUrl(server.port),
+      url: serverUrl(server.port, password),
       version: project.program.native.version,
-      adopted,
       pid: server.pid,
       stop: () => (stopping ??= stop()),
     };
@@ -197,36 +191,21 @@ async function createPassword(file: string, owner: Account | undefined): Promise
   return password;
 }
 
-/** Adopts a server that outlived its svc if it is certainly ours and of the right version; otherwise stops it. */
-async function adoptServer(
-  { program, dataDirectory }: Project,
-  toUrl: (port: number) => string,
-): Promise<Postmaster | undefined> {
+/** Stops a server that a killed svc left running: its data is safe, and a new start applies the present settings. */
+async function stopLeftOver({ program, dataDirectory }: Project): Promise<void> {
   const found = await findPostmaster(dataDirectory);
-  if (found === undefined) return undefined;
-  const ready = await whenReady(dataDirectory, found.pid);
-  if (ready?.port !== undefined) {
-    const answer = await probeServer(toUrl(ready.port));
-    if (
-      answer.kind === 'ok' &&
-      answer.version === program.native.version &&
-      Math.abs(answer.startedAtSeconds - ready.startedAtSeconds) <= 2
-    ) {
-      return { pid: ready.pid, port: ready.port };
-    }
-  }
+  if (found === undefined) return;
   await stopPostmaster(program, dataDirectory, found.pid, 'durable');
   // The server may have been killed in the meantime, or may not be fully gone.
   await clearRuins(dataDirectory, found.pid);
-  return undefined;
 }
 
-async function startServer(project: Project, urlOf: (port: number) => string): Promise<Postmaster> {
+async function startServer(project: Project, password: string): Promise<Postmaster> {
   const { program, durability, dataDirectory, passwordFile, logFile } = project;
   const log = await openLogFile(logFile, project.owner);
   try {
     const server = await startPostmaster(program, { dataDirectory, durability, log });
-    const answer = await probeServer(urlOf(server.port));
+    const answer = await probeServer(serverUrl(server.port, password));
     if (answer.kind === 'ok') return server;
     await stopPostmaster(program, dataDirectory, server.pid, durability);
     if (answer.kind === 'wrong-password') throw passwordLost(passwordFile, dataDirectory);
@@ -234,28 +213,6 @@ async function startServer(project: Project, urlOf: (port: number) => string): P
   } finally {
     await log.close();
   }
-}
-
-/**
- * Polls, because an adopted server is not a child process and has no exit event. Returns a function that stops the
- * watch.
- */
-function watchProcess(pid: number, onExit: () => void): () => void {
-  let watching = true;
-  const end = () => {
-    watching = false;
-    clearInterval(timer);
-  };
-  const timer = setInterval(() => {
-    void isAlive(pid).then((alive) => {
-      // The watch may have been stopped during the check.
-      if (alive || !watching) return;
-      end();
-      onExit();
-    });
-  }, 1000);
-  timer.unref();
-  return end;
 }
 
 function signalQuietly(pid: number, signal: NodeJS.Signals = 'SIGINT'): void {

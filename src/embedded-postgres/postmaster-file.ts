@@ -6,18 +6,16 @@ import { ifExists } from '../lib/error-code.ts';
 export type PostmasterFile = {
   readonly pid: number;
   readonly dataDirectory: string;
-  readonly startedAtSeconds: number;
   readonly port: number | undefined;
   readonly status: string | undefined;
 };
 
 export function parsePostmasterFile(text: string): PostmasterFile | undefined {
-  const [pid, dataDirectory, startedAt, port, , , , status] = text.split('\n').map((line) => line.trim());
+  const [pid, dataDirectory, , port, , , , status] = text.split('\n').map((line) => line.trim());
   if (!pid || !dataDirectory || !/^-?\d+$/.test(pid)) return undefined;
   return {
     pid: Math.abs(Number(pid)),
     dataDirectory,
-    startedAtSeconds: Number(startedAt),
     port: port && /^\d+$/.test(port) ? Number(port) : undefined,
     status: status || undefined,
   };

@@ -1,4 +1,4 @@
-// Starts a PostgreSQL server, finds one that outlived its svc, and stops either. The server gets its own session, so
+// Starts and stops a PostgreSQL server, and finds one that outlived its svc. The server gets its own session, so
 // that Ctrl-C reaches only svc, which drains its requests first.
 import type { ChildProcess } from 'node:child_process';
 import { rm } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { launch, dataDirectoryArgument, type Program } from './program.ts';
 
 export type Durability = 'durable' | 'throwaway';
 
-export type Postmaster = { readonly pid: number; readonly port: number };
+export type Postmaster = { readonly pid: number; readonly port: number; readonly child: ChildProcess };
 
 const PORT_ATTEMPTS = 5;
 /** Includes crash recovery. */
@@ -69,7 +69,8 @@ export async function startPostmaster(program: Program, request: StartRequest): 
   for (let attempt = 0; attempt < PORT_ATTEMPTS; attempt += 1) {
     const port = await freePort();
     const child = await spawnPostmaster(program, request, port);
-    if (await isReady(child, request.dataDirectory)) return { pid: must(child.pid, 'process id'), port };
+    if (await isReady(child, request.dataDirectory))
+      return { pid: must(child.pid, 'process id'), port, child };
     output = await request.log.tail();
     // Another process may have taken the port since we found it free.
     if (!/could not bind|Address already in use/.test(output))
@@ -103,19 +104,8 @@ export async function clearRuins(dataDirectory: string, pid: number): Promise<vo
   if (pidExists(pid)) await rm(postmasterFile(dataDirectory), { force: true });
 }
 
-/** Waits while a found server starts or recovers; undefined if it does not become ready. */
-export async function whenReady(dataDirectory: string, pid: number): Promise<PostmasterFile | undefined> {
-  const result = await pollUntil(START_TIMEOUT_MS, async () => {
-    if (!(await isAlive(pid))) return 'gone';
-    const now = await readPostmasterFile(dataDirectory);
-    if (now?.pid !== pid || now.status === 'stopping') return 'gone';
-    return now.status === 'ready' ? now : undefined;
-  });
-  return result === 'gone' ? undefined : result;
-}
-
 export type ProbeResult =
-  | { readonly kind: 'ok'; readonly version: string; readonly startedAtSeconds: number }
+  | { readonly kind: 'ok' }
   | { readonly kind: 'wrong-password' }
   | { readonly kind: 'no-answer'; readonly cause: unknown };
 
@@ -125,12 +115,7 @@ export async function probeServer(url: string): Promise<ProbeResult> {
   client.on('error', () => undefined);
   try {
     await client.connect();
-    const { rows } = await client.query<{ version: string; started: string }>(
-      `select current_setting('server_version') as version,
-              floor(extract(epoch from pg_postmaster_start_time()))::text as started`,
-    );
-    const row = must(rows[0], 'result row');
-    return { kind: 'ok', version: row.version, startedAtSeconds: Number(row.started) };
+    return { kind: 'ok' };
   } catch (cause) {
     return isDatabaseError(cause, 'invalid_password')
       ? { kind: 'wrong-password' }

@@ -37,7 +37,6 @@ export async function listen(
 ): Promise<Listener> {
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
-  let beat: NodeJS.Timeout | undefined;
   let closed = false;
   let lost = false;
   const backoff = new Backoff(PAUSE);
@@ -45,32 +44,18 @@ export async function listen(
   const connect = async (): Promise<void> => {
     const next = await openClient(settings);
     next.on('notification', (message) => handlers.onNotification(message.channel, message.payload ?? ''));
+    const stopChecks = checkRegularly(next, heartbeat);
     next.on('end', () => {
+      stopChecks();
       if (client === next) client = undefined;
       if (!closed) again();
     });
     client = next;
-    nextBeat();
     for (const channel of channels) await next.query(`listen ${quoteIdent(channel)}`);
     backoff.reset();
     if (lost) handlers.onReconnect();
     lost = false;
     if (closed) await next.end();
-  };
-
-  // A listener sends nothing, so it would not notice a host that vanished. A regular `select 1` detects it.
-  const nextBeat = (): void => {
-    clearTimeout(beat);
-    beat = setTimeout(() => {
-      const asked = client;
-      if (!asked) return;
-      const silent = setTimeout(() => cutOff(asked), heartbeat.withinMs);
-      asked
-        .query('select 1')
-        .then(nextBeat, () => cutOff(asked))
-        .finally(() => clearTimeout(silent));
-    }, heartbeat.everyMs);
-    beat.unref();
   };
 
   const tryConnect = async (): Promise<void> => {
@@ -107,8 +92,28 @@ export async function listen(
     async close() {
       closed = true;
       clearTimeout(retry);
-      clearTimeout(beat);
       if (client) await endClient(client);
     },
   };
+}
+
+/**
+ * A listener sends nothing, so it would not notice a host that vanished. A regular `select 1` detects it. Returns a
+ * function that stops the checks.
+ */
+function checkRegularly(client: pg.Client, { everyMs, withinMs }: typeof BEAT): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const check = (): void => {
+    const silent = setTimeout(() => cutOff(client), withinMs);
+    client
+      .query('select 1')
+      .then(schedule, () => cutOff(client))
+      .finally(() => clearTimeout(silent));
+  };
+  const schedule = (): void => {
+    timer = setTimeout(check, everyMs);
+    timer.unref();
+  };
+  schedule();
+  return () => clearTimeout(timer);
 }

@@ -7,6 +7,7 @@ import type { Deliveries } from '../deliveries/deliveries.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { Snapshot } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
+import { Backoff } from '../lib/limits/backoff.ts';
 import { SerialQueue } from '../lib/limits/serial-queue.ts';
 import type { Log } from '../log/log.ts';
 import { readSchemaVersion } from '../migrate/state/applied-state.ts';
@@ -38,8 +39,7 @@ export type ServedConfigOptions = {
 const COMPARE_EVERY_MS = 30_000;
 
 /** Limits how often clients can make the server compare the stamp, by statements about names that do not exist. */
-const MIN_STAMP_PAUSE_MS = 500;
-const MAX_STAMP_PAUSE_MS = 30_000;
+const STAMP_PAUSE = { minMs: 500, maxMs: 30_000 };
 
 /** `migrated` changes with each migration of svc, `stamp` with any DDL. */
 type SchemaVersion = { readonly migrated: string; readonly stamp: string };
@@ -56,7 +56,7 @@ export class ServedConfig {
   /** Version of the catalog that was read last. */
   #seen: SchemaVersion | undefined;
   /** Pause between two comparisons of the stamp after failed statements, and the time of the next one. */
-  #stampPauseMs = MIN_STAMP_PAUSE_MS;
+  readonly #stampPause = new Backoff(STAMP_PAUSE);
   #nextStampAt = 0;
   #compareTimer: NodeJS.Timeout | undefined;
   #fault: string | undefined;
@@ -199,11 +199,9 @@ export class ServedConfig {
     if (migrated !== this.#seen?.migrated) return true;
     const now = performance.now();
     if (now < this.#nextStampAt) return false;
-    this.#nextStampAt = now + this.#stampPauseMs;
+    this.#nextStampAt = now + this.#stampPause.next();
     const hasChanged = !isSame(await this.#readVersion(config), this.#seen);
-    this.#stampPauseMs = hasChanged
-      ? MIN_STAMP_PAUSE_MS
-      : Math.min(this.#stampPauseMs * 2, MAX_STAMP_PAUSE_MS);
+    if (hasChanged) this.#stampPause.reset();
     return hasChanged;
   }
 

@@ -4,16 +4,19 @@ import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
 import { splitEnvironment } from '../../bin/private-environment.js';
 import { freeStartupMemory } from '../lib/memory/free-startup-memory.ts';
+import { Backoff } from '../lib/limits/backoff.ts';
 import { SerialQueue } from '../lib/limits/serial-queue.ts';
 import { RecentLines } from '../log/recent-lines.ts';
 import { keepsListening } from './listening.ts';
 import { parentLog, readableLine, type ParentLog } from './parent-log.ts';
 import { REPORT_MS, type FromWorker, type ProcessFigures, type Question } from './protocol.ts';
-import { RestartDelay } from './restart-delay.ts';
 import { Worker, type Exit } from './worker.ts';
 
 /** Consecutive deaths of a worker before it was ready. More end the service, unless another worker serves. */
 const TOLERATED_DEATHS = 5;
+const RESTART_PAUSE = { minMs: 500, maxMs: 60_000, immediate: true };
+/** A worker that has served this long restarts without the pauses of earlier deaths. */
+const HEALTHY_MS = 60_000;
 /** Maximum time between the arrival of a signal at different processes of a group. */
 const SIGNAL_PAUSE_MS = 1_000;
 const EXIT_FAULT = 70;
@@ -35,7 +38,7 @@ export type SupervisorOptions = {
 
 type Place = {
   readonly number: number;
-  readonly delay: RestartDelay;
+  readonly backoff: Backoff;
   worker: Worker | undefined;
   /** Worker that is starting to replace the present one. */
   next: Worker | undefined;
@@ -70,7 +73,7 @@ export class Supervisor {
     });
     this.#places = Array.from({ length: options.processes }, (_, index) => ({
       number: index + 1,
-      delay: new RestartDelay(),
+      backoff: new Backoff(RESTART_PAUSE),
       worker: undefined,
       next: undefined,
       timer: undefined,
@@ -168,7 +171,7 @@ export class Supervisor {
       return;
     }
     if (worker.asked) return;
-    const { number, delay } = place;
+    const { number, backoff } = place;
     const fields = { worker: number, pid: worker.pid, code, signal };
     if (worker.servedMs === 0) {
       place.deaths += 1;
@@ -189,7 +192,8 @@ export class Supervisor {
       this.#log('error', fields, 'a worker has ended');
       return;
     }
-    const restartInMs = delay.next(worker.servedMs);
+    if (worker.servedMs >= HEALTHY_MS) backoff.reset();
+    const restartInMs = backoff.next();
     this.#log('error', { ...fields, restartInMs }, 'a worker has ended; starting another');
     place.timer = setTimeout(() => {
       place.timer = undefined;

@@ -1,5 +1,6 @@
 // Keeps the workers of one generation at their number: one that dies or degrades is replaced, at once as a rule, with
 // growing delays in a restart loop.
+import { Backoff } from '../../lib/limits/backoff.ts';
 import type { Log } from '../../log/log.ts';
 import { WorkerProcess, type WorkerEvents, type WorkerOptions } from './worker-process.ts';
 import type { Loaded } from '../worker/protocol.ts';
@@ -7,8 +8,7 @@ import type { Loaded } from '../worker/protocol.ts';
 /** Per worker and window; more deaths than this are a restart loop. */
 const TOLERATED_DEATHS = 3;
 const DEATH_WINDOW_MS = 10_000;
-const FIRST_DELAY_MS = 100;
-const MAX_DELAY_MS = 5_000;
+const RESTART_PAUSE = { minMs: 100, maxMs: 5_000 };
 
 export type SupervisorOptions = {
   readonly size: number;
@@ -31,6 +31,7 @@ export class Supervisor {
   readonly #crashedLoading = new Set<string>();
   readonly #delayed = new Set<NodeJS.Timeout>();
   #deaths: number[] = [];
+  readonly #backoff = new Backoff(RESTART_PAUSE);
   /** Consecutive deaths before ready. Handlers are loaded later, so none of them is the cause. */
   #failedStarts = 0;
   #ending = false;
@@ -157,12 +158,12 @@ export class Supervisor {
     const now = performance.now();
     this.#deaths = this.#deaths.filter((at) => now - at < DEATH_WINDOW_MS);
     this.#deaths.push(now);
-    const excess = this.#deaths.length - TOLERATED_DEATHS * this.#options.size;
-    if (excess <= 0) {
+    if (this.#deaths.length <= TOLERATED_DEATHS * this.#options.size) {
+      this.#backoff.reset();
       this.#spawn();
       return;
     }
-    const delay = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(excess - 1, 10));
+    const delay = this.#backoff.next();
     this.#options.log.warn({ delayMs: delay }, 'function workers die often; delaying the next start');
     const timer = setTimeout(() => {
       this.#delayed.delete(timer);

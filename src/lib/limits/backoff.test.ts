@@ -16,6 +16,13 @@ test('after a success it begins with the first pause', () => {
   expect(nextPauses(backoff, 2)).toEqual([100, 200]);
 });
 
+test('an immediate first attempt has no pause, also after a success', () => {
+  const backoff = new Backoff({ minMs: 100, maxMs: 500, immediate: true });
+  expect(nextPauses(backoff, 4)).toEqual([0, 100, 200, 400]);
+  backoff.reset();
+  expect(nextPauses(backoff, 2)).toEqual([0, 100]);
+});
+
 test('jitter spreads a pause from half to one and a half of it', () => {
   const pauses = nextPauses(new Backoff({ minMs: 100, maxMs: 100, jitter: true }), 200);
   expect(Math.min(...pauses)).toBeGreaterThanOrEqual(50);

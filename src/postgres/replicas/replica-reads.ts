@@ -13,6 +13,7 @@ import type { Log } from '../../log/log.ts';
 import type { ConnectionSettings } from '../connection.ts';
 import { DatabaseUnavailable, isDatabaseError } from '../pg-error.ts';
 import type { Cancellable, CallerPool, CallerSettings, RunOptions } from '../pool/caller-pool.ts';
+import { Backoff } from '../../lib/limits/backoff.ts';
 import { callerKey } from '../../lib/limits/caller-key.ts';
 import { RowTooLarge, type WireResult } from '../wire/wire.ts';
 import type { WireStatement } from '../wire/statement.ts';
@@ -122,11 +123,13 @@ export class ReplicaReads {
     const ticket = await this.#tickets.request().catch(() => undefined);
     if (ticket === undefined) return await this.#onPrimary(read);
     const until = performance.now() + this.#options.waitMs;
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
+    const pauses = new Backoff({ minMs: FIRST_PAUSE_MS, maxMs: this.#options.waitMs });
+    for (;;) {
       const replica = this.#choose();
       if (replica === undefined) break;
       const found = await tryOn(replica, read, ticket);
       if (found !== 'behind') return found === 'no' ? await this.#onPrimary(read) : found;
+      const pauseMs = pauses.next();
       if (performance.now() + pauseMs > until) {
         replica.late();
         break;

@@ -1,19 +1,18 @@
 // The connections of a backend. Each part of the product has its own, so that a part that waits for a lock does not
 // block the others.
 import type { Config } from '../../config/config.ts';
-import type { DatabaseAddress } from '../../postgres/address/database-address.ts';
 import type { Log } from '../../log/log.ts';
 import type { ConnectionSettings } from '../../postgres/connection.ts';
 import { genericPlan } from '../../postgres/generic-plan.ts';
 import { DatabaseLink } from '../../postgres/link/database-link.ts';
 import { OwnerDatabase, type OwnerSettings } from '../../postgres/owner-database.ts';
-import { CallerPool } from '../../postgres/pool/caller-pool.ts';
+import { CallerPool, type CallerPoolOptions } from '../../postgres/pool/caller-pool.ts';
 import type { StatementCounts } from '../../postgres/pool/statement-counts.ts';
 import { sessionName } from '../../postgres/instances.ts';
 import { maxReading } from '../../postgres/read-parallelism.ts';
 import type { Provisioned } from '../../provision/provision.ts';
 import type { ReplicaReads } from '../../postgres/replicas/replica-reads.ts';
-import { openReplicas } from './replicas.ts';
+import { openReplicas, type ReplicasOptions } from './replicas.ts';
 import { requestSessionCheck } from '../../provision/request-session.ts';
 import type { InstanceConnections } from '../health/connection-budget.ts';
 import type { DatabaseMetrics, Operation } from '../health/database-metrics.ts';
@@ -102,93 +101,24 @@ export type DatabasesOptions = {
 };
 
 export async function openDatabases(options: DatabasesOptions): Promise<Databases> {
-  const { requests, config, instance, log, processes, slowMs, metrics, statementCounts } = options;
-  const { owner, authenticator } = options.provisioned;
-  const { pool, replicas } = config.database;
-  const open = (
-    address: DatabaseAddress,
-    kind: string,
-    operation: Operation,
-    max: number,
-    settings: Pick<OwnerSettings, 'statementTimeoutMs' | 'lockTimeoutMs' | 'failoverWaitMs' | 'link'>,
-  ): OwnerDatabase =>
-    new OwnerDatabase({
-      address,
-      applicationName: sessionName(instance, kind),
-      max,
-      idleTimeoutMs: pool.idleTimeoutMs,
-      ran: metrics && ((ms, error) => metrics.ran(operation, ms, error)),
-      ...settings,
-    });
-  // Storage gets three of every eight connections: a lock on the tables of auth must not block public files.
-  const forStorage = Math.max(1, Math.round((pool.owner * 3) / 8));
-  const deadlines = { ...OWNER_DEADLINES, failoverWaitMs: config.database.failoverWaitMs };
-  const owners = {
-    owner: open(owner.data, 'auth', 'auth', pool.owner - forStorage, {
-      ...deadlines,
-      link: new DatabaseLink(),
-    }),
-    storage: open(owner.data, 'storage', 'storage', forStorage, { ...deadlines, link: new DatabaseLink() }),
-    catalog: open(owner.direct, 'catalog', 'meta', 1, { statementTimeoutMs: CATALOG_TIMEOUT_MS }),
-    // Migrations limit their waits themselves, and some of their steps have no upper bound.
-    migration: open(owner.direct, 'migrate', 'meta', MIGRATION_CONNECTIONS, {}),
-  };
-  const probe = new PrimaryProbe(
-    {
-      address: owner.direct,
-      applicationName: sessionName(instance, 'probe'),
-      statementTimeoutMs: LIMIT_MS,
-    },
-    LIMIT_MS,
-  );
+  const { requests, config, metrics } = options;
+  const { pool } = config.database;
+  const owners = openOwners(options);
+  const probe = openProbe(options);
+  const slow = watchSlowStatements(options);
+  const limits = await callerLimits(options, owners.owner, slow);
   let reads: ReplicaReads | undefined;
-  const slow =
-    slowMs === undefined
-      ? undefined
-      : new SlowStatements({
-          log,
-          plan: async (statement) =>
-            await genericPlan({
-              ...statement,
-              address: authenticator.direct,
-              applicationName: sessionName(instance, 'plan'),
-            }),
-        });
-  const limits = {
-    max: pool.max,
-    maxReading: await maxReading(owners.owner, processes),
-    minIdle: pool.min,
-    idleTimeoutMs: pool.idleTimeoutMs,
-    queue: pool.queue,
-    ran:
-      metrics &&
-      ((kind: 'read' | 'write', waitedMs: number, ms: number, error?: Error) => {
-        metrics.waited(waitedMs);
-        metrics.ran(kind, ms, error);
-      }),
-    count: statementCounts?.count,
-    slow: slow && slowMs !== undefined ? { ms: slowMs, seen: slow.seen } : undefined,
-  };
   const callers = new CallerPool({
     ...requests,
     ...limits,
     failoverWaitMs: config.database.failoverWaitMs,
     onWrite:
-      replicas.reads === 'bounded' ? (caller, request) => reads?.noteWrite(caller, request) : undefined,
+      config.database.replicas.reads === 'bounded'
+        ? (caller, request) => reads?.noteWrite(caller, request)
+        : undefined,
   });
-  const { reads: rule } = replicas;
-  if (authenticator.read !== undefined && rule !== 'off') {
-    reads = openReplicas(authenticator.read, {
-      rules: { ...replicas, reads: rule },
-      primary: callers,
-      instance,
-      position: { address: owner.direct, applicationName: sessionName(instance, 'position') },
-      requests,
-      limits,
-      log,
-    });
-    await reads.checkPositions();
-  }
+  reads = openReads(options, callers, limits);
+  await reads?.checkPositions();
   const { owner: auth, storage, catalog } = owners;
   const requestPool = {
     get size() {
@@ -210,4 +140,103 @@ export async function openDatabases(options: DatabasesOptions): Promise<Database
       await Promise.all([probe, ...Object.values(owners)].map((connections) => connections.close()));
     },
   };
+}
+
+type Owners = Pick<Databases, 'owner' | 'storage' | 'catalog' | 'migration'>;
+
+function openOwners({ provisioned: { owner }, config, instance, metrics }: DatabasesOptions): Owners {
+  const { pool, failoverWaitMs } = config.database;
+  type OwnerSession = Omit<OwnerSettings, 'applicationName' | 'idleTimeoutMs' | 'ran'>;
+  const open = (kind: string, operation: Operation, session: OwnerSession): OwnerDatabase =>
+    new OwnerDatabase({
+      applicationName: sessionName(instance, kind),
+      idleTimeoutMs: pool.idleTimeoutMs,
+      ran: metrics && ((ms, error) => metrics.ran(operation, ms, error)),
+      ...session,
+    });
+  // Storage gets three of every eight connections: a lock on the tables of auth must not block public files.
+  const forStorage = Math.max(1, Math.round((pool.owner * 3) / 8));
+  const product = (max: number): OwnerSession => ({
+    address: owner.data,
+    max,
+    ...OWNER_DEADLINES,
+    failoverWaitMs,
+    link: new DatabaseLink(),
+  });
+  return {
+    owner: open('auth', 'auth', product(pool.owner - forStorage)),
+    storage: open('storage', 'storage', product(forStorage)),
+    catalog: open('catalog', 'meta', {
+      address: owner.direct,
+      max: 1,
+      statementTimeoutMs: CATALOG_TIMEOUT_MS,
+    }),
+    // Migrations limit their waits themselves, and some of their steps have no upper bound.
+    migration: open('migrate', 'meta', { address: owner.direct, max: MIGRATION_CONNECTIONS }),
+  };
+}
+
+function openProbe({ provisioned: { owner }, instance }: DatabasesOptions): PrimaryProbe {
+  const applicationName = sessionName(instance, 'probe');
+  return new PrimaryProbe({ address: owner.direct, applicationName, statementTimeoutMs: LIMIT_MS }, LIMIT_MS);
+}
+
+/** Undefined if slow statements are not logged. */
+function watchSlowStatements({
+  provisioned: { authenticator },
+  instance,
+  log,
+  slowMs,
+}: DatabasesOptions): SlowStatements | undefined {
+  if (slowMs === undefined) return undefined;
+  const session = { address: authenticator.direct, applicationName: sessionName(instance, 'plan') };
+  return new SlowStatements({
+    log,
+    plan: async (statement) => await genericPlan({ ...statement, ...session }),
+  });
+}
+
+type CallerLimits = ReplicasOptions['limits'] & Pick<CallerPoolOptions, 'ran'>;
+
+async function callerLimits(
+  { config, processes, slowMs, metrics, statementCounts }: DatabasesOptions,
+  owner: OwnerDatabase,
+  slow: SlowStatements | undefined,
+): Promise<CallerLimits> {
+  const { pool } = config.database;
+  return {
+    max: pool.max,
+    maxReading: await maxReading(owner, processes),
+    minIdle: pool.min,
+    idleTimeoutMs: pool.idleTimeoutMs,
+    queue: pool.queue,
+    ran:
+      metrics &&
+      ((kind, waitedMs, ms, error) => {
+        metrics.waited(waitedMs);
+        metrics.ran(kind, ms, error);
+      }),
+    count: statementCounts?.count,
+    slow: slow && slowMs !== undefined ? { ms: slowMs, seen: slow.seen } : undefined,
+  };
+}
+
+/** Undefined if replicas are not used. */
+function openReads(
+  { provisioned: { owner, authenticator }, requests, config, instance, log }: DatabasesOptions,
+  primary: CallerPool,
+  limits: CallerLimits,
+): ReplicaReads | undefined {
+  const { replicas } = config.database;
+  const { reads: rule } = replicas;
+  if (authenticator.read === undefined || rule === 'off') return undefined;
+  return openReplicas(authenticator.read, {
+    rules: { ...replicas, reads: rule },
+    primary,
+    instance,
+    position: { address: owner.direct, applicationName: sessionName(instance, 'position') },
+    requests,
+    limits,
+    log,
+  });
 }

@@ -57,7 +57,7 @@ export function toBudget(
   return { instances, each, sum: instances * each, limit, shortage: shortages[0] };
 }
 
-export async function readConnectionLimits(db: Queryable): Promise<ConnectionLimits> {
+async function readConnectionLimits(db: Queryable): Promise<ConnectionLimits> {
   const [row] = await db.query<Record<'server' | 'database' | 'authenticator' | 'owner', number | null>>(
     // `reserved_connections` exists since PostgreSQL 16.
     raw(`select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int

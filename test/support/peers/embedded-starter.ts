@@ -14,7 +14,7 @@ try {
     if (message === 'exit') process.exit(3);
     void server.stop().then(() => process.exit(0));
   });
-  await report({ kind: 'started', url: server.url, pid: server.pid, adopted: server.adopted });
+  await report({ kind: 'started', url: server.url, pid: server.pid });
 } catch (error) {
   const { code, message, details, hint } =
     error instanceof Problem ? error : new Problem('fault', 500, String(error));

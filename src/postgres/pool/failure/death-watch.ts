@@ -9,7 +9,7 @@ const SAME_CAUSE_MS = 1_000;
 const QUIET_MS = 2_000;
 
 /** The server did not report the end of its work, so the outcome of a write is unknown. */
-export class ConnectionSilent extends ConnectionLost {
+class ConnectionSilent extends ConnectionLost {
   override name = 'ConnectionSilent';
 
   constructor() {

@@ -7,7 +7,7 @@ import type { Attempt } from '../pooled-connection.ts';
 export const MAX_ATTEMPTS = 4;
 
 /** Whether the connection failed, rather than the statement. */
-export function isOfConnection(error: Error): boolean {
+function isOfConnection(error: Error): boolean {
   const kind = failureClass(error);
   return kind === 'rolled-back' ? isDatabaseError(error, 'shutdown') : kind !== undefined;
 }
