@@ -9,6 +9,7 @@ import { checkDataSteps } from './data-steps.ts';
 import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
+import { checkHooks } from './hooks.ts';
 import { checkRealtime } from './realtime.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSequences } from './sequences.ts';
@@ -40,6 +41,7 @@ export function check(
   checkSqlFunctions(context);
   checkUserTriggers(context);
   checkCodeFunctions(context);
+  checkHooks(context);
   checkExposed(context);
   checkSeeds(context);
   checkDataSteps(context);

@@ -339,8 +339,13 @@ export function checkCodeFunctions(context: CheckContext): void {
     // Sources that are in a bundle need not be here.
     if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
     if (context.options.syntax === true) checkHandler(context, [...path, 'file'], fn.file);
-    if (!fn.authRequired) checkPublicSource(context, [...path, 'file'], fn.file);
+    if (!fn.authRequired && !isHook(context, name)) checkPublicSource(context, [...path, 'file'], fn.file);
   }
+}
+
+/** Clients cannot call a function that a hook of auth names. */
+function isHook({ file }: CheckContext, name: string): boolean {
+  return Object.values(file.auth.hooks ?? {}).some((hook) => hook?.function === name);
 }
 
 /** The service client bypasses every policy, and anybody may call a public function. */
