@@ -23,7 +23,7 @@ import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/tables/reference.ts';
 import { listFunctions, isServed, type RawSqlFunction } from './schema/functions.ts';
-import type { RawHook } from './schema/auth.ts';
+import { isHookFunction, type RawHook } from './schema/auth.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
@@ -86,6 +86,8 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
     functions: Object.entries(file.functions).map(([name, fn]) => ({
       ...fn,
       name,
+      // Clients cannot call the function of a hook, so it can use the service client.
+      authRequired: fn.authRequired || isHookFunction(file, name),
       position: at(['functions', name]),
     })),
     // What SQL files make is declared.

@@ -1,4 +1,5 @@
 // SQL functions and code functions.
+import { isHookFunction } from '../schema/auth.ts';
 import { declaredType } from '../schema/declared-type.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -339,13 +340,9 @@ export function checkCodeFunctions(context: CheckContext): void {
     // Sources that are in a bundle need not be here.
     if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
     if (context.options.syntax === true) checkHandler(context, [...path, 'file'], fn.file);
-    if (!fn.authRequired && !isHook(context, name)) checkPublicSource(context, [...path, 'file'], fn.file);
+    if (!fn.authRequired && !isHookFunction(context.file, name))
+      checkPublicSource(context, [...path, 'file'], fn.file);
   }
-}
-
-/** Clients cannot call a function that a hook of auth names. */
-function isHook({ file }: CheckContext, name: string): boolean {
-  return Object.values(file.auth.hooks ?? {}).some((hook) => hook?.function === name);
 }
 
 /** The service client bypasses every policy, and anybody may call a public function. */

@@ -55,6 +55,14 @@ const hook = (description: string) =>
 
 export type RawHook = z.infer<ReturnType<typeof hook>>;
 
+/** Returns whether a hook calls the code function. */
+export function isHookFunction(
+  { auth: { hooks } }: { readonly auth: z.infer<typeof auth> },
+  name: string,
+): boolean {
+  return hooks?.custom_access_token?.function === name;
+}
+
 export const auth = section('Auth; always available, even without this block', {
   jwt_expiry: duration(
     'Lifetime of an access token; below 2m, client libraries refresh permanently',
