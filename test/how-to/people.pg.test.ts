@@ -245,6 +245,7 @@ describe('docs/how-to/custom-claims.md', () => {
     expect((await client.from('reports').select('title')).data).toEqual([{ title: 'Costs' }]);
     expect((await client.rpc('add_claims', { event: {} })).status).toBe(404);
     expect((await client.from('memberships').select()).error?.code).toBe('42501');
+    expect(await page.sh('svc sql "select u.email, m.plan')).toMatch(/eva.*pro/);
     expect(page.unused()).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import { clientNetwork } from '../../lib/ip-address.ts';
 import { FairShare } from '../../lib/limits/fair-share.ts';
 import type { Log } from '../../log/log.ts';
 import type { OwnerDatabase } from '../../postgres/owner-database.ts';
-import { databaseFailure, isDatabaseError } from '../../postgres/pg-error.ts';
+import { databaseFailure, isDatabaseError, sqlstate, type DatabaseError } from '../../postgres/pg-error.ts';
 import { ident, sql } from '../../postgres/sql.ts';
 import type { Origin } from '../audit.ts';
 import { isJsonObject, type JsonObject } from '../fields.ts';
@@ -172,12 +172,8 @@ function readErrorStatus({ text }: { readonly text: string }): string | undefine
 }
 
 /** Messages of PostgreSQL can quote values of the payload. Only a message that the function itself raised is logged. */
-function describeSqlError(error: {
-  readonly code: string;
-  readonly message: string;
-  readonly where?: string | undefined;
-}): string {
+function describeSqlError(error: DatabaseError): string {
   const [line] = /line \d+ at [\w ]+/.exec(error.where ?? '') ?? [];
-  const message = error.code === 'P0001' ? `: ${error.message}` : '';
-  return `SQLSTATE ${error.code}${line === undefined ? '' : `, ${line}`}${message}`;
+  const message = isDatabaseError(error, 'raise_exception') ? `: ${error.message}` : '';
+  return `SQLSTATE ${sqlstate(error)}${line === undefined ? '' : `, ${line}`}${message}`;
 }

@@ -90,6 +90,7 @@ test('every key of the schema has a description, and an example that uses it', (
     'providers.storage.local',
     'providers.storage.local.path',
     'auth.refresh_tokens',
+    'auth.hooks.custom_access_token.function',
     'storage.*.rls.*.name',
     'storage.*.rls.*.type',
     'storage.*.rls.*.check',
@@ -150,6 +151,7 @@ test('the examples become the configuration they describe', () => {
       { name: 'clean_up', kind: 'procedure', expose: false, returns: '' },
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },
+      { name: 'add_claims' },
     ],
   });
   const [products, ledger, hours] = config?.tables ?? [];
