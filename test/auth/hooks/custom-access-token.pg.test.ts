@@ -266,7 +266,11 @@ describe('a hook that fails', () => {
     expect(logged).toMatchObject([
       { why: expect.stringMatching(cause) as string, requestId: expect.any(String) as string },
     ]);
-    expect(JSON.stringify(lines().slice(from))).not.toContain(email);
+    // Under `svc dev` the line of a captured mail has its address.
+    const written = lines()
+      .slice(from)
+      .filter(({ kind }) => kind !== 'confirm');
+    expect(JSON.stringify(written)).not.toContain(email);
   });
 
   test('hangs: the deadline ends the sign-in, and other requests are served', async () => {
