@@ -45,13 +45,14 @@ const CRASHES = [
 ];
 /** Published packages and the site, built and installed in empty folders. */
 const PACKAGES = ['test/package/*.slow.test.ts'];
+const EVERY_SURFACE = 'test/versions/every-surface.pg.test.ts';
 /** Smoke tests of every API, background job and command. */
 const SMOKE = ['test/versions/**/*.pg.test.ts'];
 /** Tests that depend on the version of the database server. */
 const SERVER_DEPENDENT = [
   'src/{catalog,migrate,postgres,provision,rest,import,backup}/**/*.pg.test.ts',
   'src/realtime/{changes,access,stored}/**/*.pg.test.ts',
-  'test/{migrate,rest,import,backup,seed}/**/*.pg.test.ts',
+  'test/{migrate,rest,import,backup,seed,deliveries}/**/*.pg.test.ts',
   'test/realtime/{changes,without-the-log,odd-tables,partitioned,policies-of-the-file,hidden-rows}.pg.test.ts',
   'test/storage/attack/every-write-path.pg.test.ts',
   'test/auth/hooks/*.pg.test.ts',
@@ -134,7 +135,11 @@ export default defineConfig({
           exclude: NEEDS_MORE,
         },
       },
-      worldProject('postgres', { include: ['{src,test}/**/*.pg.test.ts'] }),
+      worldProject('postgres', {
+        include: ['{src,test}/**/*.pg.test.ts'],
+        // On this version, each surface has tests of its own.
+        exclude: [EVERY_SURFACE],
+      }),
       worldProject('slow', {
         include: ['{src,test,scripts}/**/*.slow.test.ts'],
         exclude: [...DEPLOY, IMAGE, ...CRASHES, ...PACKAGES],

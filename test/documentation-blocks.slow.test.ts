@@ -27,10 +27,10 @@ import { freePort } from '../src/lib/free-port.ts';
 import { createTypicalProject, type SupabaseProject } from './import/supabase-project.ts';
 import { s3Server, s3ServerAvailable } from './storage/conformance/s3-server.ts';
 import { createDatabase, type TestDatabase } from './support/database.ts';
-import { blocksOf, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
+import { readBlocks, PAGES, ROOT, type Block } from './support/documentation/blocks.ts';
 import { LAUNCHER, NODE, runSvc, startSvc, type SvcProcess } from './support/svc-process.ts';
 
-const BLOCKS = PAGES.flatMap((page) => blocksOf(page));
+const BLOCKS = PAGES.flatMap((page) => readBlocks(page));
 const RUNNABLE = new Set(['sh', 'js', 'ts', 'jsx', 'sql']);
 const isNotRun = ({ comment }: Block): boolean => comment?.startsWith('not run: ') ?? false;
 /** Number of blocks that are not run. It may only decrease, and the test requires the exact number. */
@@ -86,13 +86,18 @@ const OWN = '[{ operations: [all], to: authenticated, check: "true" }]';
 const PROJECT = `version: 1
 auth: { email: {} }
 tables:
-  notes: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }, { name: done, type: boolean }], rls: ${OWN} }
+  notes: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text },
+      { name: done, type: boolean }], rls: ${OWN} }
   lists: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text }], rls: ${OWN} }
-  todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text }, { name: status, type: text }, { name: list_id, foreign_key: { references: lists.id } }], rls: ${OWN} }
+  todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: title, type: text },
+      { name: status, type: text }, { name: list_id, foreign_key: { references: lists.id } }], rls: ${OWN} }
   orders: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: ${OWN} }
-  order_items: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: order_id, foreign_key: { references: orders.id } }, { name: price, type: numeric }], rls: ${OWN} }
-  messages: { realtime: true, fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }], rls: ${OWN} }
-  people: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: name, type: text }, { name: first, type: text }, { name: last, type: text }], rls: ${OWN} }
+  order_items: { fields: [{ name: id, type: bigserial, primary_key: true },
+      { name: order_id, foreign_key: { references: orders.id } }, { name: price, type: numeric }], rls: ${OWN} }
+  messages: { realtime: true,
+    fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }], rls: ${OWN} }
+  people: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: name, type: text },
+      { name: first, type: text }, { name: last, type: text }], rls: ${OWN} }
   profiles: { fields: [{ name: id, type: uuid, primary_key: true }, { name: full_name, type: text }], rls: ${OWN} }
 storage:
   documents: { rls: ${OWN} }
@@ -138,15 +143,15 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     expect(sh(list)).not.toContain(id);
   },
   'export SVC_DATABASE_URL=postgres://postgres:…@db.internal/app\nsvc migrate pull': async (code) => {
-    const other = await createDatabase();
-    await query('create table films (id bigint primary key, title text)', other.url);
+    const database = await createDatabase();
+    await query('create table films (id bigint primary key, title text)', database.url);
     const empty = mkdtempSync(join(folder, 'empty-'));
-    sh(code.replace('postgres://postgres:…@db.internal/app', other.url), empty);
+    sh(code.replace('postgres://postgres:…@db.internal/app', database.url), empty);
     expect(readFileSync(join(empty, 'svc.yaml'), 'utf8')).toContain('films');
-    await other.drop();
+    await database.drop();
   },
   'svc functions new hello': async (code) => {
-    const other = await createDatabase();
+    const database = await createDatabase();
     const made = mkdtempSync(join(folder, 'functions-'));
     writeFileSync(join(made, 'svc.yaml'), 'version: 1\n');
     const [begin = '', dev, ask = ''] = code.trim().split('\n');
@@ -156,11 +161,11 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
       command: 'dev',
       config: join(made, 'svc.yaml'),
       cwd: made,
-      env: { SVC_DATABASE_URL: other.url },
+      env: { SVC_DATABASE_URL: database.url },
     });
     expect(sh(ask.replace('http://localhost:8080', running.url))).toMatch(/hello/i);
     await running.stop();
-    await other.drop();
+    await database.drop();
   },
   // Its packages are already installed.
   'npm install && npm run dev': (code) =>
@@ -279,8 +284,10 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     const api = createServer((_request, response) => response.end('a file')).listen(0, 'localhost');
     await once(api, 'listening');
     const own = `http://localhost:${(api.address() as AddressInfo).port}`;
-    const command = `export SVC_IMPORT_SOURCE_URL='${source.url}'\n${code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own)}`;
-    // Not like the others, because this process serves the source's API at the same time.
+    const command =
+      `export SVC_IMPORT_SOURCE_URL='${source.url}'\n` +
+      `${code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own)}`;
+    // Unlike the others it runs asynchronously, because this process serves the API of the source at the same time.
     const { stdout } = await promisify(execFile)('bash', ['-e', '-c', command], {
       cwd: directory,
       env: environment(target.url),
@@ -312,7 +319,9 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     const store = await s3Server();
     const bucket = `releases-${database.name.replaceAll('_', '-')}`;
     await store.createBucket(bucket);
-    const access = `export AWS_ENDPOINT_URL_S3=${store.endpoint} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=${store.accessKeyId} AWS_SECRET_ACCESS_KEY=${store.secretAccessKey}`;
+    const access =
+      `export AWS_ENDPOINT_URL_S3=${store.endpoint} AWS_REGION=us-east-1 ` +
+      `AWS_ACCESS_KEY_ID=${store.accessKeyId} AWS_SECRET_ACCESS_KEY=${store.secretAccessKey}`;
     sh(`${access}\n${remote.replace('s3://releases', `s3://${bucket}`)}`, made);
     expect(readFileSync(join(made, 'svc.yaml'), 'utf8')).toContain(`s3://${bucket}/todo/functions.tgz#`);
   },
@@ -349,7 +358,9 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     expect(JSON.parse(out)).toEqual([null, 1, expect.stringContaining('report.pdf')]);
   },
   'const upload = new tus.Upload': (code) => {
-    const before = `import * as tus from 'tus-js-client';\nconst file = Buffer.from('a film');\nconst url = '${svc.url}';
+    const before = `import * as tus from 'tus-js-client';
+const file = Buffer.from('a film');
+const url = '${svc.url}';
 const accessToken = (await client.auth.getSession()).data.session.access_token;\n`;
     const made = code.replace(
       'metadata:',
@@ -358,14 +369,16 @@ const accessToken = (await client.auth.getSession()).data.session.access_token;\
     expect(runJs(`${SIGNED_IN}${before}${made}\nupload.start();`)).toBe('done\n');
   },
   'const room = supabase': (code) => {
-    const before = `const supabase = client;\nconst show = () => {}, list = () => {}, add = ({ body }) => { console.log(body); process.exit(0); };
-const load = () => setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
-    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
+    const before = `const supabase = client;
+const show = () => {}, list = () => {};
+const add = ({ body }) => { console.log(body); process.exit(0); };
+const load = () => setTimeout(() => client.from('messages').insert({ body: 'received' }).then(() => {}), 1000);\n`;
+    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('received\n');
   },
   'await client.realtime.setAuth();': (code) => {
     const before = `const { log } = console;\nconsole.log = ({ body }) => { log(body); process.exit(0); };
-setTimeout(() => client.from('messages').insert({ body: 'heard' }).then(() => {}), 1000);\n`;
-    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('heard\n');
+setTimeout(() => client.from('messages').insert({ body: 'received' }).then(() => {}), 1000);\n`;
+    expect(runJs(`${SIGNED_IN}${before}${code}`)).toBe('received\n');
   },
   "supabase.from('orders')": (code) => {
     expect(
@@ -452,7 +465,8 @@ function typed(code: string): string {
   // Map the package name to its source.
   writeFileSync(file, code.replace("'svcyaml'", `'${join(ROOT, 'src/functions/package/index.ts')}'`));
   const options =
-    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target esnext --lib esnext --module nodenext --types node';
+    '--noEmit --ignoreConfig --strict --skipLibCheck --allowImportingTsExtensions --target esnext ' +
+    '--lib esnext --module nodenext --types node';
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
   const types = join(ROOT, 'node_modules/@types');
   const { status, stdout } = spawnSync(NODE, [tsc, ...options.split(' '), '--typeRoots', types, file], {
@@ -518,7 +532,7 @@ describe('runnable blocks', () => {
   test.each(TO_RUN.map((block) => [name(block), block] as const))('%s', async (_, { code }) => {
     if (isSettings(code)) return void sh(code);
     const run = findRun(code);
-    expect(run, `add it to RUNS, or say above it <!-- not run: why -->:\n${code}`).toBeDefined();
+    expect(run, `add it to RUNS, or write <!-- not run: why --> above it:\n${code}`).toBeDefined();
     await run?.(code);
   });
 
@@ -629,13 +643,13 @@ async function unknownIn(words: string): Promise<string[]> {
 
 /** Runs with a folder that has a small svc.yaml, and an empty database. */
 async function inNewProject(use: (directory: string, url: string) => Promise<void>): Promise<void> {
-  const other = await createDatabase();
+  const database = await createDatabase();
   const directory = mkdtempSync(join(folder, 'project-'));
   writeFileSync(join(directory, 'svc.yaml'), 'version: 1\n');
   try {
-    await use(directory, other.url);
+    await use(directory, database.url);
   } finally {
-    await other.drop();
+    await database.drop();
   }
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../src/config/load.ts';
-import { blocksOf } from './support/documentation/blocks.ts';
+import { readBlocks } from './support/documentation/blocks.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const OF_A_PART = new Set(['unknown-key', 'wrong-type', 'not-a-map', 'duplicate', 'deprecated', 'yaml']);
@@ -19,7 +19,7 @@ const BLOCKS = ['README.md', ...PAGES].flatMap((page) => {
     at: `${page}:${text.slice(0, index).split('\n').length}`,
     yaml,
     /** Files whose content the page shows. */
-    files: blocksOf(page, text).flatMap(({ file }) => file ?? []),
+    files: readBlocks(page, text).flatMap(({ file }) => file ?? []),
   }));
 });
 const TOP_LEVEL =

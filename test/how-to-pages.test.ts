@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { blocksOf, ROOT } from './support/documentation/blocks.ts';
+import { readBlocks, ROOT } from './support/documentation/blocks.ts';
 
 const MAX_LINES = 250;
 const MAX_CODE_COLUMNS = 88;
@@ -36,7 +36,7 @@ describe.each(PAGES)('%s', (page) => {
 
   test('is short, also its lines of code', () => {
     expect(text.split('\n').length).toBeLessThanOrEqual(MAX_LINES);
-    const wide = blocksOf(page)
+    const wide = readBlocks(page)
       .flatMap(({ code }) => code.split('\n'))
       .filter((line) => line.length > MAX_CODE_COLUMNS);
     expect(wide).toEqual([]);

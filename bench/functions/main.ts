@@ -111,11 +111,13 @@ try {
   print('throughput with a core for each', `${((100 * bareCpu) / busiest).toFixed(0)} % of bare`);
   print(
     'bare, one connection',
-    `median ${medianFigure(single.bare, 'medianMs').toFixed(2)} ms, p99 ${medianFigure(single.bare, 'p99Ms').toFixed(2)} ms`,
+    `median ${medianFigure(single.bare, 'medianMs').toFixed(2)} ms, ` +
+      `p99 ${medianFigure(single.bare, 'p99Ms').toFixed(2)} ms`,
   );
   print(
     'function, one connection',
-    `median ${medianFigure(single.svc, 'medianMs').toFixed(2)} ms, p99 ${medianFigure(single.svc, 'p99Ms').toFixed(2)} ms`,
+    `median ${medianFigure(single.svc, 'medianMs').toFixed(2)} ms, ` +
+      `p99 ${medianFigure(single.svc, 'p99Ms').toFixed(2)} ms`,
   );
   print(
     'added median latency',

@@ -27,7 +27,9 @@ type RawConnection = {
   sync(): void;
 };
 
-const SETTINGS = `select set_config('role', 'authenticated', true), set_config('request.jwt.claims', $1, true), set_config('transaction_read_only', $2, true)`;
+const SETTINGS =
+  `select set_config('role', 'authenticated', true), set_config('request.jwt.claims', $1, true), ` +
+  `set_config('transaction_read_only', $2, true)`;
 
 class Batch {
   readonly #prepared: Set<string>;
@@ -95,8 +97,10 @@ const ROUTES = {
     values: (query) => [after(query, 'author_id')],
   },
   W3: {
-    text: json(`select id, title, (select row_to_json(u) from (select id, name from users where users.id = posts.author_id) u) users,
-      (select coalesce(json_agg(c), '[]') from (select id, body from comments where post_id = posts.id order by created_at desc limit 3) c) comments
+    text: json(`select id, title, (select row_to_json(u) from (select id, name from users
+      where users.id = posts.author_id) u) users,
+      (select coalesce(json_agg(c), '[]') from (select id, body from comments where post_id = posts.id
+        order by created_at desc limit 3) c) comments
       from posts where author_id = $1 order by created_at desc limit 20`),
     values: (query) => [after(query, 'author_id')],
   },

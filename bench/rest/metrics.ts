@@ -77,7 +77,8 @@ try {
 }
 const [before, after] = [median(without), median(withMetrics)];
 process.stdout.write(
-  `without ${before.toFixed(1)} µs, with ${after.toFixed(1)} µs of server CPU per request: ${(after / before).toFixed(3)}\n`,
+  `without ${before.toFixed(1)} µs, with ${after.toFixed(1)} µs of server CPU per request: ` +
+    `${(after / before).toFixed(3)}\n`,
 );
 
 function createTarget(server: Server, us: number[]): Target {

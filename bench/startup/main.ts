@@ -43,7 +43,8 @@ function print(name: string, values: readonly number[], unit: string): void {
   const sorted = [...values].sort((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
   console.log(
-    `${name.padEnd(28)} min ${sorted[0]?.toFixed(0)}  median ${median.toFixed(0)}  max ${sorted.at(-1)?.toFixed(0)} ${unit}`,
+    `${name.padEnd(28)} min ${sorted[0]?.toFixed(0)}  median ${median.toFixed(0)}  ` +
+      `max ${sorted.at(-1)?.toFixed(0)} ${unit}`,
   );
 }
 

@@ -76,7 +76,8 @@ const keys = generateApiKeys();
 const config = join(folder, 'svc.yaml');
 await writeFile(
   config,
-  'version: 1\nproject:\n  name: bench\nproviders:\n  storage:\n    type: local\n    local:\n      path: files\nstorage:\n  bench:\n    public: true\n    max_size: 1GB\n',
+  'version: 1\nproject:\n  name: bench\nproviders:\n  storage:\n    type: local\n    local:\n' +
+    '      path: files\nstorage:\n  bench:\n    public: true\n    max_size: 1GB\n',
 );
 const svc = await startSvc({
   command: 'serve',
@@ -137,7 +138,8 @@ try {
         ? ` (svc is ${(up / svcBest.up).toFixed(2)} × up, ${(down / svcBest.down).toFixed(2)} × down)`
         : '';
       console.log(
-        `${label.padEnd(7)} ${name.padEnd(14)} up ${rate(up).padStart(9)}   down ${rate(down).padStart(9)}${name === 'svc' ? '' : ratio}`,
+        `${label.padEnd(7)} ${name.padEnd(14)} up ${rate(up).padStart(9)}   ` +
+          `down ${rate(down).padStart(9)}${name === 'svc' ? '' : ratio}`,
       );
     }
   }

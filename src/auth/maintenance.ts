@@ -37,7 +37,7 @@ export function startMaintenance(auth: AuthContext): Maintenance {
 /** Runs one round. Returns the number of deleted rows. */
 export async function maintain(auth: AuthContext): Promise<number> {
   const now = auth.now();
-  await auth.signingKeys.advance(now, auth.settings().jwtExpirySeconds);
+  await auth.signingKeys.advance(now);
   return await auth.db.transaction(async (db) => {
     if (!(await tryTransactionLock(db, 'authMaintenance'))) return 0;
     let removed = 0;

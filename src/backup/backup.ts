@@ -209,8 +209,10 @@ export async function countRows(
 ): Promise<Record<string, number>> {
   const tables = await session.query<{ schema: string; name: string }>(
     raw(`select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relkind in ('r'${wholly ? ", 'p'" : ''}) and n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relpersistence in ('p'${wholly ? ", 'u'" : ''})
-        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+      where c.relkind in ('r'${wholly ? ", 'p'" : ''}) and n.nspname !~ '^pg_'
+        and n.nspname <> 'information_schema' and c.relpersistence in ('p'${wholly ? ", 'u'" : ''})
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
+          and d.deptype = 'e')
       order by 1, 2`),
   );
   const counts: Record<string, number> = {};

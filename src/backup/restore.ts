@@ -183,7 +183,8 @@ export async function settle(
     await transaction.query(sql`
       insert into svc_meta.restore (taken_at, sweep_from)
       values (${manifest.takenAt}, now() + make_interval(secs => ${sweepAfterMs / 1_000}))
-      on conflict (one) do update set taken_at = excluded.taken_at, restored_at = now(), sweep_from = excluded.sweep_from`);
+      on conflict (one) do update set taken_at = excluded.taken_at, restored_at = now(),
+        sweep_from = excluded.sweep_from`);
     if (keepMail) return { mails: 0 };
     const mails = await transaction.query(
       raw(`delete from auth.mail_outbox where state in ('pending', 'sending', 'uncertain') returning id`),

@@ -13,7 +13,8 @@ export async function assertEmpty(admin: Queryable, id: string): Promise<void> {
     raw(`select string_agg(what, ', ') as found from (
       select n.nspname || '.' || c.relname as what from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname !~ '^pg_' and n.nspname <> 'information_schema' and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
-        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
+          and d.deptype = 'e')
       order by 1 limit 3) x`),
   );
   const found = row?.found ?? null;

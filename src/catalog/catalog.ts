@@ -134,6 +134,6 @@ export function relationKey(schema: string, name: string): string {
   return `${schema}.${name}`;
 }
 
-export function keyOf({ schema, name }: { readonly schema: string; readonly name: string }): string {
+export function qualifiedKey({ schema, name }: { readonly schema: string; readonly name: string }): string {
   return relationKey(schema, name);
 }

@@ -5,7 +5,7 @@ import type { Queryable } from '../postgres/owner-database.ts';
 import { raw, sql } from '../postgres/sql.ts';
 import {
   REQUEST_SETTINGS,
-  keyOf,
+  qualifiedKey,
   type Catalog,
   type Column,
   type Relation,
@@ -17,7 +17,8 @@ import { columnOrigins } from './column-origins.ts';
 
 export async function introspect(db: Queryable, schemas: readonly string[]): Promise<Catalog> {
   const [row] = await db.query<CatalogRow>(
-    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)}, ${raw(HAS_EXTENSIONS)}, ${raw(HAS_GEOJSON)} from (select ${schemas} :: text[] as schemas) as wanted`,
+    sql`select ${raw(SERVER_VERSION)}, ${raw(RELATIONS)}, ${raw(ROUTINES)}, ${raw(USED_SETTINGS)},
+      ${raw(HAS_EXTENSIONS)}, ${raw(HAS_GEOJSON)} from (select ${schemas} :: text[] as schemas) as wanted`,
   );
   if (!row) throw new Error('the catalog query returned no row');
   const rows = row.relations ?? [];
@@ -30,8 +31,8 @@ export async function introspect(db: Queryable, schemas: readonly string[]): Pro
     hasExtensions: row.has_extensions,
     hasGeoJson: row.has_geojson,
     usedSettings: new Set(REQUEST_SETTINGS.filter((setting) => row.used_settings?.includes(setting))),
-    relations: new Map(relations.map((candidate) => [keyOf(candidate), candidate])),
-    routines: groupBy(routines, keyOf),
+    relations: new Map(relations.map((candidate) => [qualifiedKey(candidate), candidate])),
+    routines: groupBy(routines, qualifiedKey),
   };
 }
 
@@ -48,10 +49,11 @@ function rowRelation(type: string): string {
     where rc.oid = ${type}.typrelid and rc.relkind in ${RELATION_KINDS_SQL})`;
 }
 
-const HAS_EXTENSIONS = `exists (select from pg_extension e where e.extnamespace = to_regnamespace('extensions')) as has_extensions`;
+const HAS_EXTENSIONS = `exists (select from pg_extension e
+    where e.extnamespace = to_regnamespace('extensions')) as has_extensions`;
 
-const HAS_GEOJSON = `exists (select from pg_proc p where p.proname = 'st_asgeojson' and p.proargtypes[0] = 'record'::regtype
-    and p.pronamespace in (to_regnamespace('public'), to_regnamespace('extensions'))) as has_geojson`;
+const HAS_GEOJSON = `exists (select from pg_proc p where p.proname = 'st_asgeojson'
+    and p.proargtypes[0] = 'record'::regtype and p.pronamespace in (to_regnamespace('public'), to_regnamespace('extensions'))) as has_geojson`;
 
 const SERVER_VERSION = `current_setting('server_version_num')::int as server_version`;
 
@@ -104,7 +106,8 @@ const RELATIONS = `(
     where a.attnum > 0 and not a.attisdropped
     group by a.attrelid
   ), keys as materialized (
-    select k.conrelid, json_agg(json_build_object('type', k.contype, 'columns', ${columnNames('k.conrelid', 'k.conkey')})
+    select k.conrelid, json_agg(json_build_object('type', k.contype, 'columns',
+      ${columnNames('k.conrelid', 'k.conkey')})
       order by k.contype, k.conname) as list
     from pg_constraint k
     join exposed on exposed.oid = k.conrelid
@@ -176,7 +179,8 @@ const ROUTINES = `(
   where n.nspname = any (wanted.schemas)
     and p.prokind = 'f'
     and rt.typname not in ('trigger', 'event_trigger')
-    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid
+      and d.deptype = 'e')
 ) as routines`;
 
 /**

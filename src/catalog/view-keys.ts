@@ -1,6 +1,6 @@
 // Keys of views. A view has no constraints, but constraints of a table also apply to the view's plain columns of that
 // table. If a view has all columns of a key, the key can be used for embedding.
-import { keyOf, type Catalog, type ColumnOrigin, type ForeignKey, type Relation } from './catalog.ts';
+import { qualifiedKey, type Catalog, type ColumnOrigin, type ForeignKey, type Relation } from './catalog.ts';
 
 /** Returns a view with the keys of the tables behind it; returns tables unchanged. */
 export function withKeys(relation: Relation, catalog: Catalog): Relation {
@@ -18,7 +18,7 @@ export function withKeys(relation: Relation, catalog: Catalog): Relation {
       if (columns) foreignKeys.push({ ...key, columns });
     }
     // A join repeats rows, so only a view of a single table keeps its unique keys.
-    if (new Set(Object.values(relation.origins).map(keyOf)).size > 1) continue;
+    if (new Set(Object.values(relation.origins).map(qualifiedKey)).size > 1) continue;
     for (const key of base.uniqueKeys) {
       const columns = translate(key);
       if (columns) uniqueKeys.push(columns);
@@ -50,7 +50,7 @@ function findBaseColumn(
 ): { readonly base: Relation; readonly column: string } | undefined {
   let at: ColumnOrigin | undefined = relation.origins[column];
   for (let depth = 0; at && depth < 32; depth++) {
-    const base = catalog.relations.get(keyOf(at));
+    const base = catalog.relations.get(qualifiedKey(at));
     if (!base) return undefined;
     const next: ColumnOrigin | undefined = base.origins[at.column];
     if (!next) return isView(base) ? undefined : { base, column: at.column };

@@ -39,6 +39,7 @@ export function createCommands(secretFiles: () => readonly SecretFile[]): Comman
     schema: async (out) =>
       (await import('./schema/schema.ts')).schemaCommand(out, async () => await everyCommand(all, out)),
     functions: async (out) => (await import('./functions/functions.ts')).functionsCommand(out),
+    schedules: async (out) => (await import('./schedules/schedules.ts')).schedulesCommand(out),
     bundle: async (out) => (await import('./bundle/bundle.ts')).bundleCommand(out),
     stamp: async (out) => (await import('./stamp/stamp.ts')).stampCommand(out),
     deploy: async (out) => (await import('./deploy/deploy.ts')).deployCommand(out),

@@ -194,7 +194,8 @@ export function requireDatabase(env: Environment): DatabaseAddresses {
   throw failure(
     EXIT.badConfiguration,
     'SVC_DATABASE_URL is not set',
-    'Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. Only `svc dev` has an embedded one.',
+    'Set it to your PostgreSQL, for example postgres://user:password@host:5432/database. ' +
+      'Only `svc dev` has an embedded one.',
   );
 }
 

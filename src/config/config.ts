@@ -1,6 +1,6 @@
-// The configuration as everything else reads it: defaults filled in, durations in milliseconds, sizes in bytes.
-// Only `load.ts` makes one, so a value of this type has passed every check that needs no database.
-// What is a setting has the type that its schema gives it; here are the shapes that normalise.ts makes.
+// The normalised configuration: defaults are set, durations are in milliseconds, sizes in bytes. Only `load.ts` creates
+// one, after all checks that do not need a database. Settings have the types of their schema; the types below describe
+// the results of normalise.ts.
 import type { Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import type { RawOAuthProvider, RawTemplate } from './schema/auth.ts';
@@ -10,6 +10,7 @@ import type { NoticeKind } from './schema/names.ts';
 import type { RawConstraint } from './schema/tables/constraints.ts';
 import type { ForeignKey, QualifiedName } from './schema/tables/reference.ts';
 import type { SvcFile } from './schema/schema.ts';
+import type { RawSchedule } from './schema/events/schedules.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawSequence } from './schema/sequences.ts';
 import type { RawStatement } from './schema/statements.ts';
@@ -23,7 +24,7 @@ import type { RawView } from './schema/tables/views.ts';
 
 type Immutable<T> = unknown extends T ? T : { readonly [Key in keyof T]: Immutable<T[Key]> };
 
-/** An entry of a list or map, with the place of its declaration. */
+/** An entry of a list or map, with the position of its declaration. */
 type Declared<T> = Immutable<T> & { readonly position: Position };
 
 export type Config = {
@@ -31,13 +32,13 @@ export type Config = {
   readonly database: Immutable<SvcFile['database']>;
   readonly server: Immutable<SvcFile['server']>;
   readonly providers: {
-    /** Undefined when absent or null: no mail is sent. */
+    /** Undefined if absent or null. Mail is then not sent. */
     readonly email: EmailProvider | undefined;
     readonly storage: StorageProvider;
   };
   readonly auth: AuthConfig;
   readonly extensions: readonly Extension[];
-  /** In file order, as are all lists below. */
+  /** Lists keep the order of the file. */
   readonly types: readonly DeclaredType[];
   readonly sequences: readonly Sequence[];
   readonly tables: readonly Table[];
@@ -47,12 +48,13 @@ export type Config = {
   readonly realtime: RealtimeConfig;
   readonly rpc: readonly SqlFunction[];
   readonly functions: readonly CodeFunction[];
-  /** Objects of the database that are served without being managed. */
+  /** Database objects that are served without being managed. */
   readonly expose: {
     readonly relations: ReadonlyArray<QualifiedName & { readonly columns?: readonly string[] | undefined }>;
     readonly routines: ReadonlyArray<QualifiedName & { readonly authRequired: boolean }>;
   };
   readonly functionsBundle: string | undefined;
+  readonly schedules: readonly Schedule[];
   readonly seed: readonly SeedEntry[];
   readonly migrations: Immutable<Omit<SvcFile['migrations'], 'steps'>> & {
     readonly steps: readonly DataStep[];
@@ -62,7 +64,7 @@ export type Config = {
 
 export type DataStep = Declared<
   Omit<RawDataStep, 'run' | 'sql' | 'undo'> & {
-    /** Absent: it is written in svc.yaml itself. */
+    /** Undefined if the SQL is written in svc.yaml. */
     readonly file: string | undefined;
     readonly sql: string;
     readonly undo?: { readonly file: string | undefined; readonly sql: string } | undefined;
@@ -79,7 +81,7 @@ export type Extension = Declared<{
 export type EmailProvider = Immutable<NonNullable<SvcFile['providers']['email']>>;
 
 export type StorageProvider =
-  /** A relative path starts beside the file, or in the source's `dataDirectory`. */
+  /** A relative path starts at the directory of the file, or at `dataDirectory` of the source. */
   { readonly type: 'local'; readonly path: string } | ({ readonly type: 's3' } & Immutable<RawS3Store>);
 
 export type AuthConfig = {
@@ -89,7 +91,7 @@ export type AuthConfig = {
   readonly allowAnonymous: boolean;
   readonly redirectUrls: readonly string[];
   readonly sessions: Immutable<SvcFile['auth']['sessions']>;
-  /** Undefined without an `auth.email` block: the one-time-password endpoint is then not mounted. */
+  /** Undefined without an `auth.email` block. The one-time-password endpoint is then not mounted. */
   readonly email: EmailConfig | undefined;
   readonly oauth: readonly OAuthProvider[];
   readonly triggers: readonly UserTrigger[];
@@ -105,7 +107,7 @@ export type AuthHook = { readonly timeoutMs: number } & (
   | { readonly function: string }
 );
 
-/** The optional parts are set for every file; an absent one means false. */
+/** Optional properties are set for every file. An absent property means false. */
 export type EmailConfig = {
   readonly verifyEmail: boolean;
   readonly confirmAtSignup?: boolean;
@@ -117,18 +119,18 @@ export type EmailConfig = {
 /** The body is inline, or read from `body_file`. */
 export type EmailTemplate = Declared<Omit<RawTemplate, 'body_file'> & { name: string }>;
 
-/** The name is that of a built-in provider, for example `google`, or any other with an `issuer`. */
+/** `name`: a built-in provider such as `google`, or any name with an `issuer`. */
 export type OAuthProvider = Declared<RawOAuthProvider & { name: string }>;
 
-/** A type of the database that the file makes. */
+/** A database type that the file declares. */
 export type DeclaredType = Declared<Omit<RawType, 'default'> & { name: string }> & {
   readonly default: Default | undefined;
 };
 
-/** A sequence that belongs to no column. */
+/** A sequence without an owning column. */
 export type Sequence = Declared<RawSequence & { name: string }>;
 
-/** What only a statement says, such as an aggregate. */
+/** An object that is declared with its SQL statement, such as an aggregate. */
 export type Statement = Declared<RawStatement & { name: string }>;
 
 export type Table = Declared<
@@ -148,21 +150,21 @@ export type Table = Declared<
   readonly rls: 'absent' | 'off' | readonly Policy[];
 };
 
-/** Without a `type` it has that of the referenced column. */
+/** A field without a `type` has the type of the referenced column. */
 export type Field = Declared<
   Omit<RawField, 'default' | 'foreignKey' | 'ref' | 'onDelete' | 'min' | 'max'>
 > & {
   readonly default: Default | undefined;
-  /** Digits as written: a JavaScript number would round `9007199254740993`. Hexadecimal is written out. */
+  /** Decimal digits as text: a JavaScript number would round `9007199254740993`. Hexadecimal is converted. */
   readonly min: string | undefined;
   readonly max: string | undefined;
   readonly foreignKey: ForeignKey | undefined;
   readonly ref: StorageRef | undefined;
 };
 
-/** A default as written. What it means in SQL depends on the column's type; the migration engine decides. */
+/** A default as written. The migration engine interprets it according to the type of the column. */
 export type Default =
-  /** `text` is the scalar's source text, so `1.10` stays `1.10`; `quoted` tells `"1"` from `1`. */
+  /** `text`: source text, so that `1.10` stays `1.10`. `quoted`: distinguishes `"1"` from `1`. */
   | {
       readonly kind: 'scalar';
       readonly text: string;
@@ -171,7 +173,7 @@ export type Default =
     }
   | { readonly kind: 'list'; readonly items: readonly string[]; readonly json: string }
   | { readonly kind: 'map'; readonly json: string }
-  /** `{ sql: … }`: any expression. */
+  /** `{ sql: … }`: an expression. */
   | { readonly kind: 'sql'; readonly text: string };
 
 export type StorageRef = { readonly bucket: string; readonly onDelete: 'cascade' | 'keep' };
@@ -180,14 +182,14 @@ export type Partition = Declared<RawPartition>;
 export type { KeptPartitions };
 export type TableTrigger = Declared<RawTableTrigger>;
 export type ViewTrigger = Declared<RawViewTrigger>;
-/** Of auth.users. */
+/** A trigger on auth.users. */
 export type UserTrigger = Declared<RawUserTrigger>;
 export type Constraint = Declared<RawConstraint>;
 
 export type Index = Declared<RawIndex>;
 export type Policy = Declared<RawPolicy>;
 
-/** The query is inline, or read from a file, without the semicolon that may end it. */
+/** The query is inline or read from a file, without a final semicolon. */
 export type View = Declared<
   Omit<RawView, 'query' | 'indexes' | 'triggers'> & { name: string; query: string }
 > & {
@@ -200,7 +202,7 @@ export type Bucket = Declared<Omit<RawBucket, 'rls'> & { name: string }> & {
 };
 
 export type RealtimeConfig = Immutable<Omit<SvcFile['realtime'], 'rls'>> & {
-  /** `select` receives, `insert` sends. */
+  /** Policies on receiving (`select`) and sending (`insert`). */
   readonly rls: readonly Policy[];
 };
 
@@ -208,10 +210,10 @@ export type RealtimeConfig = Immutable<Omit<SvcFile['realtime'], 'rls'>> & {
 export type SqlFunction = Declared<
   Omit<RawSqlFunction, 'args' | 'body' | 'bodyFile' | 'expose'> & { name: string }
 > & {
-  /** Under `rpc`; `name` is the one in SQL, which several functions may have. */
+  /** Key under `rpc`. `name` is the SQL name, which overloads share. */
   readonly key: string;
   readonly body: string;
-  /** The data API serves it. */
+  /** True if the data API serves the function. */
   readonly expose: boolean;
   readonly args: readonly SqlFunctionArg[];
 };
@@ -222,12 +224,18 @@ export type SqlFunctionArg = Declared<Omit<RawSqlFunction['args'][number], 'defa
 
 export type CodeFunction = Declared<RawCodeFunction & { name: string }>;
 
+/** Exactly one of `cron` and `everyMs`, and of `function` and `rpc`, is set. */
+export type Schedule = Declared<Omit<RawSchedule, 'payload'> & { name: string }> & {
+  /** JSON text. */
+  readonly payload: string;
+};
+
 export type SeedEntry = Declared<Omit<RawSeedEntry, 'rows' | 'objects'>> & {
   readonly rows: readonly SeedTable[];
   readonly objects: ReadonlyArray<{ readonly bucket: string; readonly folder: string }>;
 };
 
-/** Rows stand in svc.yaml or in a file beside it. */
+/** Rows from svc.yaml, or from a file. */
 export type SeedTable = {
   readonly schema: string;
   readonly table: string;
@@ -238,5 +246,5 @@ export type SeedTable = {
 
 export type SeedRow = { readonly values: ReadonlyMap<string, SeedValue>; readonly position: Position };
 
-/** JSON with the digits of its numbers as written, or the id of a user by what seeds call them. */
+/** JSON with the original digits of numbers, or a seed user that is replaced by its id. */
 export type SeedValue = { readonly json: string } | { readonly user: string };

@@ -1,4 +1,4 @@
-// `include`: a configuration in several files is the same one, and its mistakes stand where they were written.
+// `include`: a configuration in several files equals the merged one, and mistakes refer to the original files.
 import fc from 'fast-check';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,8 +30,8 @@ function load(files: Readonly<Record<string, string>>): Loaded {
   return loadConfig({ name: 'svc.yaml', directory: write(files), text }, { variables: { NAME: 'Shop' } });
 }
 
-/** What is told of the file, without colours. */
-function told(files: Readonly<Record<string, string>>): string {
+/** Returns the report of the configuration, without colours. */
+function report(files: Readonly<Record<string, string>>): string {
   const { included, ...loaded } = load(files);
   const mistakes = loaded.ok ? loaded.warnings : loaded.mistakes;
   return renderMistakes(mistakes, {
@@ -42,9 +42,10 @@ function told(files: Readonly<Record<string, string>>): string {
 }
 
 const table = (name: string): string =>
-  `  ${name}:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n    rls: [{ operations: [select], using: 'true' }]\n`;
+  `  ${name}:\n    fields: [{ name: id, type: bigint, primary_key: true }]\n` +
+  `    rls: [{ operations: [select], using: 'true' }]\n`;
 
-/** Everything that is loaded, without where it stands. */
+/** Returns the loaded configuration without positions. */
 function toModel(loaded: Loaded): unknown {
   if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));
   const { source: _source, ...config } = loaded.config;
@@ -57,18 +58,22 @@ function toModel(loaded: Loaded): unknown {
 }
 
 function byName(a: unknown, b: unknown): number {
-  const name = (one: unknown): string => String(Reflect.get(Object(one), 'name'));
+  const name = (table: unknown): string => String(Reflect.get(Object(table), 'name'));
   return name(a) < name(b) ? -1 : 1;
 }
 
-describe('files are put together', () => {
-  test('maps by their keys, patterns in the order of paths, files that include others', () => {
+describe('files are merged', () => {
+  test('maps are merged by key, patterns in the order of paths, and included files can include others', () => {
     const loaded = load({
-      'svc.yaml': `version: 1\ninclude: [tables/*.yaml, rest.yaml]\nproject: { name: "\${NAME}" }\nmigrations: { lock_timeout: 1s, steps: [{ name: a, sql: select 1 }] }\ntables:\n${table('a')}`,
+      'svc.yaml':
+        `version: 1\ninclude: [tables/*.yaml, rest.yaml]\nproject: { name: "\${NAME}" }\n` +
+        `migrations: { lock_timeout: 1s, steps: [{ name: a, sql: select 1 }] }\ntables:\n${table('a')}`,
       'tables/c.yaml': `tables:\n${table('c')}`,
       'tables/b.yaml': `tables:\n${table('b')}`,
       'rest.yaml': `include: deep/more.yaml\nextensions: [pg_trgm]`,
-      'deep/more.yaml': `version: 1\nextensions: [citext]\nmigrations: { steps: [{ name: b, sql: select 2 }] }\ntables:\n${table('d')}`,
+      'deep/more.yaml':
+        `version: 1\nextensions: [citext]\n` +
+        `migrations: { steps: [{ name: b, sql: select 2 }] }\ntables:\n${table('d')}`,
     });
     if (!loaded.ok) throw new Error(loaded.mistakes[0]?.message);
     expect(loaded.config.tables.map(({ name }) => name)).toEqual(['a', 'b', 'c', 'd']);
@@ -84,7 +89,7 @@ describe('files are put together', () => {
     expect(loaded.included.watched).toEqual([...(loaded.config.source.parts ?? []), 'tables']);
   });
 
-  test('a pattern over all folders leaves those of packages and hidden ones out', () => {
+  test('a pattern over all folders skips packages and hidden folders', () => {
     const loaded = load({
       'svc.yaml': `version: 1\ninclude: '**/*.yaml'`,
       'a/b/c.yaml': `tables:\n${table('c')}`,
@@ -94,10 +99,12 @@ describe('files are put together', () => {
     expect(loaded.ok ? loaded.config.source.parts : loaded.mistakes).toEqual(['a/b/c.yaml']);
   });
 
-  test('the whole as one text says the same, with anchors written out and references kept', () => {
+  test('the merged text is equivalent, with expanded anchors and unsubstituted references', () => {
     const files = {
       'svc.yaml': `version: 1\ninclude: part.yaml # the rest\nproject: { name: "\${NAME}" }\ntables:\n${table('a')}`,
-      'part.yaml': `# Of the shop\ntables:\n  b: &b\n    fields: [{ name: id, type: bigint, primary_key: true }]\n    rls: []\n  c:\n    <<: *b\n`,
+      'part.yaml':
+        '# Of the shop\ntables:\n  b: &b\n    fields: [{ name: id, type: bigint, primary_key: true }]\n' +
+        '    rls: []\n  c:\n    <<: *b\n',
     };
     const loaded = load(files);
     if (!loaded.ok) throw new Error(loaded.mistakes[0]?.message);
@@ -107,7 +114,7 @@ describe('files are put together', () => {
     expect(toModel(load({ 'svc.yaml': text }))).toEqual(toModel(loaded));
   });
 
-  test('any split gives the same configuration, and mistakes name the file in which they are', () => {
+  test('any split gives the same configuration, and mistakes name their file', () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const whole = load({ 'svc.yaml': `version: 1\ntables:\n${names.map(table).join('')}` });
     fc.assert(
@@ -123,30 +130,30 @@ describe('files are put together', () => {
         for (const number of [1, 2, 3, 4]) files[`p${number}.yaml`] = `# ${number}\ntables:\n${part(number)}`;
         expect(toModel(load(files))).toEqual(toModel(whole));
         const wrong = { ...files };
-        const victim = `p${places.find((one) => one > 0) ?? 1}.yaml`;
+        const victim = `p${places.find((place) => place > 0) ?? 1}.yaml`;
         wrong[victim] = `${files[victim]}\nviews:\n  v: { qeury: select 1 }\n`;
-        const line = (wrong[victim] ?? '').split('\n').findIndex((one) => one.includes('qeury')) + 1;
-        expect(told(wrong)).toContain(`${victim}:${line}:8 error views.v.qeury`);
+        const line = (wrong[victim] ?? '').split('\n').findIndex((text) => text.includes('qeury')) + 1;
+        expect(report(wrong)).toContain(`${victim}:${line}:8 error views.v.qeury`);
       }),
       { numRuns: 40 },
     );
   });
 });
 
-describe('what is wrong with the files is told where it stands', () => {
+describe('mistakes in included files have their place', () => {
   const cases: ReadonlyArray<readonly [string, Readonly<Record<string, string>>, RegExp]> = [
     [
-      'a file that is not there',
+      'a missing file',
       { 'svc.yaml': 'version: 1\ninclude: [tabels.yaml]' },
       /svc\.yaml:2:11 error include\n.*\n.*\^+\n {2}there is no file tabels\.yaml/,
     ],
     [
       'a pattern without files',
       { 'svc.yaml': 'version: 1\ninclude: t/*.yaml' },
-      /svc\.yaml:2:10 warning include\n(.*\n)* {2}no file is called like t\/\*\.yaml/,
+      /svc\.yaml:2:10 warning include\n(.*\n)* {2}no file matches t\/\*\.yaml/,
     ],
     [
-      'a way out of the project',
+      'a path outside the directory',
       { 'svc.yaml': 'version: 1\ninclude: ../x.yaml' },
       /\.\.\/x\.yaml is outside the directory/,
     ],
@@ -166,15 +173,15 @@ describe('what is wrong with the files is told where it stands', () => {
         'svc.yaml': `version: 1\ninclude: a.yaml\ntables:\n${table('x')}`,
         'a.yaml': `tables:\n${table('x')}`,
       },
-      /a\.yaml:3:5 error tables\.x\.fields\n(.*\n)* {2}tables\.x\.fields stands in two files; svc\.yaml:5 has it first/,
+      /a\.yaml:3:5 error tables\.x\.fields\n(.*\n)* {2}tables\.x\.fields is declared .*, first in svc\.yaml:5/,
     ],
     [
-      'the same setting twice, even alike',
+      'the same setting twice, even with the same value',
       { 'svc.yaml': 'version: 1\ninclude: a.yaml\nproject: { name: x }', 'a.yaml': 'project: { name: x }' },
       /a\.yaml:1:12 error project\.name/,
     ],
     [
-      'YAML that is none',
+      'invalid YAML',
       { 'svc.yaml': 'version: 1\ninclude: a.yaml', 'a.yaml': 'tables:\n  - [' },
       /^a\.yaml:2:\d+ error/,
     ],
@@ -184,20 +191,21 @@ describe('what is wrong with the files is told where it stands', () => {
       /^a\.yaml:2:19 error project\.name/,
     ],
     [
-      'a reference to a table that is nowhere',
+      'a reference to an unknown table',
       {
         'svc.yaml': 'version: 1\ninclude: a.yaml',
         'a.yaml':
-          'tables:\n  x:\n    rls: []\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n      - { name: y, foreign_key: { references: nowhere.id } }',
+          'tables:\n  x:\n    rls: []\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n' +
+          '      - { name: y, foreign_key: { references: nowhere.id } }',
       },
       /^a\.yaml:6:\d+ error tables\.x\.fields\[1\]/,
     ],
   ];
   test.each(cases)('%s', (_what, files, expected) => {
-    expect(told(files)).toMatch(expected);
+    expect(report(files)).toMatch(expected);
   });
 
-  test('a link out of the project', () => {
+  test('a link to a file outside the directory', () => {
     const directory = write({ 'in/svc.yaml': '', 'out.yaml': 'project: { name: secret }' });
     symlinkSync('../out.yaml', join(directory, 'in/a.yaml'));
     const loaded = loadConfig(
@@ -205,11 +213,11 @@ describe('what is wrong with the files is told where it stands', () => {
       { variables: {} },
     );
     expect(loaded.ok ? [] : loaded.mistakes).toMatchObject([
-      { message: 'a.yaml leads outside the directory of svc.yaml' },
+      { message: 'a.yaml is a link to a file outside the directory of svc.yaml' },
     ]);
   });
 
-  test('but a link within it, as a mounted ConfigMap has them, is followed', () => {
+  test('a link within the directory, such as those of a mounted ConfigMap, is followed', () => {
     const directory = write({ '..2026_01/a.yaml': 'project: { name: Shop }' });
     symlinkSync('..2026_01/a.yaml', join(directory, 'a.yaml'));
     const loaded = loadConfig(
@@ -219,7 +227,7 @@ describe('what is wrong with the files is told where it stands', () => {
     expect(loaded.ok && loaded.config.project.name).toBe('Shop');
   });
 
-  test('a file that is read from elsewhere cannot include any, and is told how to become one', () => {
+  test('a remote configuration cannot include files, and the hint suggests a merged file', () => {
     const loaded = loadConfig(
       { name: 's3://b/svc.yaml', directory: undefined, text: 'version: 1\ninclude: a.yaml' },
       { variables: {} },
@@ -234,8 +242,8 @@ describe('what is wrong with the files is told where it stands', () => {
     const deep = Object.fromEntries(
       Array.from({ length: 7 }, (_, n) => [`${n}.yaml`, `include: ${n + 1}.yaml`]),
     );
-    expect(told({ ...many, 'svc.yaml': 'version: 1\ninclude: p/*.yaml' })).toContain('more than 200 files');
-    expect(told({ ...deep, 'svc.yaml': 'version: 1\ninclude: 0.yaml' })).toContain('more than 5 levels');
+    expect(report({ ...many, 'svc.yaml': 'version: 1\ninclude: p/*.yaml' })).toContain('more than 200 files');
+    expect(report({ ...deep, 'svc.yaml': 'version: 1\ninclude: 0.yaml' })).toContain('more than 5 levels');
   });
 });
 
@@ -244,5 +252,5 @@ test('an item without a colon is a mistake in an included file too', () => {
     'svc.yaml': 'version: 1\ninclude: [tables.yaml]\n',
     'tables.yaml': 'tables: { t: { rls: [{ operations: [select], using: true, a = b }] } }\n',
   };
-  expect(told(files)).toContain('"a = b" has no colon');
+  expect(report(files)).toContain('"a = b" has no colon');
 });

@@ -9,7 +9,7 @@ import { EXAMPLES } from './docs/reference-examples.ts';
 import { renderMistakes } from './mistakes/report.ts';
 import { scaled } from '../../test/support/run/scaled.ts';
 
-// Nothing is beside a file that is only a text.
+// Removes references to files, because these files have no directory.
 const FILE = Object.values(EXAMPLES)
   .join('\n')
   .replace(/^(?:include|sql): .*$/gm, '')
@@ -29,7 +29,7 @@ function listMistakes(loaded: Loaded): readonly Mistake[] {
   return loaded.ok ? loaded.warnings : loaded.mistakes;
 }
 
-/** What holds for every answer: places inside of the file, words for a person, and it can be printed. */
+/** Requires positions inside the file, messages without internal values, and a report that can be rendered. */
 function expectSound(text: string): void {
   const mistakes = listMistakes(load(text));
   const lines = text.split('\n');
@@ -44,13 +44,13 @@ function expectSound(text: string): void {
   expect(renderMistakes(mistakes, { file: 'svc.yaml', text })).not.toContain('undefined');
 }
 
-// Hundreds of loads each; a busy machine needs its time.
+// Each test loads hundreds of files, which takes long on a busy machine.
 vi.setConfig({ testTimeout: scaled(120_000) });
 
-const KNOWN_KEYS =
-  'version server port auth oauth google tables t fields name type rls operations using default sql enum min foreign_key references storage rpc returns body args functions file runtime env indexes columns providers email'.split(
-    ' ',
-  );
+const KNOWN_KEYS = (
+  'version server port auth oauth google tables t fields name type rls operations using default sql enum min ' +
+  'foreign_key references storage rpc returns body args functions file runtime env indexes columns providers email'
+).split(' ');
 const PUNCTUATION = [
   '[',
   ']',
@@ -74,7 +74,7 @@ const PUNCTUATION = [
   '?',
 ];
 
-describe('no file makes the loader throw, and every mistake is inside of it', () => {
+describe('no file makes the loader throw, and every mistake has a position in the file', () => {
   const line = fc.nat(FILE.split('\n').length - 1);
   const damage = fc.oneof(
     fc.record({ kind: fc.constant('delete'), line }),
@@ -101,17 +101,18 @@ describe('no file makes the loader throw, and every mistake is inside of it', ()
     fc.record({ kind: fc.constant('cut'), line, at: fc.nat(60) }),
   );
 
-  test('a good file with a few lines damaged', () => {
+  test('a valid file with a few damaged lines', () => {
     fc.assert(
       fc.property(fc.array(damage, { minLength: 1, maxLength: 4 }), (damages) => {
         const lines = FILE.split('\n');
-        for (const one of damages) {
-          const old = lines[one.line] ?? '';
-          if (one.kind === 'delete') lines.splice(one.line, 1);
-          else if (one.kind === 'repeat') lines.splice(one.line, 0, old);
-          else if (one.kind === 'indent') lines[one.line] = `  ${old}`;
-          else if ('text' in one) lines[one.line] = old.slice(0, one.at) + one.text + old.slice(one.at);
-          else if ('at' in one) lines[one.line] = old.slice(0, one.at);
+        for (const change of damages) {
+          const old = lines[change.line] ?? '';
+          if (change.kind === 'delete') lines.splice(change.line, 1);
+          else if (change.kind === 'repeat') lines.splice(change.line, 0, old);
+          else if (change.kind === 'indent') lines[change.line] = `  ${old}`;
+          else if ('text' in change)
+            lines[change.line] = old.slice(0, change.at) + change.text + old.slice(change.at);
+          else if ('at' in change) lines[change.line] = old.slice(0, change.at);
         }
         expectSound(lines.join('\n'));
       }),
@@ -142,12 +143,12 @@ describe('no file makes the loader throw, and every mistake is inside of it', ()
     );
   });
 
-  test('any text at all', () => {
+  test('any text', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 400 }), expectSound), { numRuns: 120 });
   });
 });
 
-test('wherever a variable stands in the file, no message shows what it stands for', () => {
+test('no message shows the value of a variable, wherever the file refers to it', () => {
   const document = parseDocument(FILE);
   const places: [number, number][] = [];
   visit(document, {
@@ -187,7 +188,7 @@ test('a number keeps its digits from the file to the configuration', () => {
   );
 });
 
-test('decimals compare as the numbers they are', () => {
+test('decimals compare like numbers', () => {
   const scaled = fc.tuple(
     fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
     fc.integer({ min: -20, max: 20 }),
@@ -195,15 +196,15 @@ test('decimals compare as the numbers they are', () => {
   fc.assert(
     fc.property(scaled, scaled, ([a, x], [b, y]) => {
       const [left, right] = [parseDecimal(`${a}e${x}`), parseDecimal(`${b}e${y}`)];
-      const [one, other] = [a * 10n ** BigInt(x + 20), b * 10n ** BigInt(y + 20)];
-      const wanted = one === other ? 0 : one < other ? -1 : 1;
-      expect(left && right && compareDecimals(left, right)).toBe(wanted);
+      const [first, second] = [a * 10n ** BigInt(x + 20), b * 10n ** BigInt(y + 20)];
+      const expected = first === second ? 0 : first < second ? -1 : 1;
+      expect(left && right && compareDecimals(left, right)).toBe(expected);
     }),
   );
 });
 
-test('what was added and taken away again leaves the file as it was', () => {
-  const text = fc.string({ minLength: 1, maxLength: 30 }).filter((one) => /\S/.test(one));
+test('adding and removing entries restores the original file', () => {
+  const text = fc.string({ minLength: 1, maxLength: 30 }).filter((written) => /\S/.test(written));
   fc.assert(
     fc.property(text, fc.constantFrom('draft', 'sold'), (description, state) => {
       const path = ['rpc', 'search_products', 'args'];

@@ -29,8 +29,8 @@ function good(text: string, variables: Record<string, string> = {}): Config {
 const table = (fields: string, more = '  rls: []'): string =>
   `version: 1\ntables:\n  t:\n  ${more}\n    fields:\n${fields}\n`;
 
-describe('each mistake is named with its place, its path, and what to do', () => {
-  // what, the file, path, line:column, part of the message, part of the hint
+describe('each mistake has a place, a path, a message and a hint', () => {
+  // name, file, path, line:column, part of the message, part of the hint
   test.each<[string, string, string, string, RegExp, RegExp?]>([
     ['empty file', '', '', '1:1', /empty/, /svc init/],
     ['only a comment', '# nothing\n', '', '1:1', /empty|not a map/],
@@ -69,12 +69,13 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       'version: 1\nserver: { port: 1 }\nserver: { port: 2 }',
       'server',
       '3:1',
-      /twice; line 2/,
+      /twice, first in line 2/,
       /Merge/,
     ],
     [
       'a duplicate table',
-      'version: 1\ntables:\n  a: { fields: [{ name: x, type: int }], rls: [] }\n  a: { fields: [{ name: y, type: int }], rls: [] }',
+      'version: 1\ntables:\n  a: { fields: [{ name: x, type: int }], rls: [] }\n' +
+        '  a: { fields: [{ name: y, type: int }], rls: [] }',
       'tables.a',
       '4:3',
       /twice/,
@@ -123,7 +124,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /true and false/,
     ],
     [
-      'origins that are no list',
+      'origins that are not a list',
       'version: 1\nserver: { cors: { origins: "*" } }',
       'server.cors.origins',
       '2:28',
@@ -160,7 +161,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /no file nope.html/,
     ],
     [
-      'a callback of another shape',
+      'a callback with another path',
       'version: 1\nauth: { oauth: { google: { client_id: a, client_secret: b, redirect_url: https://x/cb } } }',
       'auth.oauth.google.redirect_url',
       '2:74',
@@ -234,7 +235,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /less than min/,
     ],
     [
-      'a bound that is no number',
+      'a bound that is not a number',
       table('      - { name: a, type: int, min: low }'),
       'tables.t.fields[0].min',
       '6:36',
@@ -245,7 +246,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       table('      - { name: a, type: text, enum: [on, off], default: onn }'),
       'tables.t.fields[0].default',
       '6:58',
-      /not among/,
+      /not a value of enum/,
       /mean on/,
     ],
     [
@@ -260,7 +261,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       table('      - { name: a, type: bigserial, default: 1 }'),
       'tables.t.fields[0].default',
       '6:46',
-      /its own default/,
+      /already has a default/,
     ],
     [
       'an unknown table',
@@ -311,13 +312,14 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /mean cascade/,
     ],
     [
-      'types that follow each other',
+      'types that depend on each other',
       table(
-        '      - { name: a, unique: true, foreign_key: { references: t.b } }\n      - { name: b, unique: true, foreign_key: { references: t.a } }',
+        '      - { name: a, unique: true, foreign_key: { references: t.b } }\n' +
+          '      - { name: b, unique: true, foreign_key: { references: t.a } }',
       ),
       'tables.t.fields[0]',
       '6:9',
-      /follows itself/,
+      /depends on itself/,
     ],
     [
       'an unknown bucket',
@@ -328,18 +330,18 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /mean pic/,
     ],
     [
-      'a ref that is none',
+      'an invalid ref',
       table('      - { name: a, type: text, ref: pics }'),
       'tables.t.fields[0].ref',
       '6:37',
       /not a storage reference/,
     ],
     [
-      'on_delete beside no ref',
+      'on_delete without ref',
       table('      - { name: a, type: text, on_delete: cascade }'),
       'tables.t.fields[0].on_delete',
       '6:32',
-      /belongs to ref/,
+      /requires ref/,
     ],
     [
       'an unknown operation',
@@ -357,7 +359,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /no condition/,
     ],
     [
-      'a policy that cannot see rows',
+      'a policy without a condition on existing rows',
       table('      - { name: a, type: int }', '  rls: [{ operations: [select], with_check: "true" }]'),
       'tables.t.rls[0]',
       '4:11',
@@ -369,7 +371,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       table('      - { name: a, type: int }', '  rls: true'),
       'tables.t.rls',
       '4:10',
-      /does not fit/,
+      /not valid here/,
       /list of policies/,
     ],
     [
@@ -392,7 +394,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       table('      - { name: a, type: int }', '  rls: []\n    schema: auth'),
       'tables.t.schema',
       '5:13',
-      /not yours/,
+      /is reserved/,
     ],
     [
       'a long name',
@@ -402,14 +404,15 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /64 bytes/,
     ],
     [
-      'two renames of one source',
-      'version: 1\ntables:\n  a: { rls: [], renamed_from: x, fields: [{ name: i, type: int }] }\n  b: { rls: [], renamed_from: x, fields: [{ name: i, type: int }] }',
+      'two renames from the same name',
+      'version: 1\ntables:\n  a: { rls: [], renamed_from: x, fields: [{ name: i, type: int }] }\n' +
+        '  b: { rls: [], renamed_from: x, fields: [{ name: i, type: int }] }',
       'tables.b.renamed_from',
       '4:31',
       /both a and b/,
     ],
     [
-      'a bucket the API could not reach',
+      'a bucket with a reserved name',
       'version: 1\nstorage: { sign: {} }',
       'storage.sign',
       '2:12',
@@ -423,7 +426,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /not a MIME type/,
     ],
     [
-      'a bucket size without a unit that exists',
+      'a bucket size with an unknown unit',
       'version: 1\nstorage: { pics: { max_size: 5 parsecs } }',
       'storage.pics.max_size',
       '2:30',
@@ -437,8 +440,9 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /"returns" is missing/,
     ],
     [
-      'a result beside arguments that are the result',
-      'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int }, args: [{ name: a, type: int, mode: out }, { name: b, type: int, mode: out }] } }',
+      'a result next to arguments that are the result',
+      'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int }, ' +
+        'args: [{ name: a, type: int, mode: out }, { name: b, type: int, mode: out }] } }',
       'rpc.f.returns',
       '2:44',
       /are the result/,
@@ -449,19 +453,19 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       'version: 1\nrpc: { f: { kind: procedure, language: sql, body: select 1, returns: { type: int } } }',
       'rpc.f.returns',
       '2:61',
-      /a procedure has no returns/,
+      /a procedure cannot have returns/,
       /inout/,
     ],
     [
-      'a procedure that is served',
+      'a served procedure',
       'version: 1\nrpc: { f: { kind: procedure, language: sql, body: select 1, expose: true } }',
       'rpc.f.expose',
       '2:61',
-      /a procedure has no expose/,
+      /a procedure cannot have expose/,
       /CALL/,
     ],
     [
-      'an argument without a name that the API would call by name',
+      'an unnamed argument of a served function',
       'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int }, args: [{ type: int }] } }',
       'rpc.f.args[0].name',
       '2:75',
@@ -470,23 +474,26 @@ describe('each mistake is named with its place, its path, and what to do', () =>
     ],
     [
       'a default of a result',
-      'version: 1\nrpc: { f: { language: sql, body: select 1, args: [{ name: a, type: int, mode: out, default: 1 }] } }',
+      'version: 1\nrpc: { f: { language: sql, body: select 1, ' +
+        'args: [{ name: a, type: int, mode: out, default: 1 }] } }',
       'rpc.f.args[0].default',
       '2:84',
-      /nobody passes/,
+      /callers do not pass/,
       /Remove default/,
     ],
     [
       'a variadic argument before others',
-      'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int }, args: [{ name: a, type: "int[]", mode: variadic }, { name: b, type: int }] } }',
+      'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int }, ' +
+        'args: [{ name: a, type: "int[]", mode: variadic }, { name: b, type: int }] } }',
       'rpc.f.args[0].mode',
       '2:107',
-      /takes all that follow/,
+      /receives all remaining values/,
       /Put it last/,
     ],
     [
-      'a result that is two things',
-      'version: 1\nrpc: { f: { language: sql, body: select 1, returns: { type: int, table: [{ name: a, type: int }] } } }',
+      'a result with type and table',
+      'version: 1\nrpc: { f: { language: sql, body: select 1, ' +
+        'returns: { type: int, table: [{ name: a, type: int }] } } }',
       'rpc.f.returns',
       '2:53',
       /either type or table/,
@@ -501,21 +508,23 @@ describe('each mistake is named with its place, its path, and what to do', () =>
     ],
     [
       'an argument twice',
-      'version: 1\nrpc: { f: { args: [{ name: a, type: int }, { name: a, type: int }], body: x, returns: { type: int } } }',
+      'version: 1\nrpc: { f: { args: [{ name: a, type: int }, { name: a, type: int }], ' +
+        'body: x, returns: { type: int } } }',
       'rpc.f.args[1].name',
       '2:52',
       /declared twice/,
     ],
     [
       'a set of an unknown table',
-      'version: 1\nrpc: { f: { body: x, returns: { type: setof todoz } } }\ntables: { todos: { rls: [], fields: [{ name: a, type: int }] } }',
+      'version: 1\nrpc: { f: { body: x, returns: { type: setof todoz } } }\n' +
+        'tables: { todos: { rls: [], fields: [{ name: a, type: int }] } }',
       'rpc.f.returns.type',
       '2:39',
       /no table todoz/,
       /mean todos/,
     ],
     [
-      'a runtime that is not there',
+      'an unknown runtime',
       'version: 1\nfunctions: { f: { runtime: deno, file: hello.js } }',
       'functions.f.runtime',
       '2:28',
@@ -559,7 +568,7 @@ describe('each mistake is named with its place, its path, and what to do', () =>
       /\$\{APP_NAME:-…\}/,
     ],
     [
-      'a reference that is none',
+      'an invalid reference',
       'version: 1\nproject: { name: "${a b}" }',
       'project.name',
       '2:19',
@@ -613,7 +622,7 @@ test('an alias bomb ends in an error, not in memory', () => {
 test('a file of six megabytes ends in an error', () => {
   const loaded = load(`version: 1\n# ${'x'.repeat(6 * 1024 * 1024)}`);
   expect(loaded.ok ? [] : loaded.mistakes).toMatchObject([
-    { code: 'too-large', message: expect.stringMatching(/5MB is the most/) },
+    { code: 'too-large', message: expect.stringMatching(/maximum is 5MB/) },
   ]);
 });
 
@@ -624,16 +633,17 @@ test('a table without rls is a warning that names it, and an error when strict',
     { code: 'open-table', severity: 'warning', message: expect.stringMatching(/open/) },
   ]);
   expect(load(text, { strict: true }).ok).toBe(false);
-  for (const said of ['rls: []', 'rls: false', 'grants: { anon: [], authenticated: [] }']) {
-    const closed = load(text.replace('{ fields', `{ ${said}, fields`), { strict: true });
+  for (const key of ['rls: []', 'rls: false', 'grants: { anon: [], authenticated: [] }']) {
+    const closed = load(text.replace('{ fields', `{ ${key}, fields`), { strict: true });
     expect(closed.ok).toBe(true);
   }
 });
 
-test('numbers of a default and of bounds keep the digits they were written with', () => {
+test('numbers of a default and of bounds keep their digits', () => {
   const [{ fields } = { fields: [] }] = good(
     table(
-      '      - { name: a, type: numeric, default: 1.10, min: -9007199254740993, max: 1e30 }\n      - { name: b, type: text, default: "1" }',
+      '      - { name: a, type: numeric, default: 1.10, min: -9007199254740993, max: 1e30 }\n' +
+        '      - { name: b, type: text, default: "1" }',
     ),
   ).tables;
   expect(fields[0]).toMatchObject({
@@ -644,7 +654,7 @@ test('numbers of a default and of bounds keep the digits they were written with'
   expect(fields[1]?.default).toEqual({ kind: 'scalar', text: '1', type: 'string', quoted: true });
 });
 
-test('variables are substituted, a plain one as the scalar it then is', () => {
+test('variables are substituted, and an unquoted value gets its YAML type', () => {
   const config = good('version: 1\nproject: { name: "${NAME} ${X:-a b}" }\nserver: { port: "${PORT}" }', {
     NAME: 'App',
     PORT: '9000',
@@ -654,7 +664,7 @@ test('variables are substituted, a plain one as the scalar it then is', () => {
   expect(config.source.text).toContain('${PORT}');
 });
 
-test('dollar signs of SQL are left alone, and $${ is a literal', () => {
+test('dollar signs of SQL are not changed, and $${ is a literal', () => {
   const body = "execute $q$ select $1 $q$ using '$${x}';";
   expect(
     good(`version: 1\nrpc: { f: { returns: { type: int }, body: ${JSON.stringify(body)} } }`).rpc[0]?.body,
@@ -720,7 +730,7 @@ tables:
   expect(config.tables[1]?.rls).toHaveLength(1);
 });
 
-test('the report shows the line with a caret under the fault', () => {
+test('the report shows the line with a caret under the mistake', () => {
   const text = 'version: 1\nserver: { prot: 1 }\n';
   const loaded = load(text);
   expect(renderMistakes(loaded.ok ? [] : loaded.mistakes, { file: 'svc.yaml', text })).toBe(

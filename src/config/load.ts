@@ -1,5 +1,5 @@
-// svc.yaml → Config, or every mistake in it at once. Each stage hands on a value with a name:
-// text → parts (a document each) → tree (values and places of all, the overlay laid over them) → checked file → Config.
+// svc.yaml → Config, or all mistakes at once. The stages are: text → parts (one document each) → tree (values and
+// places of all parts, with the overlay applied) → checked file → Config.
 import { join } from 'node:path';
 import { readTextFile } from '../lib/text/text-file.ts';
 import { check } from './check/check.ts';
@@ -20,11 +20,11 @@ import { validate } from './check/validate.ts';
 export type LoadOptions = {
   /** Values of `${VAR}` references. */
   readonly variables: Variables;
-  /** An open table is an error instead of a warning. */
+  /** Reports an open table as an error instead of a warning. */
   readonly strict?: boolean | undefined;
-  /** SQL and handlers are parsed, too; `loadSqlParser` must have been awaited. */
+  /** Also parses SQL and handlers. `loadSqlParser` must have finished. */
   readonly syntax?: boolean | undefined;
-  /** Unset variables of the mail provider are errors in development, too. */
+  /** Reports unset variables of the mail provider as errors in development, too. */
   readonly requireVariables?: boolean | undefined;
 };
 
@@ -32,37 +32,37 @@ export type Loaded =
   | {
       readonly ok: true;
       readonly config: Config;
-      /** The tables as the schema gave them. */
+      /** Tables as the schema parsed them. */
       readonly tables: SvcFile['tables'];
       readonly warnings: readonly Mistake[];
-      /** What texts of the file stand in, relative to its directory. */
+      /** Referenced files that contain texts of the configuration, relative to its directory. */
       readonly files: readonly string[];
       readonly included: Included;
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[]; readonly included: Included };
 
 export type Included = {
-  /** The files that svc.yaml includes or takes statements from. */
+  /** Files that svc.yaml includes, and SQL files. */
   readonly parts: readonly IncludedPart[];
-  /** What is laid over all of them. */
+  /** The overlay, which is applied to all parts. */
   readonly overlay: IncludedPart | undefined;
-  /** Their texts, by their names in messages. */
+  /** Texts of the files, by their names in messages. */
   readonly texts: ReadonlyMap<string, string>;
-  /** Those files, and the folders in which a new one may become one, relative to its directory. */
+  /** These files, and the folders in which new ones would be included, relative to the directory of svc.yaml. */
   readonly watched: readonly string[];
 };
 
 export type IncludedPart = {
-  /** As messages name it. */
+  /** Name in messages. */
   readonly name: string;
   /** Relative to the directory of svc.yaml. */
   readonly path: string;
   readonly text: string;
-  /** What it says as YAML, where that is not its text. */
+  /** YAML form of a file that is not YAML, such as an SQL file. */
   readonly yaml?: string | undefined;
 };
 
-/** `prepareToRead` must have been awaited for this source. */
+/** Requires a finished `prepareToRead` for this source. */
 export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const read = readText(source, options.variables);
   if (!read.ok) return read;
@@ -70,12 +70,12 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   const isLenient = source.mode === 'development' && options.requireVariables !== true;
   const tree = isLenient ? withoutUnsetMail(read.tree) : read.tree;
   const validated = validate(tree);
-  // A value that could not be substituted is one mistake, not also a missing or a wrong one.
+  // Report a value with an unset variable once, and not also as missing or wrong.
   const known = new Set(tree.mistakes.map((mistake) => renderPath(mistake.path)));
   const shape = withoutMissingTwins(
     validated.mistakes.filter((mistake) => !known.has(renderPath(mistake.path))),
   );
-  // Cross-checks look at what is there even when other parts are wrong; they need the parts' shapes to hold.
+  // Cross-checks also run on a file with mistakes. They need parts that match the schema.
   const left = tree.mistakes.filter(({ code }) => code.endsWith('-variable')).map(({ path }) => path);
   const part =
     validated.file && left.length === 0
@@ -105,7 +105,7 @@ export function loadConfig(source: Source, options: LoadOptions): Loaded {
   };
 }
 
-/** Development captures mail, so a mail provider whose variables are not set is left out with warnings. */
+/** Removes a mail provider with unset variables and reports warnings. Development captures mail. */
 function withoutUnsetMail(tree: Tree): Tree {
   const isUnset = ({ code, path }: Mistake): boolean =>
     code === 'missing-variable' && path[0] === 'providers' && path[1] === 'email';
@@ -118,7 +118,7 @@ function withoutUnsetMail(tree: Tree): Tree {
   return { ...tree, value: { ...value, providers }, mistakes };
 }
 
-/** The same with the files that it consists of. Its text is made when somebody asks: a start does not. */
+/** Adds the files of the configuration. The merged text is computed on demand, because a start does not need it. */
 export function withParts(source: Source, { parts, overlay }: Pick<Included, 'parts' | 'overlay'>): Source {
   if (parts.length === 0 && !overlay) return source;
   let whole: string | undefined;
@@ -136,7 +136,7 @@ export function withParts(source: Source, { parts, overlay }: Pick<Included, 'pa
   };
 }
 
-/** As YAML, svc.yaml first. */
+/** Returns all parts as YAML, beginning with svc.yaml. */
 export function yamlTexts(source: Source, { parts }: Pick<Included, 'parts'>): NamedText[] {
   return [source, ...parts.map(({ name, text, yaml }) => ({ name, text: yaml ?? text }))];
 }
@@ -150,22 +150,22 @@ type ReadText = {
 
 function readText(source: Source, variables: Variables): ReadText | Extract<Loaded, { ok: false }> {
   const { parts, overlay, texts, mistakes, watched } = readParts(source);
-  // Without their nodes: those of a large file are many, and not needed any more.
+  // Drop the nodes, which use much memory in a large file and are not needed any more.
   const withoutNodes = ({ name, path, text, yaml }: Part): IncludedPart => ({ name, path, text, yaml });
-  const others = parts.slice(1).map(withoutNodes);
+  const includedParts = parts.slice(1).map(withoutNodes);
   const included: Included = {
-    parts: others,
+    parts: includedParts,
     overlay: overlay && withoutNodes(overlay),
     texts,
-    watched: [...others.map(({ path }) => path), ...watched],
+    watched: [...includedParts.map(({ path }) => path), ...watched],
   };
-  // What an unread file declares, the others refer to.
+  // Other files may refer to declarations in a file that could not be read.
   if (mistakes.some(({ severity }) => severity === 'error'))
     return { ok: false, mistakes: inOrder(mistakes), included };
   const tree = readTree(parts, variables, overlay);
-  // With the structure in doubt, every other check would be guessing.
-  const isInDoubt = tree.mistakes.some((mistake) => mistake.code === 'yaml');
-  return isInDoubt
+  // Further checks would be unreliable after a syntax error.
+  const hasSyntaxError = tree.mistakes.some((mistake) => mistake.code === 'yaml');
+  return hasSyntaxError
     ? { ok: false, mistakes: inOrder(tree.mistakes), included }
     : { ok: true, tree, mistakes, included };
 }

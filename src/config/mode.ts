@@ -1,4 +1,4 @@
-// Where a configuration runs. The mode decides which overlay is laid over svc.yaml, and which environment files count.
+// Modes of a configuration. The mode selects the overlay of svc.yaml and the environment files.
 export const MODES = ['development', 'test', 'staging', 'production'] as const;
 
 export type Mode = (typeof MODES)[number];

@@ -1,5 +1,5 @@
-// The checked file → Config: adds to each declaration its name and place, and reads the literals of defaults
-// from the tree, which keeps their digits.
+// The checked file → Config. Adds names and positions to declarations, and reads literals of defaults from the tree,
+// which keeps their digits.
 import { must } from '../lib/assert.ts';
 import { seedUser } from './check/seed.ts';
 import type {
@@ -32,7 +32,7 @@ import type { RawView } from './schema/tables/views.ts';
 
 export type NormaliseOptions = {
   readonly source: Source;
-  /** Contents of the files that stand for a text, by the path as written. */
+  /** Contents of referenced files, by path as written. */
   readonly bodyFiles: ReadonlyMap<string, string>;
 };
 
@@ -87,25 +87,33 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
       ...fn,
       name,
       // Clients cannot call the function of a hook, so it can use the service client.
-      authRequired: fn.authRequired || isHookFunction(file, name),
+      ...(isHookFunction(file, name) && { http: false, authRequired: true }),
       position: at(['functions', name]),
     })),
-    // What SQL files make is declared.
+    // Objects of SQL files are declared, so they need no `expose` entry.
     expose: {
       relations: expose.relations
-        .map((one) =>
-          typeof one === 'string' ? toQualified(one) : { ...toQualified(one.name), columns: one.columns },
+        .map((entry) =>
+          typeof entry === 'string'
+            ? toQualified(entry)
+            : { ...toQualified(entry.name), columns: entry.columns },
         )
         .filter(({ schema, name }) => file.views[name]?.schema !== schema),
       routines: expose.functions
-        .map((one) =>
-          typeof one === 'string'
-            ? { ...toQualified(one), authRequired: false }
-            : { ...toQualified(one.name), authRequired: one.auth_required },
+        .map((entry) =>
+          typeof entry === 'string'
+            ? { ...toQualified(entry), authRequired: false }
+            : { ...toQualified(entry.name), authRequired: entry.auth_required },
         )
         .filter(({ schema, name }) => !declared.has(`${schema}.${name}`)),
     },
     functionsBundle: file.functions_bundle,
+    schedules: Object.entries(file.schedules).map(([name, { payload = {}, ...schedule }]) => ({
+      ...schedule,
+      name,
+      payload: JSON.stringify(payload),
+      position: at(['schedules', name]),
+    })),
     seed: file.seed.map((entry, index) => toSeed(tree, entry, ['seed', index], { file, at })),
     migrations: {
       ...migrations,
@@ -187,8 +195,8 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
     fields: fields.map((field, index) => toField(tree, field, [...path, 'fields', index], at)),
     primaryKey: fields.filter((field) => field.primaryKey).map((field) => field.name),
     onNewUser: table.onNewUser && { ...table.onNewUser, position: at([...path, 'on_new_user']) },
-    constraints: table.constraints.map((one, number) => ({
-      ...one,
+    constraints: table.constraints.map((constraint, number) => ({
+      ...constraint,
       position: at([...path, 'constraints', number]),
     })),
     indexes: indexes.map((index, number) => ({ ...index, position: at([...path, 'indexes', number]) })),
@@ -197,7 +205,10 @@ function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {
       position: at([...path, 'triggers', number]),
     })),
     partitions: Array.isArray(partitions)
-      ? partitions.map((one, number) => ({ ...one, position: at([...path, 'partitions', number]) }))
+      ? partitions.map((partition, number) => ({
+          ...partition,
+          position: at([...path, 'partitions', number]),
+        }))
       : partitions,
     rls: rls === undefined ? 'absent' : rls === false ? 'off' : toPolicies(rls, [...path, 'rls'], at),
     position: at(path),
@@ -237,7 +248,7 @@ function toField(tree: Tree, { onDelete, ...field }: RawField, path: KeyPath, at
   };
 }
 
-/** Null and absent are the same: no default. */
+/** Null and absent both mean that there is no default. */
 function toDefault(tree: Tree, value: unknown, path: KeyPath): Default | undefined {
   if (value === undefined || value === null) return undefined;
   const place = must(placeAt(tree, path), 'the place of a default');

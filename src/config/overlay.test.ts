@@ -1,4 +1,4 @@
-// Overlays: what a mode changes in a configuration, what none may change, and that the whole as one text says the same.
+// Overlays: changes by mode, keys that an overlay cannot change, and the equivalence of the merged text.
 import fc from 'fast-check';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -38,15 +38,15 @@ function loadOk(files: Files, mode?: Mode): Extract<Loaded, { ok: true }> {
   return loaded;
 }
 
-/** What is told of the file, without colours. */
-function told(files: Files, mode?: Mode): string {
+/** Returns the report of the configuration, without colours. */
+function report(files: Files, mode?: Mode): string {
   const { included, ...loaded } = load(files, mode);
   const mistakes = loaded.ok ? loaded.warnings : loaded.mistakes;
   const text = files['svc.yaml'] ?? '';
   return renderMistakes(mistakes, { file: 'svc.yaml', text, included: included.texts });
 }
 
-/** Everything that is loaded, without where it stands. */
+/** Returns the loaded configuration without positions. */
 function comparable({
   config: { source: _source, ...config },
 }: {
@@ -69,7 +69,7 @@ tables:
     rls: []
 `;
 
-describe('an overlay changes what its mode needs', () => {
+describe('an overlay changes the settings of its mode', () => {
   test('only in its mode', () => {
     const files = { 'svc.yaml': BASE, 'svc.production.yaml': 'auth: { jwt_expiry: 5m }' };
     expect(loadOk(files).config.auth.jwtExpirySeconds).toBe(300);
@@ -80,7 +80,7 @@ describe('an overlay changes what its mode needs', () => {
     expect(included.overlay?.name).toBe('svc.production.yaml');
   });
 
-  test('maps by their keys, lists and values replaced, null removes, nothing behind a key says nothing', () => {
+  test('maps are merged, lists and values replaced, null removes a key, and an empty key has no effect', () => {
     const overlay = `version: 1
 project: { description: null }
 server:
@@ -101,13 +101,15 @@ migrations: { lock_budget: 2m }
     expect(config.migrations.lockBudgetMs).toBe(120_000);
   });
 
-  test('what it replaces or removes needs no variable in this mode', () => {
-    const mail = `${BASE}providers: { email: { type: resend, api_key: "\${UNSET}", default_from_email: a@b.example } }\n`;
-    expect(told({ 'svc.yaml': mail })).toContain('no variable UNSET');
+  test('a replaced or removed value needs no variable in this mode', () => {
+    const mail =
+      `${BASE}providers:\n` +
+      `  email: { type: resend, api_key: "\${UNSET}", default_from_email: a@b.example }\n`;
+    expect(report({ 'svc.yaml': mail })).toContain('no variable UNSET');
     for (const overlay of ['providers: { email: null }', 'providers: { email: { api_key: re_x } }'])
       expect(loadOk({ 'svc.yaml': mail, 'svc.production.yaml': overlay })).toBeDefined();
     expect(
-      told({ 'svc.yaml': mail, 'svc.production.yaml': 'providers: { email: { api_key: "${MISSING}" } }' }),
+      report({ 'svc.yaml': mail, 'svc.production.yaml': 'providers: { email: { api_key: "${MISSING}" } }' }),
     ).toMatch(/^svc\.production\.yaml:1:\d+ error providers\.email\.api_key[\s\S]*no variable MISSING/);
   });
 
@@ -119,11 +121,11 @@ migrations: { lock_budget: 2m }
       'svc.production.yaml': 'functions: { hook: { env: { LEVEL: high, MODE: null }, timeout: 3s } }',
     };
     expect(loadOk(files).config.functions[0]).toMatchObject({ env: { LEVEL: 'high' }, timeoutMs: 3_000 });
-    const other = { ...files, 'svc.production.yaml': 'functions: { hok: { timeout: 3s } }' };
-    expect(told(other)).toContain('there is no code function "hok"');
+    const misspelt = { ...files, 'svc.production.yaml': 'functions: { hok: { timeout: 3s } }' };
+    expect(report(misspelt)).toContain('svc.yaml has no code function "hok"');
   });
 
-  test('a file of another name has overlays of its name; a pattern of include takes none up', () => {
+  test('overlays are named after their file, and patterns of include skip them', () => {
     const text = `version: 1\ninclude: "*.yaml"\n`;
     const files = { 'svc.yaml': text, 'svc.staging.yaml': 'server: { port: 1 }' };
     expect(loadOk(files).config.server.port).toBe(8080);
@@ -137,7 +139,7 @@ migrations: { lock_budget: 2m }
   });
 });
 
-describe('what is the same in all modes is refused with its place', () => {
+describe('keys that are the same in all modes are rejected with their place', () => {
   test.each([
     ['tables: { notes: { rls: false } }', 'tables'],
     ['types: {}', 'types'],
@@ -164,39 +166,41 @@ describe('what is the same in all modes is refused with its place', () => {
     expect(loaded.ok ? [] : loaded.mistakes.map(({ code, position }) => [code, position.file])).toEqual([
       ['overlay', 'svc.production.yaml'],
     ]);
-    expect(told(files)).toContain(`svc.production.yaml:2:`);
-    expect(told(files)).toContain(`an overlay cannot change ${path}:`);
+    expect(report(files)).toContain(`svc.production.yaml:2:`);
+    expect(report(files)).toContain(`an overlay cannot change ${path}:`);
     expect(load(files, 'staging').ok).toBe(true);
   });
 
-  test('misspelt keys and wrong values are told where they stand in the overlay', () => {
-    const report = told({
+  test('misspelt keys and wrong values have their place in the overlay', () => {
+    const text = report({
       'svc.yaml': BASE,
       'svc.production.yaml': 'servr: { port: 1 }\nserver:\n  prot: 1\n  port: x\nauht: null\n',
     });
-    expect(report).toMatch(/svc\.production\.yaml:1:1 error servr[\s\S]*Did you mean server/);
-    expect(report).toMatch(/svc\.production\.yaml:3:3 error server\.prot[\s\S]*Did you mean port/);
-    expect(report).toMatch(/svc\.production\.yaml:4:9 error server\.port/);
-    expect(report).toMatch(/svc\.production\.yaml:5:1 error auht/);
+    expect(text).toMatch(/svc\.production\.yaml:1:1 error servr[\s\S]*Did you mean server/);
+    expect(text).toMatch(/svc\.production\.yaml:3:3 error server\.prot[\s\S]*Did you mean port/);
+    expect(text).toMatch(/svc\.production\.yaml:4:9 error server\.port/);
+    expect(text).toMatch(/svc\.production\.yaml:5:1 error auht/);
   });
 
-  test('text that is no YAML, two overlays of a mode, one that is included', () => {
-    expect(told({ 'svc.yaml': BASE, 'svc.production.yaml': 'server: { port: 1' })).toMatch(
+  test('invalid YAML, two overlays of a mode, and an included overlay are mistakes', () => {
+    expect(report({ 'svc.yaml': BASE, 'svc.production.yaml': 'server: { port: 1' })).toMatch(
       /^svc\.production\.yaml:1:\d+ error[^]*1 \| server: \{ port: 1/,
     );
-    expect(told({ 'svc.yaml': BASE, 'svc.production.yaml': '', 'svc.production.yml': '' })).toContain(
-      'svc.production.yml is there, too',
+    expect(report({ 'svc.yaml': BASE, 'svc.production.yaml': '', 'svc.production.yml': '' })).toContain(
+      'both svc.production.yaml and svc.production.yml exist',
     );
     expect(
-      told({ 'svc.yaml': `${BASE}include: svc.test.yaml\n`, 'svc.test.yaml': 'server: { port: 1 }' }),
+      report({ 'svc.yaml': `${BASE}include: svc.test.yaml\n`, 'svc.test.yaml': 'server: { port: 1 }' }),
     ).toContain('svc.test.yaml is the overlay of a mode');
   });
 });
 
-describe('the whole as one text', () => {
-  test('keeps references, and says what anchors and merge keys stand for', () => {
+describe('the merged text', () => {
+  test('keeps references, and expands anchors and merge keys', () => {
     const base = `${BASE}database: { <<: &pool { failover_wait: 1s }, pool: { max: 9 } }\n`;
-    const overlay = `server: { timeouts: { <<: { request: 7s, upload: 1m }, upload: 2m } }\ndatabase: { failover_wait: null }\nproject: { description: "of \${NAME}" }\n`;
+    const overlay =
+      'server: { timeouts: { <<: { request: 7s, upload: 1m }, upload: 2m } }\n' +
+      'database: { failover_wait: null }\nproject: { description: "of ${NAME}" }\n';
     const loaded = loadOk({ 'svc.yaml': base, 'svc.production.yaml': overlay });
     const { text } = loaded.config.source;
     expect(text).toContain('of ${NAME}');
@@ -205,7 +209,7 @@ describe('the whole as one text', () => {
     expect(comparable(loadOk({ 'svc.yaml': text }))).toEqual(comparable(loaded));
   });
 
-  test('any overlay gives the same by its tree and by its text', () => {
+  test('is equivalent to the merged tree for any overlay', () => {
     const value = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: null });
     const record = (keys: Record<string, fc.Arbitrary<unknown>>) => fc.record(keys, { requiredKeys: [] });
     const settings = record({
@@ -238,17 +242,17 @@ describe('the whole as one text', () => {
   });
 });
 
-/** Of svc.yaml itself a null is no way to leave a key out. */
+/** Removes nulls, because null does not remove a key of svc.yaml. */
 function dropNulls(value: unknown): object {
-  return JSON.parse(JSON.stringify(value, (_key, one: unknown) => one ?? undefined));
+  return JSON.parse(JSON.stringify(value, (_key, child: unknown) => child ?? undefined));
 }
 
-test('an item without a colon is a mistake in an overlay too', () => {
+test('an item without a colon is a mistake in an overlay, too', () => {
   const files = {
     'svc.yaml': 'version: 1\n',
     'svc.production.yaml': 'tables: { t: { rls: [{ operations: [select], using: true, a = b }] } }\n',
   };
-  expect(told(files)).toContain('"a = b" has no colon');
+  expect(report(files)).toContain('"a = b" has no colon');
 });
 
 describe('mail and verification by mode', () => {
@@ -288,10 +292,10 @@ providers: { email: { type: resend, api_key: "\${MAIL_KEY}", default_from_email:
 
   test('a mistake that an overlay causes by removing a key names the overlay', () => {
     const overlay = 'server: { port: 8081 }\nproviders: { email: null }\n';
-    expect(told({ 'svc.yaml': verifying, 'svc.production.yaml': overlay })).toContain(
+    expect(report({ 'svc.yaml': verifying, 'svc.production.yaml': overlay })).toContain(
       'svc.production.yaml:2',
     );
-    expect(told({ 'svc.yaml': verifying, 'svc.development.yaml': overlay }, 'development')).toContain(
+    expect(report({ 'svc.yaml': verifying, 'svc.development.yaml': overlay }, 'development')).toContain(
       'svc.development.yaml:2',
     );
   });
@@ -318,15 +322,15 @@ providers: { email: { type: resend, api_key: "\${MAIL_KEY}", default_from_email:
     ],
   ])('%s of an overlay is reported in the overlay', (_what, base, overlay) => {
     const files = { 'svc.yaml': `version: 1\n${base}\n`, 'body.html': 'hello' };
-    const lines = told({ ...files, 'svc.production.yaml': `# two\n${overlay}\n` });
+    const lines = report({ ...files, 'svc.production.yaml': `# two\n${overlay}\n` });
     expect(lines).toContain('svc.production.yaml:2');
     expect(lines).not.toMatch(/svc\.yaml:\d/);
     expect(loadOk(files, 'staging').warnings).toEqual([]);
   });
 
-  test('a required key that an overlay removes is missed in the overlay', () => {
+  test('a required key that an overlay removes is reported in the overlay', () => {
     const overlay = 'providers:\n  email:\n    default_from_email: null\n';
-    expect(told({ 'svc.yaml': verifying, 'svc.production.yaml': overlay })).toContain(
+    expect(report({ 'svc.yaml': verifying, 'svc.production.yaml': overlay })).toContain(
       'svc.production.yaml:3',
     );
   });

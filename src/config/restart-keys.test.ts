@@ -6,7 +6,7 @@ import { keyEffect, keysForRestart } from './restart-keys.ts';
 
 type Node = { readonly properties?: Readonly<Record<string, Node>>; readonly anyOf?: readonly Node[] };
 
-/** Every key with a name of its own; what is below a map of names belongs to the map. */
+/** Lists keys with fixed names. Keys below a map of names count as part of the map. */
 function leaves(node: Node, path: readonly string[] = []): string[] {
   const branches = [node, ...(node.anyOf ?? [])].flatMap(({ properties }) =>
     Object.entries(properties ?? {}),
@@ -24,7 +24,7 @@ function read(text: string): Config {
   return loaded.config;
 }
 
-test('of every key of the file it is known whether a reload applies it', () => {
+test('every key of the file is known to need a reload or a restart', () => {
   const keys = leaves(describeSchema());
   expect(keys.length).toBeGreaterThan(40);
   expect(keys.filter((key) => keyEffect(key) === undefined)).toEqual([]);
@@ -41,6 +41,6 @@ test.each([
   ['providers: { storage: { type: local, local: { path: elsewhere } } }', ['providers.storage']],
   ['auth: { jwt_expiry: 5m }', []],
   ['', []],
-])('%s waits for a restart: %j', (text, keys) => {
+])('%s requires a restart: %j', (text, keys) => {
   expect(keysForRestart(read(''), read(text))).toEqual(keys);
 });

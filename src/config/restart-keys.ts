@@ -1,8 +1,8 @@
-// Which keys of svc.yaml a reload applies, and which the service reads at its start only. Every key is in one of the
-// two lists; a test says which one is missing.
+// Lists the keys of svc.yaml that a reload applies, and those that the service only reads at its start. A test checks
+// that every key is in one of the two lists.
 import type { Config } from './config.ts';
 
-/** By key, what the service was started with. */
+/** Values that are only read at the start, by key. */
 const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'database.pool.max': ({ database }) => database.pool.max,
   'database.pool.min': ({ database }) => database.pool.min,
@@ -23,7 +23,7 @@ const AT_START: Readonly<Record<string, (config: Config) => unknown>> = {
   'providers.storage': ({ providers }) => providers.storage,
 };
 
-/** Read anew for each request, or applied by the migration and the workers of a reload. */
+/** Keys that are read for each request, or applied by the migration and the workers of a reload. */
 const AT_RELOAD: readonly string[] = [
   'version',
   'include',
@@ -59,19 +59,20 @@ const AT_RELOAD: readonly string[] = [
   'rpc',
   'functions',
   'functions_bundle',
+  'schedules',
   'expose',
   'seed',
   'migrations',
 ];
 
-/** How a change of this key, or of one below it, comes into effect; undefined for a key that is in neither list. */
+/** Returns how a change of this key or of a key below takes effect. Undefined for a key in neither list. */
 export function keyEffect(key: string): 'reload' | 'restart' | undefined {
   const isIn = (known: string): boolean => key === known || key.startsWith(`${known}.`);
   if (Object.keys(AT_START).some(isIn)) return 'restart';
   return AT_RELOAD.some(isIn) ? 'reload' : undefined;
 }
 
-/** Keys that differ from what the service was started with, and that only a restart applies. */
+/** Returns changed keys that only a restart applies. */
 export function keysForRestart(started: Config, next: Config): string[] {
   return Object.entries(AT_START)
     .filter(([, valueIn]) => JSON.stringify(valueIn(started)) !== JSON.stringify(valueIn(next)))

@@ -1,18 +1,16 @@
 // OpenAPI description of `/functions/v1`. Functions define their bodies themselves.
 import type { Config } from '../config/config.ts';
-import { hookFunctions } from './generation.ts';
 import { type ApiDescription, named, object, type Operation, text } from '../lib/openapi.ts';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-export function describeFunctions({ functions, auth }: Pick<Config, 'functions' | 'auth'>): ApiDescription {
-  const internal = hookFunctions({ auth });
+export function describeFunctions({ functions }: Pick<Config, 'functions'>): ApiDescription {
   return {
     tag: 'functions',
     about: 'Code functions. Each takes every method, and paths below its own',
     operations: Object.fromEntries(
       functions
-        .filter(({ name }) => !internal.has(name))
+        .filter(({ http }) => http)
         .flatMap(({ name, authRequired }) =>
           METHODS.map((method): [string, Operation] => [
             `${method} /${name}`,

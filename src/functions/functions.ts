@@ -9,7 +9,8 @@ import { Problem } from '../problem/problem.ts';
 import { DrainGate } from './drain-gate.ts';
 import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation } from './generation.ts';
 import { addRoutes } from './http/routes.ts';
-import { notLoaded } from './problem.ts';
+import { functionNotFound, notLoaded } from './problem.ts';
+import { callForEvent, type EventAnswer, type EventCall } from './runtime/call-for-event.ts';
 import { callInternally } from './runtime/internal-call.ts';
 import { serviceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
@@ -81,8 +82,7 @@ export class Functions {
   readonly feature: Feature = (context) => {
     this.#attached = { context, serviceToken: serviceTokens(context.signingKeys, context.now) };
     return (app) => {
-      const find = (name: string) =>
-        this.#served.internal.has(name) ? undefined : this.#served.functions.get(name);
+      const find = (name: string) => this.#served.functions.get(name);
       addRoutes(app, context, { find, admission: this.#admission, pool: this.#pool });
       return Promise.resolve();
     };
@@ -127,6 +127,18 @@ export class Functions {
     if (!declared) return { kind: 'failed', why: `the function ${call.name} is not served` };
     // Not counted by the admission: the request that causes the call is in flight itself, and draining waits for it.
     return await callInternally(this.#pool, declared, call);
+  }
+
+  /** Calls a function for a delivery. Throws a Problem, or an EventFailure once the call has begun. */
+  async callForEvent(name: string, call: EventCall): Promise<EventAnswer> {
+    const declared = this.#served.functions.get(name);
+    if (!declared) throw functionNotFound(name);
+    const release = this.#admission.accept();
+    try {
+      return await callForEvent(this.#pool, declared, call);
+    } finally {
+      release();
+    }
   }
 
   async stop(): Promise<void> {

@@ -14,15 +14,13 @@ export type ServedFunction = { readonly fn: CodeFunction; readonly envJson: stri
 
 export type Generation = {
   readonly functions: ReadonlyMap<string, ServedFunction>;
-  /** Functions that only svc can call, because a hook of auth names them. */
-  readonly internal: ReadonlySet<string>;
   /** Values to redact from logs and errors. */
   readonly secrets: readonly string[];
   /** Two generations with the same key can share workers. */
   readonly key: string;
 };
 
-export const NO_FUNCTIONS: Generation = { functions: new Map(), internal: new Set(), secrets: [], key: '' };
+export const NO_FUNCTIONS: Generation = { functions: new Map(), secrets: [], key: '' };
 
 /** Per-request settings (env, timeout, auth_required) are not in the key: changing them needs no new workers. */
 export async function readGeneration(config: Config, root: string): Promise<Generation> {
@@ -31,17 +29,9 @@ export async function readGeneration(config: Config, root: string): Promise<Gene
   const files = functions.map(({ name, file }) => ({ name, file }));
   return {
     functions: new Map(functions.map((fn) => [fn.name, { fn, envJson: JSON.stringify(fn.env) }])),
-    internal: hookFunctions(config),
     secrets,
     key: JSON.stringify([root, files, secrets, await fingerprint(root, functions)]),
   };
-}
-
-/** Returns the names of the code functions that hooks of auth call. */
-export function hookFunctions({ auth }: Pick<Config, 'auth'>): ReadonlySet<string> {
-  return new Set(
-    Object.values(auth.hooks ?? {}).flatMap((hook) => ('function' in hook ? [hook.function] : [])),
-  );
 }
 
 /** Returns the value of SVC_FUNCTIONS_WORKERS, by default and at most min(4, CPUs). */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startOwnerWorld, type OwnerWorld } from '../../test/support/owner-world.ts';
 import type { OwnerDatabase, Row } from '../postgres/owner-database.ts';
+import { sql } from '../postgres/sql.ts';
 import { Keyring } from './keyring.ts';
 import { SigningKeys } from './signing-keys.ts';
 
@@ -62,7 +63,31 @@ test('an imported key stays valid when a rotation revokes earlier keys of svc', 
   const imported = await keys.importKey({ sharedSecret: 's'.repeat(40) });
   await keys.rotate('now');
   const inADay = new Date(Date.now() + 86_400_000);
-  expect(await keys.advance(inADay, 3600)).toBe(true);
+  expect(await keys.advance(inADay)).toBe(true);
   const states = new Map((await keys.list()).map(({ kid, state }) => [kid, state]));
   expect([states.get(own), states.get(imported)]).toEqual(['revoked', 'previously_used']);
+});
+
+test('a rotated key is accepted until the longest token of a session has expired', async () => {
+  const keyring = await Keyring.open(owner, { current: 'x'.repeat(40), previous: [] }, 'refuse');
+  const keys = new SigningKeys(owner, keyring.box('signing keys'));
+  await keys.load();
+  const own = keys.signing.kid;
+  const userId = '00000000-0000-4000-8000-000000000001';
+  await owner.query(sql`insert into auth.users (id, email) values (${userId}, 'ann@example.com')`);
+  const openSession = async (seconds: number): Promise<void> => {
+    await owner.query(sql`
+      insert into auth.sessions (id, user_id, token_seconds) values (gen_random_uuid(), ${userId}, ${seconds})`);
+  };
+  // The first session has signed in before `jwt_expiry` was lowered.
+  await openSession(7200);
+  await openSession(900);
+  await keys.rotate('now');
+  const inMinutes = (minutes: number): Date => new Date(Date.now() + minutes * 60_000);
+  const stateOfOwn = async (): Promise<string | undefined> =>
+    (await keys.list()).find(({ kid }) => kid === own)?.state;
+  await keys.advance(inMinutes(119));
+  expect(await stateOfOwn()).toBe('previously_used');
+  await keys.advance(inMinutes(126));
+  expect(await stateOfOwn()).toBe('revoked');
 });

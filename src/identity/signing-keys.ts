@@ -45,6 +45,8 @@ const RELOAD_INTERVAL_MS = 5_000;
 const MAX_AGE_MS = 60_000;
 /** Time for which a standby key is published before it signs, so that caches of clients and proxies expire. */
 export const STANDBY_MINUTES = 20;
+/** Time for which other instances may still sign with a demoted key, and difference between clocks. */
+const REVOKE_MARGIN_SECONDS = 300;
 
 const MIN_SHARED_SECRET_LENGTH = 32;
 
@@ -161,14 +163,19 @@ export class SigningKeys implements KeySource {
     return made.kid;
   }
 
-  /** Promotes a standby key that was published long enough, and revokes keys without valid tokens. */
-  async advance(now: Date, tokenLifetimeSeconds: number): Promise<boolean> {
+  /**
+   * Promotes a standby key that was published long enough, and revokes keys without valid tokens. Sessions record their
+   * longest token, because a key may have signed before `jwt_expiry` was lowered. Tokens of deleted sessions are
+   * rejected with any key.
+   */
+  async advance(now: Date): Promise<boolean> {
     const promoteBefore = new Date(now.getTime() - STANDBY_MINUTES * 60_000);
-    const revokeBefore = new Date(now.getTime() - (tokenLifetimeSeconds + 300) * 1000);
+    const revocable = sql`state = 'previously_used' and not imported
+      and demoted_at + make_interval(secs => ${REVOKE_MARGIN_SECONDS}
+        + coalesce((select max(token_seconds) from auth.sessions), 0)) <= ${now}`;
     const [due] = await this.#db.query(sql`
       select 1 from auth.signing_keys
-      where (state = 'standby' and created_at <= ${promoteBefore})
-         or (state = 'previously_used' and not imported and demoted_at <= ${revokeBefore})
+      where (state = 'standby' and created_at <= ${promoteBefore}) or (${revocable})
       limit 1`);
     if (!due) return false;
     await this.#change(async (transaction) => {
@@ -182,7 +189,7 @@ export class SigningKeys implements KeySource {
       }
       await transaction.query(sql`
         update auth.signing_keys set state = 'revoked', revoked_at = ${now}, private_jwk = null
-        where state = 'previously_used' and not imported and demoted_at <= ${revokeBefore}`);
+        where ${revocable}`);
     });
     return true;
   }

@@ -175,7 +175,8 @@ const FILES: RowSets = {
     select ${columnList('o', FILE_COLUMNS)} from storage.objects o
     where not exists (select from pg_temp.import_files_stage s where s.id = o.id::text)`,
   updated: sql`
-    select ${columnList('o', FILE_COLUMNS)} from storage.objects o join pg_temp.import_files_stage s on s.id = o.id::text
+    select ${columnList('o', FILE_COLUMNS)} from storage.objects o join pg_temp.import_files_stage s
+      on s.id = o.id::text
     where (o.bucket_id, o.name) is distinct from (s.bucket_id, s.name)
       or o.metadata ->> 'eTag' is distinct from coalesce(s.etag, o.metadata ->> 'eTag')
       or o.metadata ->> 'size' is distinct from coalesce(s.size, o.metadata ->> 'size')`,

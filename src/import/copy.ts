@@ -141,7 +141,8 @@ function belongsToOthers(pair: Pair, owner: string): Problem {
 
 async function rememberTables(target: Connected, pairs: readonly Pair[]): Promise<void> {
   await target.query(sql`
-    insert into svc_meta.import_row (kind, id, digest) select 'table', name, '' from unnest(${pairs.map(qualifiedName)}::text[]) name
+    insert into svc_meta.import_row (kind, id, digest) select 'table', name, ''
+      from unnest(${pairs.map(qualifiedName)}::text[]) name
     on conflict do nothing`);
 }
 

@@ -54,7 +54,9 @@ export async function readFactors(source: Connected, keys: SourceKeys): Promise<
   return (rows ?? []).map((row) => ({
     userId: row.user_id,
     type: row.type,
-    name: `${row.type} factor ${row.friendly_name ? JSON.stringify(row.friendly_name) : row.id} of ${row.email || row.user_id}`,
+    name:
+      `${row.type} factor ${row.friendly_name ? JSON.stringify(row.friendly_name) : row.id} of ` +
+      `${row.email || row.user_id}`,
     why: skipReason(row, keys),
   }));
 }

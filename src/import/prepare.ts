@@ -1,7 +1,7 @@
 // `prepare`: the source's schema, buckets and policies as a svc.yaml to begin with. Only reads.
 import { readUses } from '../migrate/commands/adoption/read-uses.ts';
 import { renderPulled, withoutOmitted } from '../migrate/commands/pull.ts';
-import { findGrantees } from '../migrate/schema/rights/grants.ts';
+import { findGrantees, withoutUnservedPrivileges } from '../migrate/schema/rights/grants.ts';
 import { REALTIME_MESSAGES, STORAGE_OBJECTS } from '../migrate/schema/rights/hosts.ts';
 import type { LiveTable } from '../migrate/schema/live/live-schema.ts';
 import { readLiveInside } from '../migrate/schema/live/read-live.ts';
@@ -43,7 +43,13 @@ export async function prepare(source: DatabaseAddress): Promise<string> {
     const storage = storageKey(await readBuckets(from), remaining.hosted[STORAGE_OBJECTS], left);
     const realtime = realtimeKey(remaining.hosted[REALTIME_MESSAGES], left);
     const tables = new Map(
-      [...remaining.tables].map(([key, table]) => [key, isOutOfReach(table) ? close(table) : table]),
+      [...remaining.tables].map(([key, table]) => [
+        key,
+        {
+          ...(isOutOfReach(table) ? close(table) : table),
+          grants: withoutUnservedPrivileges(table.grants),
+        },
+      ]),
     );
     return renderPulled({ ...remaining, tables }, () => true, { storage, realtime, omitted: left });
   });
@@ -55,7 +61,8 @@ async function readTriggersLeft(source: Queryable): Promise<string[]> {
     select 'trigger ' || t.tgname || ' of ' || n.nspname || '.' || c.relname || ': svc makes this table' as line
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
       join pg_proc p on p.oid = t.tgfoid join pg_namespace f on f.oid = p.pronamespace
-    where not t.tgisinternal and n.nspname in ('auth', 'storage', 'realtime') and (n.nspname, c.relname) <> ('auth', 'users')
+    where not t.tgisinternal and n.nspname in ('auth', 'storage', 'realtime')
+      and (n.nspname, c.relname) <> ('auth', 'users')
       and f.nspname not in (${join(EXCLUDED_SCHEMAS.map(literal))})
     order by 1`);
   return rows.map(({ line }) => line);

@@ -177,10 +177,12 @@ const COUNT_USERS = raw(`
     count(*) filter (where (u ->> 'banned_until')::timestamptz > now())::float8 as banned,
     count(*) filter (where u ->> 'deleted_at' is not null)::float8 as deleted,
     count(*) filter (where u ->> 'is_sso_user' = 'true')::float8 as sso,
-    count(*) filter (where coalesce(u ->> 'email', '') = '' and coalesce(u ->> 'phone', '') <> '')::float8 as phone_only,
+    count(*) filter (where coalesce(u ->> 'email', '') = ''
+      and coalesce(u ->> 'phone', '') <> '')::float8 as phone_only,
     count(*) filter (where u ->> 'email' <> lower(u ->> 'email') and twins > 1)::float8 as same_address
   from (
-    select to_jsonb(x) as u, coalesce(x.encrypted_password, '') as hash, count(*) over (partition by lower(x.email)) as twins
+    select to_jsonb(x) as u, coalesce(x.encrypted_password, '') as hash,
+      count(*) over (partition by lower(x.email)) as twins
     from auth.users x) users`);
 
 /** Returns undefined if the table is missing or not readable. */
@@ -268,7 +270,7 @@ const OTHERS: ReadonlyArray<readonly [relation: string, query: string, why: stri
   [
     'cron.job',
     `select 'cron job ' || jobid as what from cron.job order by jobid`,
-    'there is no scheduler here: call a function from outside',
+    'declare it under schedules in svc.yaml',
   ],
   [
     'vault.secrets',
@@ -311,14 +313,18 @@ async function otherReport(source: Connected): Promise<Report> {
 /** Returns functions with the rights of their owner. Their callers bypass policies. */
 async function definerFunctions(source: Connected): Promise<Line[]> {
   const rows = await source.query<{ what: string; callers: string; pinned: boolean }>(sql`
-    select 'function ' || n.nspname || '.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')' as what,
-      (select coalesce(string_agg(distinct case when x.grantee = 0 then 'PUBLIC' else x.grantee::regrole::text end, ', '), '')
+    select 'function ' || n.nspname || '.' || p.proname
+        || '(' || pg_get_function_identity_arguments(p.oid) || ')' as what,
+      (select coalesce(string_agg(distinct case when x.grantee = 0 then 'PUBLIC'
+        else x.grantee::regrole::text end, ', '), '')
         from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
         where x.grantee = 0 or x.grantee::regrole::text in ('anon', 'authenticated')) as callers,
       exists (select from unnest(p.proconfig) one where one like 'search_path=%' and one not like '%$user%') as pinned
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-    where p.prosecdef and p.prorettype <> 'trigger'::regtype and n.nspname !~ '^pg_' and n.nspname not in (${join(EXCLUDED_SCHEMAS.map(literal))})
-      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+    where p.prosecdef and p.prorettype <> 'trigger'::regtype and n.nspname !~ '^pg_'
+      and n.nspname not in (${join(EXCLUDED_SCHEMAS.map(literal))})
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid
+        and d.deptype = 'e')
     order by 1`);
   return rows
     .filter(({ callers, pinned }) => callers !== '' || !pinned)

@@ -44,6 +44,7 @@ export const EXCLUDED_SCHEMAS = [
   'pgtle',
   'pgmq',
   'svc_meta',
+  'svc_events',
   'information_schema',
 ];
 

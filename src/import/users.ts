@@ -74,7 +74,8 @@ const READINGS: Readonly<Record<UserKind, Reading>> = {
     convert: convertFactor,
   },
   session: {
-    query: `select to_jsonb(s) || jsonb_build_object('token_made_at', (select max(r.created_at) ${TOKENS_OF_SESSION})) as row
+    query: `select to_jsonb(s) || jsonb_build_object('token_made_at',
+      (select max(r.created_at) ${TOKENS_OF_SESSION})) as row
       from auth.sessions s where ${OPEN_SESSION}`,
     convert: convertSession,
   },
@@ -181,7 +182,8 @@ function convertSession(row: SourceRow, { sourceKeys, boxes, leftSessions }: Con
 export async function stageUsers(source: Connected, target: Connected, secrets: Secrets): Promise<void> {
   await target.query(
     raw(`
-    create temporary table import_stage (kind text, id text, digest bytea, row jsonb, primary key (kind, id)) on commit drop`),
+    create temporary table import_stage (kind text, id text, digest bytea, row jsonb, primary key (kind, id))
+      on commit drop`),
   );
   const context: Context = { ...secrets, leftSessions: new Set() };
   for (const kind of USER_KINDS) {

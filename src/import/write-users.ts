@@ -67,7 +67,8 @@ export async function countChanges(target: Connected): Promise<readonly Changes[
     select kind, count(*) filter (where s.id is not null and r.id is null)::int as added,
       count(*) filter (where s.digest <> r.digest)::int as changed,
       count(*) filter (where s.id is null)::int as removed
-    from pg_temp.import_stage s full join (select * from svc_meta.import_row where kind in (${KINDS})) r using (kind, id)
+    from pg_temp.import_stage s full join (select * from svc_meta.import_row
+      where kind in (${KINDS})) r using (kind, id)
     group by kind`),
   );
   return USER_KINDS.map(
@@ -82,7 +83,8 @@ export async function writeUsers(target: Connected): Promise<void> {
   // An email address may have moved from one user to another.
   await target.query(sql`
     update auth.users set email = null, phone = null
-    where id::text in (${GONE('user')}) or id::text in (select id from pg_temp.import_stage s where ${CHANGED('user')})`);
+    where id::text in (${GONE('user')}) or id::text in (select id from pg_temp.import_stage s
+      where ${CHANGED('user')})`);
   for (const kind of USER_KINDS) {
     if (kind === 'password') await writePasswords(target);
     else await writeKind(target, kind, DESTINATIONS[kind]);

@@ -1,7 +1,7 @@
 // Tests the records that a run writes, without a database.
 import { describe, expect, test } from 'vitest';
-import { configOf } from '../../test/migrate/config-of.ts';
-import { databaseOf, declared, NOTHING_OWNED } from '../../test/migrate/schema-without-database.ts';
+import { parseConfig } from '../../test/migrate/parse-config.ts';
+import { liveDatabase, declared, NOTHING_OWNED } from '../../test/migrate/schema-without-database.ts';
 import { diff } from './diff/diff.ts';
 import { hashDeclarations } from './normalise/normalise.ts';
 import { extractNormalForms } from './normalise/normal-forms.ts';
@@ -13,7 +13,7 @@ import { stateAfter, type StateAfter, type StateChange } from './state-after.ts'
 import type { DeclaredRow, ManagedObjects } from './state/managed-objects.ts';
 
 function hashFile(yaml: string): StateChange['hashes'] {
-  const model = toModel(configOf(yaml));
+  const model = toModel(parseConfig(yaml));
   return hashDeclarations(model, typeResolver(model, new Map()), new Set());
 }
 
@@ -42,10 +42,10 @@ function after(before: string | null, next: string, change: Partial<StateChange>
   const owned = change.owned ?? objects.ownership;
   const desired = declared(next);
   return stateAfter({
-    model: toModel(configOf(next)),
+    model: toModel(parseConfig(next)),
     desired,
     hashes: hashFile(next),
-    difference: diff(desired, databaseOf(was), owned),
+    difference: diff(desired, liveDatabase(was), owned),
     objects,
     owned,
     renamedAway: [],

@@ -26,6 +26,8 @@ const LOCKS = {
   realtimeMaintenance: 40,
   /** Databases created from dumps. */
   importDump: 50,
+  /** Tables of deliveries, when a file first needs them. */
+  deliveryTables: 60,
 } as const;
 
 export type AdvisoryLock = keyof typeof LOCKS;

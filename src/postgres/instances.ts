@@ -20,7 +20,8 @@ export function sessionName(instance: string, kind: string): string {
 /** Returns the sorted ids of all live instances of this database, including this one. */
 export async function readInstancesAlive(db: Queryable): Promise<string[]> {
   const rows = await db.query<{ instance: string }>(
-    raw(`select distinct substring(application_name from '(?:^| )svc/([0-9a-f]{8})/(?:${PERMANENT_SESSIONS.join('|')})$') as instance
+    raw(`select distinct
+      substring(application_name from '(?:^| )svc/([0-9a-f]{8})/(?:${PERMANENT_SESSIONS.join('|')})$') as instance
       from pg_catalog.pg_stat_activity where datname = current_database() order by 1`),
   );
   return rows.flatMap(({ instance }) => instance ?? []);

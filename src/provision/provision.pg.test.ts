@@ -125,7 +125,9 @@ test('eight instances that start concurrently provision once', async () => {
 
 test('requests connect as a role that is not a superuser and cannot bypass row-level security', async () => {
   const { authenticatorUrl, ownerUrl } = await provisionAt(database.url);
-  const attributes = `select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolinherit from pg_roles where rolname = current_user`;
+  const attributes =
+    'select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, ' +
+    'rolinherit from pg_roles where rolname = current_user';
   const authenticator = await asRole(authenticatorUrl, (client) => client.query(attributes));
   expect(authenticator.rows).toEqual([
     { rolsuper: false, rolbypassrls: false, rolcreaterole: false, rolcreatedb: false, rolinherit: false },

@@ -76,7 +76,8 @@ function unreachable(address: DatabaseAddress, cause: unknown): Problem {
       cause,
       details: reasons.length === 1 ? undefined : reasons.join('\n  '),
       hint: isWrongKind
-        ? `A start needs a server that accepts writes. Check ${address.variable}, and which of its hosts is the primary.`
+        ? 'A start needs a server that accepts writes. ' +
+          `Check ${address.variable}, and which of its hosts is the primary.`
         : `Check ${address.variable}, and that the server is running and reachable from this machine.`,
     },
   );

@@ -29,10 +29,13 @@ const CALLS = [
   "setval('counted', 99)",
   "set_config('transaction_read_only', 'off', false), sneak()",
   "set_config('role', 'svc_owner', false), sneak()",
-  "set_config('role', 'authenticator', true), pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()",
+  "set_config('role', 'authenticator', true), " +
+    'pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()',
   "set_config('session_authorization', 'postgres', false), sneak()",
   "set_config('session_replication_role', 'replica', false), sneak()",
-  "set_config('role', 'authenticator', true), pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and usename = 'authenticator' and pid <> pg_backend_pid()",
+  "set_config('role', 'authenticator', true), " +
+    'pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() ' +
+    "and usename = 'authenticator' and pid <> pg_backend_pid()",
   'pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()',
   'pg_cancel_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
   'pg_reload_conf()',
@@ -166,9 +169,11 @@ const ROLES =
 const OBSERVABLE_STATE = [
   `select table_schema, table_name, query_to_xml(format('select * from %I.%I order by 1', table_schema, table_name), true, true, '')::text
     from information_schema.tables where table_schema in ('public', 'auth', 'storage', 'svc_meta') and table_type = 'BASE TABLE' order by 1, 2`,
-  'select oid, relname, relacl::text, relrowsecurity, relkind, reloptions, relfilenode from pg_class where oid > 16384 order by 1',
+  'select oid, relname, relacl::text, relrowsecurity, relkind, reloptions, ' +
+    'relfilenode from pg_class where oid > 16384 order by 1',
   'select oid, proname, proacl::text from pg_proc where oid > 16384 order by 1',
-  `select rolname, rolsuper, rolbypassrls, rolcreaterole, rolcanlogin, rolpassword is null from pg_authid where rolname in ${ROLES} order by 1`,
+  'select rolname, rolsuper, rolbypassrls, rolcreaterole, rolcanlogin, ' +
+    `rolpassword is null from pg_authid where rolname in ${ROLES} order by 1`,
   `select roleid::regrole, member::regrole from pg_auth_members where member::regrole::text in ${ROLES} order by 1, 2`,
   `select setrole::regrole, setconfig from pg_db_role_setting where setrole::regrole::text in ${ROLES} order by 1`,
   'select datacl::text from pg_database where datname = current_database()',
@@ -186,8 +191,10 @@ const OBSERVABLE_STATE = [
   'select description from pg_description where objoid > 16384 order by 1',
   'select count(*)::int from pg_collation where oid > 16384',
   'select last_value, is_called from counted',
-  "select name, setting from pg_settings where name in ('log_statement', 'default_transaction_read_only', 'session_replication_role', 'shared_preload_libraries') order by 1",
-  "select count(*)::int from pg_locks where locktype = 'advisory' and objid = 4711 and database = (select oid from pg_database where datname = current_database())",
+  "select name, setting from pg_settings where name in ('log_statement', 'default_transaction_read_only', " +
+    "'session_replication_role', 'shared_preload_libraries') order by 1",
+  "select count(*)::int from pg_locks where locktype = 'advisory' and objid = 4711 " +
+    'and database = (select oid from pg_database where datname = current_database())',
   "select count(*)::int from pg_ls_dir('/tmp') name where name = 'svc-reader-wrote'",
   "select pid from pg_stat_activity where application_name = 'kept' and datname = current_database() order by 1",
 ];
@@ -285,7 +292,8 @@ const WRITERS = [
   "pg_clear_relation_stats('public', 'kept')",
   "pg_clear_attribute_stats('public', 'kept', 'id', false)",
   "pg_restore_relation_stats('schemaname', 'public', 'relname', 'kept', 'relpages', 9)",
-  "pg_restore_attribute_stats('schemaname', 'public', 'relname', 'kept', 'attname', 'id', 'inherited', false, 'null_frac', 0.5::real)",
+  "pg_restore_attribute_stats('schemaname', 'public', 'relname', 'kept', 'attname', 'id', 'inherited', " +
+    "false, 'null_frac', 0.5::real)",
 ];
 
 test.each([

@@ -198,7 +198,8 @@ export const noRelationship = (
     {
       details:
         `Searched for a foreign key relationship between '${origin}' and '${target}'` +
-        `${hint === undefined ? '' : ` using the hint '${hint}'`} in the schema '${schema}', but no matches were found.`,
+        `${hint === undefined ? '' : ` using the hint '${hint}'`} in the schema '${schema}', ` +
+        'but no matches were found.',
       hint: suggestion
         ? `Perhaps you meant '${suggestion}' instead of '${target}'.`
         : `Declare a foreign_key between '${origin}' and '${target}' in svc.yaml, or correct the name.`,

@@ -172,7 +172,8 @@ function columnNotes(relation: Relation, { name, comment }: Column, shown: Reado
     ...(relation.primaryKey.includes(name) ? ['This is a Primary Key.<pk/>'] : []),
     ...(key
       ? [
-          `This is a Foreign Key to \`${target.table}.${target.column}\`.<fk table='${target.table}' column='${target.column}'/>`,
+          `This is a Foreign Key to \`${target.table}.${target.column}\`.<fk table='${target.table}' ` +
+            `column='${target.column}'/>`,
         ]
       : []),
   ];

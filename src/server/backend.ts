@@ -135,11 +135,13 @@ type Started = {
 
 async function startServices(lifecycle: Lifecycle, { options, services, app, how }: Started): Promise<void> {
   const { config, host, log, port, state } = options;
-  const { databases, drainDelay, ended, functions, identity, imports, realtime, served } = services;
+  const { databases, deliveries, drainDelay, ended, functions, identity, imports, realtime, served } =
+    services;
   // Opens before the migration, so that a platform that polls `/live` does not kill a long migration. A port that the
   // system chooses is known only after it is open.
   const opensEarly = options.listenEarly ?? (config.server.listenEarly || port === 0);
   const windowMs = (): number => served.config?.server.timeouts.shutdownMs ?? 0;
+  await lifecycle.start({ name: 'deliveries', stop: () => deliveries.close() });
   await lifecycle.start({ name: 'realtime', stop: () => realtime.close() });
   await lifecycle.start({
     name: 'requests',
@@ -186,6 +188,12 @@ async function startServices(lifecycle: Lifecycle, { options, services, app, how
   state.runWaiting();
   services.partitions.start();
   await lifecycle.start({ name: 'partitions', stop: () => services.partitions.close() });
+  await lifecycle.start({
+    name: 'claims of deliveries',
+    // The preview of an import serves the database of another project.
+    start: async () => options.importPreview !== true && (await deliveries.start()),
+    stop: () => deliveries.stop(),
+  });
   await lifecycle.start({
     name: 'drain delay',
     stop: () => how().until ?? drainDelay.wait(drainDelayMs(options, services), log),

@@ -3,6 +3,7 @@
 import { introspect } from '../catalog/introspect.ts';
 import { readCatalogStamp } from '../catalog/stamp.ts';
 import type { Config } from '../config/config.ts';
+import type { Deliveries } from '../deliveries/deliveries.ts';
 import type { Functions } from '../functions/functions.ts';
 import type { Snapshot } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
@@ -18,6 +19,7 @@ import { RetryUntilDone } from './retry-until-done.ts';
 export type ServedConfigOptions = {
   readonly databases: Databases;
   readonly functions: Functions;
+  readonly deliveries: Deliveries;
   readonly log: Log;
   /** Throws if the files of this project are not in the place that its database records. */
   readonly verifyStorage: (config: Config) => Promise<void>;
@@ -103,7 +105,7 @@ export class ServedConfig {
 
   /** Serves a new configuration. If a step fails, the previous snapshot stays. */
   follow(config: Config): Promise<void> {
-    const { databases, functions, migrate, verifyStorage } = this.#options;
+    const { databases, deliveries, functions, migrate, verifyStorage } = this.#options;
     return this.#queue.run(async () => {
       await functions.check(config);
       await verifyStorage(config);
@@ -112,6 +114,7 @@ export class ServedConfig {
       await functions.reload(config);
       await this.#subscribeToChanges();
       await this.#readCatalog(config);
+      await deliveries.follow(config);
     });
   }
 

@@ -1,6 +1,6 @@
 // TypeScript types of the backend in the shape supabase-js takes: `createClient<Database>(…)`. Made from the catalog,
 // limited to what the file declares: nothing retired is in them.
-import { keyOf, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
+import { qualifiedKey, type Catalog, type Column, type Relation, type Routine } from '../catalog/catalog.ts';
 import { withKeys } from '../catalog/view-keys.ts';
 import type { Config, Field, SqlFunction, Table, View } from '../config/config.ts';
 import { withArguments } from '../config/schema/overloads.ts';
@@ -70,7 +70,7 @@ function member(name: string, entries: readonly string[]): string {
 }
 
 function renderTable(table: Table, config: Declared, catalog: Catalog): string[] {
-  const relation = catalog.relations.get(keyOf(table));
+  const relation = catalog.relations.get(qualifiedKey(table));
   if (!relation) return [];
   const columns = table.fields.flatMap((field) => {
     const column = relation.columns.find((candidate) => candidate.name === field.name);
@@ -95,7 +95,7 @@ function renderTable(table: Table, config: Declared, catalog: Catalog): string[]
 
 /** PostgreSQL does not record whether a column of a view can be null. */
 function renderView(view: View, config: Declared, catalog: Catalog): string[] {
-  const found = catalog.relations.get(keyOf(view));
+  const found = catalog.relations.get(qualifiedKey(view));
   if (!found) return [];
   const relation = withKeys(found, catalog);
   const { columns, insertable, updatable } = relation;
@@ -193,7 +193,7 @@ function renderFunction(
   catalog: Catalog,
 ): string[] {
   const forms = overloads.flatMap((fn) => {
-    const known = catalog.routines.get(keyOf(fn)) ?? [];
+    const known = catalog.routines.get(qualifiedKey(fn)) ?? [];
     const isOnly = known.length === 1 && overloads.length === 1;
     const routine = isOnly ? known[0] : withArguments(known, fn.args);
     if (!routine || !fn.expose) return [];
@@ -232,7 +232,7 @@ function returnType(routine: Routine, config: Declared): string {
       if (returns.relation === null) return many('Record<string, unknown>');
       const dot = returns.relation.indexOf('.');
       const [schema, table] = [returns.relation.slice(0, dot), returns.relation.slice(dot + 1)];
-      const kind = config.views.some((view) => keyOf(view) === returns.relation) ? 'Views' : 'Tables';
+      const kind = config.views.some((view) => qualifiedKey(view) === returns.relation) ? 'Views' : 'Tables';
       return many(`Database[${JSON.stringify(schema)}]['${kind}'][${JSON.stringify(table)}]['Row']`);
     }
   }

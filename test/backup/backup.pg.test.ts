@@ -21,7 +21,8 @@ const YAML = `version: 1
 project: { name: kept }
 sql: app.sql
 expose: { relations: [mine] }
-migrations: { steps: [{ name: first-shelf, sql: "insert into shelves (name) values ('of the step')", after: expand, on_empty: run }] }
+migrations: { steps: [{ name: first-shelf, sql: "insert into shelves (name) values ('of the step')",
+      after: expand, on_empty: run }] }
 views: { totals: { query: "select count(*) as notes from notes", materialized: true } }
 tables:
   shelves:
@@ -51,7 +52,8 @@ tables:
     fields:
       - { name: id, type: bigint, primary_key: true }
     partition_by: { hash: [id] }
-    partitions: [{ name: places_0, values: 'with (modulus 2, remainder 0)' }, { name: places_1, values: 'with (modulus 2, remainder 1)' }]
+    partitions: [{ name: places_0, values: 'with (modulus 2, remainder 0)' },
+      { name: places_1, values: 'with (modulus 2, remainder 1)' }]
     rls: false
   notes:
     fields:
@@ -65,11 +67,12 @@ storage:
 `;
 const SQL = `
 create view mine with (security_invoker = on) as select * from notes where owner = auth.uid();
-create function stamp() returns trigger language plpgsql as $$ begin new.state := coalesce(new.state, '') || '+'; return new; end $$;
+create function stamp() returns trigger language plpgsql
+  as $$ begin new.state := coalesce(new.state, '') || '+'; return new; end $$;
 create trigger stamp before insert or update on books for each row execute function stamp();
 `;
 
-// PostgreSQL's programs are those of the system; only the runs on PostgreSQL 15 have them.
+// The programs of PostgreSQL are those of the system, which match only runs on PostgreSQL 15.
 const isPossible = await canDump();
 const ENGINES = isPossible ? (['pg_dump', 'copy'] as const) : (['copy'] as const);
 
@@ -101,12 +104,12 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     });
   const backup = (...args: readonly string[]) =>
     run(here, database.url, ['backup', '--to', target, '--engine', engine, ...args]);
-  const clientOf = (server: SvcProcess): SupabaseClient =>
+  const clientFor = (server: SvcProcess): SupabaseClient =>
     createClient(server.url, server.publishableKey, {
       auth: { persistSession: false, autoRefreshToken: false },
     });
-  const bytesOf = (n: number): Buffer => Buffer.alloc(1000 + n * 7001, `file ${n} `);
-  const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+  const fileBytes = (n: number): Buffer => Buffer.alloc(1000 + n * 7001, `file ${n} `);
+  const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
   let app: SupabaseClient;
 
@@ -115,14 +118,14 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     target = mkdtempSync(join(tmpdir(), 'svc-backups-'));
     [database, other] = [await createDatabase(), await createDatabase()];
     svc = await serve(here, database.url);
-    app = clientOf(svc);
+    app = clientFor(svc);
     await app.auth.signUp({ email: 'ann@example.com', password: 'correct horse battery' });
     // A session that has ended is saved too: its token is rejected after a restore.
-    const ended = clientOf(svc);
+    const ended = clientFor(svc);
     await ended.auth.signUp({ email: 'bob@example.com', password: 'correct horse battery' });
     expect((await ended.auth.signOut()).error).toBeNull();
     for (let n = 0; n < 20; n++) {
-      expect((await app.storage.from('files').upload(`${n}.bin`, bytesOf(n))).error).toBeNull();
+      expect((await app.storage.from('files').upload(`${n}.bin`, fileBytes(n))).error).toBeNull();
       expect((await app.from('notes').insert({ text: `note ${n}`, file: `${n}.bin` })).error).toBeNull();
     }
     expect((await app.from('books').insert({ id: 7, shelf: 1, state: 'read' })).error).toBeNull();
@@ -148,7 +151,7 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     const over = new AbortController();
     const use = async (): Promise<void> => {
       for (let n = 100; !over.signal.aborted; n++) {
-        await app.storage.from('files').upload(`${n}.bin`, bytesOf(n % 9));
+        await app.storage.from('files').upload(`${n}.bin`, fileBytes(n % 9));
         await app.from('notes').insert({ text: `note ${n}`, file: `${n}.bin` });
         if (n % 2 === 0) continue;
         await app.from('notes').delete().eq('file', `${n}.bin`);
@@ -172,7 +175,7 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     expect(restored.output).toMatch(/Changes after .* are missing/);
     const elsewhere = await serve(there, other.url);
     try {
-      const again = clientOf(elsewhere);
+      const again = clientFor(elsewhere);
       const { error } = await again.auth.signInWithPassword({
         email: 'ann@example.com',
         password: 'correct horse battery',
@@ -186,8 +189,8 @@ describe.each(ENGINES)('saved by %s', (engine) => {
       for (const { file } of notes ?? []) {
         const { data } = await again.storage.from('files').download(String(file));
         const n = Number.parseInt(String(file), 10);
-        expect(data && hashOf(new Uint8Array(await data.arrayBuffer()))).toBe(
-          hashOf(bytesOf(n < 100 ? n : n % 9)),
+        expect(data && sha256(new Uint8Array(await data.arrayBuffer()))).toBe(
+          sha256(fileBytes(n < 100 ? n : n % 9)),
         );
       }
       expect((await again.from('notes').insert({ text: 'afterwards' })).error).toBeNull();
@@ -223,7 +226,7 @@ describe.each(ENGINES)('saved by %s', (engine) => {
 
   test('a second backup copies only new files, and both are complete', async () => {
     expect((await backup()).code).toBe(0);
-    await app.storage.from('files').upload('new.bin', bytesOf(3));
+    await app.storage.from('files').upload('new.bin', fileBytes(3));
     const saved = await backup('--json');
     expect(JSON.parse(saved.output)).toMatchObject({ data: { copied: 1 } });
     const unchanged = await backup('--json');
@@ -245,7 +248,7 @@ describe.each(ENGINES)('saved by %s', (engine) => {
     expect([rowCount, rows[0]?.kept]).toEqual([0, 1]);
   });
 
-  test('restores to a server without svc, by a role without superuser rights, again after a killed restore', async () => {
+  test('restores to a server without svc, without superuser rights, and again after a killed restore', async () => {
     const cluster = await startFreshCluster();
     const admin = new pg.Client(cluster.url);
     await admin.connect();
@@ -280,10 +283,10 @@ describe.each(ENGINES)('saved by %s', (engine) => {
       const restored = await run(home, url.href, ['restore', target]);
       expect(restored.code, restored.output).toBe(0);
       const elsewhere = await serve(home, url.href);
-      const again = clientOf(elsewhere);
+      const again = clientFor(elsewhere);
       await again.auth.signInWithPassword({ email: 'ann@example.com', password: 'correct horse battery' });
       const { data } = await again.storage.from('files').download('new.bin');
-      expect(data && hashOf(new Uint8Array(await data.arrayBuffer()))).toBe(hashOf(bytesOf(3)));
+      expect(data && sha256(new Uint8Array(await data.arrayBuffer()))).toBe(sha256(fileBytes(3)));
       await elsewhere.stop();
     } finally {
       await admin.end();
@@ -374,7 +377,7 @@ describe.each(ENGINES)('saved by %s', (engine) => {
   );
 
   test('a file with missing bytes ends the backup, unless an option allows it', async () => {
-    await app.storage.from('files').upload('lost.bin', bytesOf(2));
+    await app.storage.from('files').upload('lost.bin', fileBytes(2));
     const admin = new pg.Client(database.url);
     await admin.connect();
     const { rows } = await admin.query<{ version: string }>(
@@ -412,21 +415,21 @@ test('the development database is saved and restored in an empty folder', async 
   const dev = (folder: string): Promise<SvcProcess> =>
     startSvc({ command: 'dev', config: join(folder, 'svc.yaml') });
   const signIn = { email: 'ann@example.com', password: 'correct horse battery' };
-  const clientOf = ({ url, publishableKey }: SvcProcess): SupabaseClient =>
+  const clientFor = ({ url, publishableKey }: SvcProcess): SupabaseClient =>
     createClient(url, publishableKey, { auth: { persistSession: false, autoRefreshToken: false } });
   try {
     const first = await dev(here);
-    const app = clientOf(first);
+    const app = clientFor(first);
     await app.auth.signUp(signIn);
     await app.storage.from('files').upload('a.txt', 'of the laptop', { contentType: 'text/plain' });
-    // Also while it is served.
+    // Restores while the service runs.
     const saved = await runSvc(['backup', '--to', target, '--config', join(here, 'svc.yaml')], {});
     await first.stop();
     expect(saved.code, saved.output).toBe(0);
     const restored = await runSvc(['restore', target, '--config', join(there, 'svc.yaml')], {});
     expect(restored.code, restored.output).toBe(0);
     const second = await dev(there);
-    const again = clientOf(second);
+    const again = clientFor(second);
     expect((await again.auth.signInWithPassword(signIn)).error).toBeNull();
     const { data } = await again.storage.from('files').download('a.txt');
     expect(await data?.text()).toBe('of the laptop');

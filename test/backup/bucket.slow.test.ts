@@ -16,12 +16,13 @@ const KEYS = {
   SVC_PUBLISHABLE_KEY: 'svc_publishable_aaaaaaaaaaaaaaaaaaaaaaaa',
   SVC_SECRET_KEY: 'svc_secret_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
 };
-const yamlOf = (bucket: string): string => `version: 1
+const projectYaml = (bucket: string): string => `version: 1
 project: { name: in-a-bucket }
 providers:
   storage:
     type: s3
-    s3: { bucket: ${bucket}, region: us-east-1, endpoint: "\${AWS_ENDPOINT_URL_S3}", access_key_id: "\${AWS_ACCESS_KEY_ID}", secret_access_key: "\${AWS_SECRET_ACCESS_KEY}" }
+    s3: { bucket: ${bucket}, region: us-east-1, endpoint: "\${AWS_ENDPOINT_URL_S3}",
+      access_key_id: "\${AWS_ACCESS_KEY_ID}", secret_access_key: "\${AWS_SECRET_ACCESS_KEY}" }
 tables:
   notes:
     fields: [{ name: id, type: bigserial, primary_key: true }, { name: text, type: text }]
@@ -50,22 +51,22 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
   let home: string;
   let svc: SvcProcess;
 
-  const folderOf = (name: string): string => {
+  const makeFolder = (name: string): string => {
     const folder = mkdtempSync(join(tmpdir(), `svc-${name}-`));
     folders.push(folder);
     return folder;
   };
   const project = (bucket: string): string => {
-    const folder = folderOf('bucket-app');
-    writeFileSync(join(folder, 'svc.yaml'), yamlOf(bucket));
+    const folder = makeFolder('bucket-app');
+    writeFileSync(join(folder, 'svc.yaml'), projectYaml(bucket));
     return folder;
   };
-  const urlOf = (database: TestDatabase | undefined): string => database?.url ?? '';
+  const databaseUrl = (database: TestDatabase | undefined): string => database?.url ?? '';
   const run = (folder: string, url: string, ...args: readonly string[]) =>
     runSvc([...args, '--config', join(folder, 'svc.yaml')], { env: { ...env, SVC_DATABASE_URL: url } });
   const backup = (...args: readonly string[]) =>
-    run(home, urlOf(databases[0]), 'backup', '--to', PLACE, '--engine', engine, ...args);
-  const objectsOf = async (bucket: string): Promise<string[]> => {
+    run(home, databaseUrl(databases[0]), 'backup', '--to', PLACE, '--engine', engine, ...args);
+  const listObjects = async (bucket: string): Promise<string[]> => {
     const objects = new S3Objects({ ...settings, bucket });
     const keys = (await Array.fromAsync(objects.objects(''))).map(({ key }) => key);
     objects.close();
@@ -76,7 +77,7 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
     for await (const { key } of objects.objects('')) await objects.delete(key);
     objects.close();
   };
-  const clientOf = ({ url, publishableKey }: SvcProcess) =>
+  const clientFor = ({ url, publishableKey }: SvcProcess) =>
     createClient(url, publishableKey, { auth: { persistSession: false } });
 
   beforeAll(async () => {
@@ -96,9 +97,9 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
       command: 'serve',
       config: join(home, 'svc.yaml'),
       arguments: ['--migrate'],
-      env: { ...env, SVC_DATABASE_URL: urlOf(databases[0]) },
+      env: { ...env, SVC_DATABASE_URL: databaseUrl(databases[0]) },
     });
-    const app = clientOf(svc);
+    const app = clientFor(svc);
     expect((await app.from('notes').insert({ text: 'of the first day' })).error).toBeNull();
     for (const [n, bytes] of FILES.entries())
       expect((await app.storage.from('files').upload(`${n}.bin`, bytes)).error).toBeNull();
@@ -110,22 +111,22 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
   });
 
   test('a target that overlaps the files, or an invalid target, is rejected', async () => {
-    const same = await run(home, urlOf(databases[0]), 'backup', '--to', 's3://backup-files/backups');
+    const same = await run(home, databaseUrl(databases[0]), 'backup', '--to', 's3://backup-files/backups');
     expect([same.code, same.output]).toEqual([2, expect.stringMatching(/in the bucket of the stored files/)]);
     const inside = await run(
       home,
-      urlOf(databases[0]),
+      databaseUrl(databases[0]),
       'backup',
       '--to',
       's3://backup-files',
       '--same-bucket',
     );
     expect(inside.code).toBe(2);
-    const wrong = await run(home, urlOf(databases[0]), 'backup', '--to', 'gs://bucket/x');
+    const wrong = await run(home, databaseUrl(databases[0]), 'backup', '--to', 'gs://bucket/x');
     expect([wrong.code, wrong.output]).toEqual([2, expect.stringMatching(/not a valid backup target/)]);
-    const nowhere = await run(home, urlOf(databases[0]), 'backup', '--to', 's3://no-such-bucket/x');
+    const nowhere = await run(home, databaseUrl(databases[0]), 'backup', '--to', 's3://no-such-bucket/x');
     expect([nowhere.code === 0, nowhere.output]).toEqual([false, expect.stringMatching(/no-such-bucket/)]);
-    const empty = await run(home, urlOf(databases[0]), 'backup', 'list', '--to', PLACE);
+    const empty = await run(home, databaseUrl(databases[0]), 'backup', 'list', '--to', PLACE);
     expect(empty.output).toContain(`no complete backup in ${PLACE}`);
   });
 
@@ -139,21 +140,21 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
     expect([verified.code, verified.output]).toEqual([0, expect.stringMatching(/is complete: .* 3 files/)]);
 
     await empty('backup-files');
-    const client = new pg.Client(urlOf(databases[0]));
+    const client = new pg.Client(databaseUrl(databases[0]));
     await client.connect();
     await client.query('drop table notes');
     await client.end();
 
     const there = project('backup-restored');
-    const restored = await run(there, urlOf(databases[1]), 'restore', PLACE);
+    const restored = await run(there, databaseUrl(databases[1]), 'restore', PLACE);
     expect(restored.code, restored.output).toBe(0);
     const elsewhere = await startSvc({
       command: 'serve',
       config: join(there, 'svc.yaml'),
-      env: { ...env, SVC_DATABASE_URL: urlOf(databases[1]) },
+      env: { ...env, SVC_DATABASE_URL: databaseUrl(databases[1]) },
     });
     try {
-      const app = clientOf(elsewhere);
+      const app = clientFor(elsewhere);
       expect((await app.from('notes').select('text')).data).toEqual([{ text: 'of the first day' }]);
       for (const [n, bytes] of FILES.entries()) {
         const { data } = await app.storage.from('files').download(`${n}.bin`);
@@ -169,7 +170,7 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
   test('old backups are deleted with the files that only they contain, and a damaged one is detected', async () => {
     const pruned = await run(home, '', 'backup', 'prune', '--to', PLACE, '--keep', '1h', '--json');
     expect(JSON.parse(pruned.output)).toMatchObject({ data: { files: 0, busy: false } });
-    const keys = await objectsOf('backup-target');
+    const keys = await listObjects('backup-target');
     const backups = new Set(keys.filter((key) => key.includes('/backups/')).map((key) => key.split('/')[4]));
     expect(backups.size).toBe(1);
     expect(keys.filter((key) => key.startsWith('of/the/app/blobs/'))).toHaveLength(3);
@@ -189,22 +190,22 @@ describe.skipIf(!isHere).each(engines)('saved by %s', (engine) => {
 
   test('in an encrypted backup only the list of files and the manifest are readable', async () => {
     const identity = await generateX25519Identity();
-    const file = join(folderOf('keys'), 'key.txt');
+    const file = join(makeFolder('keys'), 'key.txt');
     writeFileSync(file, `${identity}\n`);
     const there = project('backup-restored');
     const database = await createDatabase();
     databases.push(database);
     const to = ['--to', 's3://backup-target/sealed'];
     const recipient = await identityToRecipient(identity);
-    const source = urlOf(databases[1]);
+    const source = databaseUrl(databases[1]);
     const saved = await run(there, source, 'backup', ...to, '--engine', engine, '--encrypt-to', recipient);
     expect(saved.code, saved.output).toBe(0);
-    const sealed = (await objectsOf('backup-target')).filter((key) => key.startsWith('sealed/'));
+    const sealed = (await listObjects('backup-target')).filter((key) => key.startsWith('sealed/'));
     const plain = sealed.filter((key) => !key.endsWith('.age')).map((key) => key.split('/').at(-1));
     expect(new Set(plain)).toEqual(new Set(['begun', 'blobs.jsonl', 'manifest.json']));
     await empty('backup-restored');
     const restored = await run(there, database.url, 'restore', to[1] ?? '', '--identity', file);
     expect(restored.code, restored.output).toBe(0);
-    expect(await objectsOf('backup-restored')).toHaveLength(3);
+    expect(await listObjects('backup-restored')).toHaveLength(3);
   });
 });

@@ -67,7 +67,7 @@ const project = (): string => {
   folders.push(folder);
   return folder;
 };
-const clientOf = (server: SvcProcess): SupabaseClient =>
+const clientFor = (server: SvcProcess): SupabaseClient =>
   createClient(server.url, server.publishableKey, {
     auth: { persistSession: false, autoRefreshToken: false },
   });
@@ -88,7 +88,7 @@ beforeAll(async () => {
   await source.query(`insert into customers (name, contact, code) values
     ('Hildegard Winterstein', 'Hildegard@winterstein.example', 'K-77141'), ('Bo', 'bo@bo.example', 'K-77142')`);
   for (const email of ['ann@real-people.example', 'dev@our-team.example']) {
-    const app = clientOf(svc);
+    const app = clientFor(svc);
     const { data } = await app.auth.signUp({
       email,
       password: PASSWORD,
@@ -173,7 +173,7 @@ test('a clone has the rows of its source, and no secret on any page of its disk'
   const dev = await startSvc({ command: 'dev', config: join(folder, 'svc.yaml') });
   try {
     expect(dev.output()).toMatch(/data +clone of .*masked: .*notes\.body=null, users but dev@\*/);
-    const app = clientOf(dev);
+    const app = clientFor(dev);
     const kept = await app.auth.signInWithPassword({ email: 'dev@our-team.example', password: PASSWORD });
     expect(kept.error).toBeNull();
     // A user with a second factor has none in the clone, because its secret is not copied.
@@ -227,7 +227,7 @@ test('a clone from a backup contains the chosen files, and the former database i
 
   const dev = await startSvc({ command: 'dev', config: join(folder, 'svc.yaml') });
   try {
-    const { data } = await clientOf(dev).storage.from('files').download('dev@our-team.example.txt');
+    const { data } = await clientFor(dev).storage.from('files').download('dev@our-team.example.txt');
     expect(await data?.text()).toBe('open to all dev@our-team.example');
     const running = await clone(folder, target, ...HIDING);
     expect([running.code, running.output]).toEqual([1, expect.stringMatching(/svc dev is running/)]);

@@ -45,7 +45,7 @@ describe.each(engines)('saved by %s', (engine) => {
   let recipient: string;
   let keys: string;
 
-  const folderOf = (name: string): string => {
+  const makeFolder = (name: string): string => {
     const folder = mkdtempSync(join(tmpdir(), `svc-${name}-`));
     // The database of svc dev runs as another user than root.
     chmodSync(folder, 0o755);
@@ -53,7 +53,7 @@ describe.each(engines)('saved by %s', (engine) => {
     return folder;
   };
   const project = (): string => {
-    const folder = folderOf('sealed');
+    const folder = makeFolder('sealed');
     writeFileSync(join(folder, 'svc.yaml'), YAML);
     return folder;
   };
@@ -63,13 +63,13 @@ describe.each(engines)('saved by %s', (engine) => {
     run(home, databases[0]?.url ?? '', 'backup', '--to', target, '--engine', engine, ...args);
   const keyFile = async (): Promise<{ file: string; recipient: string }> => {
     const identity = await generateX25519Identity();
-    const file = join(folderOf('keys'), 'key.txt');
+    const file = join(makeFolder('keys'), 'key.txt');
     writeFileSync(file, `# made for a test\n${identity}\n`);
     return { file, recipient: await identityToRecipient(identity) };
   };
 
   beforeAll(async () => {
-    [home, target] = [project(), folderOf('backups')];
+    [home, target] = [project(), makeFolder('backups')];
     databases.push(await createDatabase(), await createDatabase());
     ({ file: keys, recipient } = await keyFile());
     svc = await startSvc({
@@ -121,7 +121,7 @@ describe.each(engines)('saved by %s', (engine) => {
   });
 
   test('a backup can be restored only with the key', async () => {
-    const target2 = folderOf('backups');
+    const target2 = makeFolder('backups');
     const saved = await run(
       home,
       databases[0]?.url ?? '',

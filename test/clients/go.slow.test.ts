@@ -1,5 +1,5 @@
-// The client for Go, from its module proxy, against a service that runs: test/clients/go/suite_test.go. SVC_TEST_GO=required
-// fails where Go or the client cannot be had.
+// Runs test/clients/go/suite_test.go, which uses the client for Go from the module proxy, against a running service.
+// With SVC_TEST_GO=required the test fails if Go or the client is not available.
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

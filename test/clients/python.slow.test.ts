@@ -1,5 +1,5 @@
-// The published client for Python, from its package registry, against a service that runs: test/clients/python/suite.py.
-// SVC_TEST_PYTHON=required fails where it cannot be installed.
+// Runs test/clients/python/suite.py, which uses the published client for Python, against a running service.
+// With SVC_TEST_PYTHON=required the test fails if the client cannot be installed.
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { scaled } from '../support/run/scaled.ts';
 
 const SUITE = join(import.meta.dirname, 'python/suite.py');
 const VERSION = '2.34.1';
-/** Kept between runs: the client and what it needs are forty packages. */
+/** Kept between runs, because the client and its dependencies are forty packages. */
 const PLACE = join(import.meta.dirname, `../../node_modules/.cache/svc-python-${VERSION}`);
 const PYTHON = join(PLACE, 'bin/python');
 const KEYS = {

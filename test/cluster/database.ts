@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import {
-  addressOf,
+  machineAddress,
   DATABASE_MACHINES,
   healNetwork,
   killAllOn,
@@ -24,15 +24,15 @@ export type Way = 'balancer' | 'pooler' | 'replicas' | DatabaseMachine | readonl
 
 export function databaseUrl(name: string, way: Way = 'balancer', parameters = ''): string {
   const { user, password } = ADMINISTRATOR;
-  return `postgres://${user}:${password}@${hostsOf(way)}/${name}${parameters}`;
+  return `postgres://${user}:${password}@${databaseHosts(way)}/${name}${parameters}`;
 }
 
-function hostsOf(way: Way): string {
-  if (typeof way !== 'string') return way.map((machine) => `${addressOf(machine)}:5432`).join(',');
-  if (way === 'balancer') return `${addressOf('lb')}:5000`;
-  if (way === 'replicas') return `${addressOf('lb')}:5001`;
-  if (way === 'pooler') return `${addressOf('lb')}:6432`;
-  return way === 'name' ? 'primary.db:5432' : `${addressOf(way)}:5432`;
+function databaseHosts(way: Way): string {
+  if (typeof way !== 'string') return way.map((machine) => `${machineAddress(machine)}:5432`).join(',');
+  if (way === 'balancer') return `${machineAddress('lb')}:5000`;
+  if (way === 'replicas') return `${machineAddress('lb')}:5001`;
+  if (way === 'pooler') return `${machineAddress('lb')}:6432`;
+  return way === 'name' ? 'primary.db:5432' : `${machineAddress(way)}:5432`;
 }
 
 /** Patroni's API of one machine; undefined when it does not answer. */
@@ -42,7 +42,7 @@ async function patroni(
   init: RequestInit = {},
   limit = 1_000,
 ): Promise<Response | undefined> {
-  return await fetch(`http://${addressOf(machine)}:8008${path}`, {
+  return await fetch(`http://${machineAddress(machine)}:8008${path}`, {
     ...init,
     signal: AbortSignal.timeout(limit),
   }).catch(() => undefined);
@@ -123,7 +123,7 @@ export async function switchover(leader: DatabaseMachine): Promise<void> {
   if (!answer?.ok) throw new Error(`Patroni refused the switchover: ${await answer?.text()}`);
 }
 
-/** A machine whose processes are gone; the network answers for it with resets. */
+/** Kills the processes of a machine. The network then resets connections to it. */
 export const killNode = (machine: DatabaseMachine): void => killAllOn(machine);
 
 export function startNode(machine: DatabaseMachine): void {
@@ -157,7 +157,7 @@ export async function firstWriteAt(
 function clientFor(database: string, machine: DatabaseMachine, limit: number): pg.Client {
   const client = new pg.Client({
     ...ADMINISTRATOR,
-    host: addressOf(machine),
+    host: machineAddress(machine),
     database,
     connectionTimeoutMillis: limit,
     query_timeout: limit,
@@ -191,7 +191,7 @@ export async function createDatabase(name: string): Promise<void> {
   await query('postgres', `create database "${name}"`);
 }
 
-/** Brings the cluster back to what up.sh made, whatever a scenario did to it. */
+/** Restores the state after up.sh, after any scenario. */
 export async function restoreCluster(): Promise<void> {
   healNetwork();
   for (const machine of DATABASE_MACHINES) {
@@ -208,7 +208,7 @@ export async function restoreCluster(): Promise<void> {
   moveName(await settled());
 }
 
-/** Patroni's port opens a moment after its process is there. */
+/** The port of Patroni opens shortly after its process has started. */
 async function isStarting(machine: DatabaseMachine): Promise<boolean> {
   if (processesOn(machine).length === 0) return false;
   for (let waited = 0; waited < 50; waited++) {

@@ -15,15 +15,15 @@ export type Failover = {
 
 /** Does `end` to the primary and waits for the next one. */
 export async function failOver(leader: DatabaseMachine, end: () => Promise<void> | void): Promise<Failover> {
-  const others = DATABASE_MACHINES.filter((machine) => machine !== leader);
+  const followers = DATABASE_MACHINES.filter((machine) => machine !== leader);
   const watch = AbortSignal.timeout(ELECTION);
   const startedAt = Date.now();
-  const [newPrimaryAt] = await Promise.all([firstWriteAt(others, watch), end()]);
+  const [newPrimaryAt] = await Promise.all([firstWriteAt(followers, watch), end()]);
   if (Number.isNaN(newPrimaryAt)) throw new Error(`no machine became primary within ${ELECTION / 1_000} s`);
   return { startedAt, newPrimaryAt };
 }
 
-/** When writes first succeeded again of those that were asked after `time`; infinity when none did within `limit`. */
+/** Time of the first successful write of those sent after `time`; infinity if none succeeds within `limit`. */
 export async function writesAgain(load: Load, time: number, limit = 60_000): Promise<number> {
   await until('writes to succeed', limit, () => Number.isFinite(load.firstSuccessAfter(time, 'write'))).catch(
     () => undefined,

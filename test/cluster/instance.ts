@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { addressOf, RIG, spawnOn, type AppMachine } from './machines.ts';
+import { machineAddress, RIG, spawnOn, type AppMachine } from './machines.ts';
 import { until } from './until.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../bin/svc.js', import.meta.url));
@@ -13,7 +13,7 @@ export const SECRET_KEY = 'svc_secret_cluster_rig_fedcba9876543210fedcba98765432
 
 export type InstanceOptions = {
   readonly machine: AppMachine;
-  /** Path of svc.yaml, or what else `--config` takes. */
+  /** Path of svc.yaml, or another value of `--config`. */
   readonly config: string;
   readonly database: string;
   readonly arguments?: readonly string[];
@@ -28,7 +28,7 @@ export type Instance = {
   readonly url: string;
   readonly child: ChildProcess;
   readonly output: () => string;
-  /** Status and body of /ready; status 0 when nothing answers. */
+  /** Status and body of /ready; status 0 without a response. */
   readonly ready: () => Promise<{ status: number; text: string }>;
   readonly whenReady: (limit?: number) => Promise<void>;
   /** Exit code of the process. */
@@ -40,9 +40,9 @@ let started = 0;
 
 export function startInstance(options: InstanceOptions): Instance {
   const { machine, port = 8080 } = options;
-  const url = `http://${addressOf(machine)}:${port}`;
+  const url = `http://${machineAddress(machine)}:${port}`;
   const file = join(RIG, 'log', `svc-${++started}-${machine}.log`);
-  // A rig that is left up has those of the last run.
+  // A rig that keeps running has the files of the last run.
   writeFileSync(file, '');
   const command = options.command ?? ['serve', '--config', options.config, '--port', String(port)];
   const child = spawnOn(

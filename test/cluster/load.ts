@@ -116,7 +116,7 @@ export class Load {
       .reduce((most, { startedAt, endedAt }) => Math.max(most, endedAt - startedAt), 0);
   }
 
-  /** When the first success of this kind was answered, of what was asked after `time`. */
+  /** Time of the first successful response of this kind to a request that was sent after `time`. */
   firstSuccessAfter(time: number, kind: Call['kind']): number {
     return this.answers
       .filter((answer) => answer.call.kind === kind && answer.startedAt >= time && succeeded(answer))
@@ -223,7 +223,7 @@ export const notesTable = (name: string, more = ''): string => `
 /** The table that most scenarios read and write. */
 export const NOTES = notesTable('notes');
 
-/** Writes of new notes, and reads of notes whose writing was acknowledged, which must find them. */
+/** Writes new notes, and reads acknowledged notes, which must exist. */
 export class Notes {
   readonly #acknowledged: string[] = [];
   readonly #file: string;
@@ -256,10 +256,10 @@ export class Notes {
   }
 
   read(): Call {
-    return this.readOf(this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!);
+    return this.readNote(this.#acknowledged[Math.floor(Math.random() * this.#acknowledged.length)]!);
   }
 
-  readOf(id: string): Call {
+  readNote(id: string): Call {
     return {
       kind: 'read',
       path: `/rest/v1/${this.#table}?id=eq.${id}&select=id,body`,
@@ -278,18 +278,18 @@ export class Notes {
 /** Counts the writes of a load by their response and whether they exist. */
 export type Accounts = {
   readonly acknowledged: number;
-  /** Acknowledged and not there: the one thing that must never be. */
+  /** Acknowledged writes that do not exist. There must never be any. */
   readonly lost: readonly string[];
-  /** Answered as refused, with nothing done. */
+  /** Writes that were answered as refused and not executed. */
   readonly refused: number;
-  /** … and there all the same. */
+  /** Writes that were answered as refused but exist. */
   readonly refusedYetThere: readonly Answer[];
-  /** Answered as unknown, or not answered. */
+  /** Writes with an unknown outcome, or without a response. */
   readonly unknown: number;
   readonly unknownAndThere: number;
 };
 
-export async function lookUp(
+export async function countWrites(
   database: string,
   loads: readonly Load[],
   table = 'notes',

@@ -26,9 +26,9 @@ export const APP_MACHINES: readonly AppMachine[] = ['app1', 'app2', 'app3'];
 export const RIG = process.env['SVC_CLUSTER_DIR'] ?? '/tmp/svc-cluster';
 const NETWORK = 'svct-net';
 /** An address without a host: packets to it are never answered. */
-const NOBODY = '02:00:00:00:00:99';
+const NO_HOST = '02:00:00:00:00:99';
 
-export const addressOf = (machine: Machine): string => `10.86.0.${LAST_BYTE[machine]}`;
+export const machineAddress = (machine: Machine): string => `10.86.0.${LAST_BYTE[machine]}`;
 const space = (machine: Machine): string => `svct-${machine}`;
 
 function ip(...args: readonly string[]): string {
@@ -37,7 +37,7 @@ function ip(...args: readonly string[]): string {
   return stdout;
 }
 
-/** Starts a program on a machine; its output goes to a file. The process keeps the id it is given. */
+/** Starts a program on a machine, with its output in a file. The process keeps its id. */
 export function spawnOn(
   machine: Machine,
   command: readonly string[],
@@ -54,7 +54,7 @@ export function spawnOn(
   }
 }
 
-/** The ids of what runs on a machine; none when there is no such machine. */
+/** Ids of the processes on a machine; empty if the machine does not exist. */
 export function processesOn(machine: Machine): readonly string[] {
   const { stdout } = spawnSync('ip', ['netns', 'pids', space(machine)], { encoding: 'utf8' });
   return stdout.split('\n').filter(Boolean);
@@ -71,16 +71,16 @@ export function killAllOn(machine: Machine): void {
   }
 }
 
-/** The others do not learn that it is gone: nothing is refused, nothing is answered. */
+/** Disconnects a machine silently: connections to it are neither refused nor answered. */
 export function silence(machine: Machine): void {
   for (const other of MACHINES) if (other !== machine) forget(other, machine);
   ip('-n', NETWORK, 'link', 'set', machine, 'down');
 }
 
 /** Cuts the link between two machines. Both still reach all others. */
-export function cut(one: Machine, other: Machine): void {
-  forget(one, other);
-  forget(other, one);
+export function cut(first: Machine, second: Machine): void {
+  forget(first, second);
+  forget(second, first);
 }
 
 /** Undoes all of the above. */
@@ -92,7 +92,7 @@ export function healNetwork(): void {
 }
 
 function forget(at: Machine, target: Machine): void {
-  const entry = [addressOf(target), 'lladdr', NOBODY, 'dev', 'eth0', 'nud', 'permanent'];
+  const entry = [machineAddress(target), 'lladdr', NO_HOST, 'dev', 'eth0', 'nud', 'permanent'];
   ip('-n', space(at), 'neighbour', 'replace', ...entry);
 }
 
@@ -102,7 +102,7 @@ export function moveName(to: Machine): void {
     // Writes in place, because the file is bound over /etc/hosts of running processes.
     writeFileSync(
       join('/etc/netns', space(machine), 'hosts'),
-      `127.0.0.1 localhost\n${addressOf(to)} primary.db\n`,
+      `127.0.0.1 localhost\n${machineAddress(to)} primary.db\n`,
     );
   }
 }

@@ -2,8 +2,8 @@
 // ends with a line of counts. A rig that is up already is used and left; the ruins of one are cleared away first.
 //
 //   npm run test:cluster                        the usual sizes
-//   npm run test:cluster -- --full switchover   one of them, in full size
-//   npm run test:cluster -- --list              what there is
+//   npm run test:cluster -- --full switchover   one scenario, in full size
+//   npm run test:cluster -- --list              list the scenarios
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -30,19 +30,19 @@ const { values, positionals } = parseArgs({
   },
 });
 
-const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 process.exitCode = await main();
 
 async function main(): Promise<number> {
   const all = await scenarios();
   if (values.list) {
-    for (const { name, about } of all) say(`${name.padEnd(22)} ${about}`);
+    for (const { name, about } of all) print(`${name.padEnd(22)} ${about}`);
     return 0;
   }
   const unknown = positionals.filter((name) => !all.some((scenario) => scenario.name === name));
   if (unknown.length > 0) {
-    say(`There is no scenario ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`);
+    print(`There is no scenario ${unknown.join(', ')}. There are: ${all.map(({ name }) => name).join(', ')}`);
     return MISUSE;
   }
   const chosen = all.filter(({ name, onlyFull }) =>
@@ -51,7 +51,7 @@ async function main(): Promise<number> {
   if (values['on-the-rig']) return await run(chosen);
   const without = missing();
   if (without !== undefined) {
-    say(`The cluster cannot be built: ${without}`);
+    print(`The cluster cannot be built: ${without}`);
     if (!values.optional) return MISUSE;
     report({ passed: 0, skipped: chosen.length, failures: [] });
     return 0;
@@ -77,7 +77,7 @@ function onTheRig(): number {
     report({ passed: 0, skipped: 0, failures: [failure('rig', 'it did not start')] });
     return 1;
   }
-  // The terminal's interrupt goes to the child as well, which ends; then the rig is taken down.
+  // The child receives the interrupt of the terminal as well and ends. Then the rig is stopped.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => undefined);
   try {
     const again = [
@@ -103,28 +103,28 @@ function partsRun(): boolean {
 
 async function run(chosen: readonly Scenario[]): Promise<number> {
   const count = { passed: 0, skipped: 0, failures: [] as Failure[] };
-  // Which of them became primary at the start is chance, and the name leads to the first.
+  // The first primary is random, but the name points to the first machine.
   await restoreCluster();
   for (const scenario of chosen) {
-    say(`\n${scenario.name}: ${scenario.about}`);
+    print(`\n${scenario.name}: ${scenario.about}`);
     const startedAt = Date.now();
     const claims = await perform(scenario);
     if (claims.length === 0) count.passed += 1;
     else count.failures.push(failure(scenario.name, claims.join('; ')));
-    say(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
+    print(`  ${claims.length === 0 ? 'passed' : 'FAILED'} (${seconds(Date.now() - startedAt)})`);
   }
   report(count);
   return count.failures.length > 0 ? 1 : 0;
 }
 
-/** Answers what did not hold. */
+/** Returns the claims that did not hold. */
 async function perform(scenario: Scenario): Promise<readonly string[]> {
-  const stage = new Stage(scenario.name, values.full, say);
+  const stage = new Stage(scenario.name, values.full, print);
   try {
     await stage.freshDatabase();
     await scenario.run(stage);
   } catch (error) {
-    say(`  ✗ ${error instanceof Error ? error.stack : String(error)}`);
+    print(`  ✗ ${error instanceof Error ? error.stack : String(error)}`);
     stage.broken.push(error instanceof Error ? error.message.split('\n')[0]! : String(error));
   }
   try {
@@ -145,6 +145,6 @@ function failure(name: string, message: string): Failure {
 function report(count: { passed: number; skipped: number; failures: readonly Failure[] }): void {
   const failed = count.failures.length;
   writeReport({ ...count, failed, ms: Math.round(performance.now() - runStartedAt), files: [] });
-  for (const { name, message } of count.failures) say(`FAILED ${name}: ${message}`);
-  say(`\n${closingLine({ ...count, failed })}`);
+  for (const { name, message } of count.failures) print(`FAILED ${name}: ${message}`);
+  print(`\n${closingLine({ ...count, failed })}`);
 }

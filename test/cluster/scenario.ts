@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { createDatabase, databaseUrl, query, type Way } from './database.ts';
 import { startInstance, type Instance, type InstanceOptions } from './instance.ts';
 import { Load, type LoadOptions } from './load.ts';
-import { addressOf, APP_MACHINES, RIG } from './machines.ts';
+import { machineAddress, APP_MACHINES, RIG } from './machines.ts';
 import { until } from './until.ts';
 
 export type Scenario = {
   readonly name: string;
-  /** One line that describes the scenario. */
+  /** Description of the scenario, in one line. */
   readonly about: string;
   /** Left out of the usual run: `--full`, or its name. */
   readonly onlyFull?: boolean;
@@ -18,8 +18,8 @@ export type Scenario = {
 };
 
 /** Settings of the two balancers in front of svc. */
-export const PLAIN = `http://${addressOf('lb')}:8080`;
-export const RETRYING = `http://${addressOf('lb')}:8081`;
+export const PLAIN = `http://${machineAddress('lb')}:8080`;
+export const RETRYING = `http://${machineAddress('lb')}:8081`;
 
 export class Stage {
   readonly full: boolean;
@@ -29,24 +29,24 @@ export class Stage {
   readonly #instances: Instance[] = [];
   readonly #loads: Load[] = [];
   readonly #afterwards: Array<() => Promise<void> | void> = [];
-  readonly #say: (line: string) => void;
+  readonly #print: (line: string) => void;
 
-  constructor(name: string, full: boolean, say: (line: string) => void) {
+  constructor(name: string, full: boolean, print: (line: string) => void) {
     this.full = full;
     this.database = `rig_${name.replaceAll('-', '_')}`;
     this.folder = join(RIG, 'run', name);
-    this.#say = say;
+    this.#print = print;
     mkdirSync(this.folder, { recursive: true });
   }
 
   /** A figure for the report. */
   note(text: string): void {
-    this.#say(`    ${text}`);
+    this.#print(`    ${text}`);
   }
 
   /** A claim; the scenario fails when one does not hold. */
   claim(text: string, holds: boolean, seen?: string): void {
-    this.#say(`  ${holds ? '✓' : '✗'} ${text}${seen === undefined || seen === '' ? '' : `: ${seen}`}`);
+    this.#print(`  ${holds ? '✓' : '✗'} ${text}${seen === undefined || seen === '' ? '' : `: ${seen}`}`);
     if (!holds) this.broken.push(text);
   }
 

@@ -42,7 +42,7 @@ export class ReadyWatch {
       if (status !== 200) since = undefined;
       else {
         since ??= at;
-        const lastGood = good.reduce((latest, one) => (one <= at && one > latest ? one : latest), 0);
+        const lastGood = good.reduce((latest, time) => (time <= at && time > latest ? time : latest), 0);
         longest = Math.max(longest, at - Math.max(since, lastGood));
       }
     }

@@ -19,7 +19,8 @@ tables:
       - { name: body, type: text }
     rls: [{ operations: [select, insert], using: owner_id = auth.uid(), with_check: owner_id = auth.uid() }]
 rpc:
-  me: { language: sql, volatility: stable, returns: { type: jsonb }, body: "select current_setting('request.jwt.claims')::jsonb" }
+  me: { language: sql, volatility: stable, returns: { type: jsonb },
+    body: "select current_setting('request.jwt.claims')::jsonb" }
 storage:
   docs: { public: true }
 functions:
@@ -28,8 +29,11 @@ functions:
 `;
 const ECHO = `export default (req, ctx) => ({
   status: 200,
-  headers: { 'set-cookie': 'svc_dashboard=planted; Path=/', 'content-security-policy': "default-src *", 'clear-site-data': '"*"', 'service-worker-allowed': '/', refresh: '0;url=/', 'x-own': 'kept', 'content-type': 'text/html' },
-  body: JSON.stringify({ method: req.method, path: req.path, query: req.query, headers: req.headers, claims: ctx.claims, bytes: req.rawBody?.length ?? 0 }),
+  headers: { 'set-cookie': 'svc_dashboard=planted; Path=/', 'content-security-policy': "default-src *",
+    'clear-site-data': '"*"', 'service-worker-allowed': '/', refresh: '0;url=/', 'x-own': 'kept',
+    'content-type': 'text/html' },
+  body: JSON.stringify({ method: req.method, path: req.path, query: req.query, headers: req.headers,
+    claims: ctx.claims, bytes: req.rawBody?.length ?? 0 }),
 });`;
 
 let world: DashboardWorld;

@@ -335,7 +335,7 @@ describe('with its own file or reload', () => {
     expect([answer.status, answer.json.code]).toEqual([500, 'config_not_taken']);
   });
 
-  test('a save can be reverted if this instance serves the newest file, but not if another one has a newer file', async () => {
+  test('a save can be reverted unless another instance serves a newer file', async () => {
     await start({}, false);
     const first = await read();
     await send('POST', '/config/apply', { version: first.version, edits: [ADD_FIELD] });

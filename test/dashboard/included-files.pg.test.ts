@@ -42,7 +42,7 @@ test('the page shows svc.yaml and names what it includes', async () => {
   expect(await read()).toMatchObject({ overlay: 'svc.development.yaml' });
 });
 
-test('an edit of an included table is planned and written to that file with its comments, and svc.yaml does not change', async () => {
+test('an edit of an included table is planned and written to its file, and svc.yaml does not change', async () => {
   const { version } = await read();
   const plan = (await world.call('POST', '/config/plan', { version, edits: [ADD_FIELD] })).json as ConfigPlan;
   expect(plan.diff[0]).toMatchObject({ text: '# tables/todos.yaml' });

@@ -27,7 +27,9 @@ functions:
   broken: { runtime: node, file: functions/broken.js }
   linked: { runtime: node, file: functions/linked.js }
 `;
-const HELLO = `export default (req, ctx) => { ctx.log.warn('from hello', { n: 1 }); return { status: 200, body: 'v1' }; };\n`;
+const HELLO =
+  "export default (req, ctx) => { ctx.log.warn('from hello', { n: 1 }); " +
+  "return { status: 200, body: 'v1' }; };\n";
 
 let world: DashboardWorld;
 let page: SignedIn;

@@ -56,7 +56,9 @@ test('every address below it is the page, with a fresh nonce', async () => {
     const nonce = /content="([^"]+)"/.exec(text)?.[1] ?? '';
     expect(nonce).toMatch(/^[\w+/]{22}==$/);
     expect(headers['content-security-policy']).toBe(
-      `default-src 'none'; script-src 'self'; style-src 'self' 'nonce-${nonce}'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`,
+      `default-src 'none'; script-src 'self'; style-src 'self' 'nonce-${nonce}'; ` +
+        "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; frame-src 'self'; " +
+        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
     );
   }
   expect(first.text).not.toBe(second.text);

@@ -24,7 +24,7 @@ tables:
     rls: [{ operations: [select], using: owner_id = auth.uid() }]
 realtime:
   rls:
-    - { operations: [select], to: [authenticated], using: realtime.topic() = 'only-hear' }
+    - { operations: [select], to: [authenticated], using: realtime.topic() = 'receive-only' }
 `;
 
 let world: DashboardWorld;
@@ -171,12 +171,12 @@ describe('a page that watches', () => {
   });
 
   test('gets the reason if a private channel is refused, and receives one that the policies allow', async () => {
-    const asAnon = await watch({ caller: 'anon', topic: 'only-hear', private: 'true' });
+    const asAnon = await watch({ caller: 'anon', topic: 'receive-only', private: 'true' });
     await expect.poll(() => asAnon.isOver).toBe(true);
     expect(named(asAnon, 'phx_reply')).toMatchObject([
       { payload: { status: 'error', response: { reason: expect.stringMatching(/^Unauthorized: /) } } },
     ]);
-    const asAda = await watch({ caller: `user:${ada}`, topic: 'only-hear', private: 'true' });
+    const asAda = await watch({ caller: `user:${ada}`, topic: 'receive-only', private: 'true' });
     await expect.poll(() => named(asAda, 'phx_reply')).toMatchObject([{ payload: { status: 'ok' } }]);
     expect(asAda.isOver).toBe(false);
   });
@@ -204,12 +204,12 @@ describe('a page that watches', () => {
 });
 
 test('sends as a caller, and reports a caller that the policies reject', async () => {
-  const watched = await watch({ caller: 'service', topic: 'only-hear', private: 'true' });
+  const watched = await watch({ caller: 'service', topic: 'receive-only', private: 'true' });
   await expect.poll(() => named(watched, 'phx_reply')).toHaveLength(1);
   const send = async (caller: string): Promise<{ status: number; json: unknown }> =>
     await page.call('/realtime/send', {
       method: 'POST',
-      body: { caller, topic: 'only-hear', private: true, event: 'note', payload: ['any', 'JSON'] },
+      body: { caller, topic: 'receive-only', private: true, event: 'note', payload: ['any', 'JSON'] },
     });
   expect(await send(`user:${ada}`)).toMatchObject({ status: 403, json: { code: 'not_allowed' } });
   const sent = await send('service');

@@ -116,7 +116,7 @@ describe('without the extension', () => {
 });
 
 describe('with the extension', () => {
-  test('reads the counters of PostgreSQL for this database and the roles of svc, including texts of callers', async () => {
+  test('reads the counters of this database and the roles of svc, including statements of callers', async () => {
     const { world, list } = await startWorld({
       server: cluster.url,
       prepare: (url) => asSuperuser(url, 'create extension pg_stat_statements'),

@@ -42,7 +42,7 @@ const canBuild =
 if (!canBuild && process.env['SVC_TEST_CONTAINERS'] === 'required')
   throw new Error('buildah or mmdebstrap is missing, or this is not root');
 
-/** The image does not depend on the version of PostgreSQL, and takes a minute. */
+/** The image does not depend on the version of PostgreSQL, and its build takes a minute. */
 const isOtherVersion = process.env['SVC_TEST_POSTGRES'] !== undefined;
 
 describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
@@ -92,9 +92,9 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
 
   test('has the app and its dependencies, no shell, no package manager and no secret', () => {
     const mounted = buildah('mount', container);
-    const programs = ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/local/bin'].flatMap((one) => {
+    const programs = ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/local/bin'].flatMap((directory) => {
       try {
-        return readdirSync(join(mounted, one));
+        return readdirSync(join(mounted, directory));
       } catch {
         return [];
       }
@@ -110,12 +110,14 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
     expect(readdirSync(join(mounted, 'app/functions/node_modules'))).toContain('ms');
   });
 
-  test('serves every API as an ordinary user, reports its health, and ends after SIGTERM and its open requests', async () => {
+  test('serves every API as an ordinary user, reports its health, and drains on SIGTERM', async () => {
     const env = { ...KEYS, SVC_DATABASE_URL: database.url, SVC_ENV_GREETING: 'hello' };
     const args = [...storage(), 'run', '--isolation', 'chroot', '--user', image.User];
     for (const [name, value] of Object.entries(env)) args.push('--env', `${name}=${value}`);
     const health = (): number | null => {
-      const words = (image.Healthcheck?.Test ?? []).slice(1).map((one) => one.replace('8080', String(port)));
+      const words = (image.Healthcheck?.Test ?? [])
+        .slice(1)
+        .map((word) => word.replace('8080', String(port)));
       return spawnSync('buildah', [...storage(), 'run', '--isolation', 'chroot', container, '--', ...words], {
         env: ENV,
       }).status;
@@ -156,7 +158,7 @@ describe.skipIf(!canBuild || isOtherVersion)('deploy/Containerfile', () => {
   });
 });
 
-test('deploy/compose.yaml and deploy/kubernetes.yaml name what is there', () => {
+test('deploy/compose.yaml and deploy/kubernetes.yaml refer to existing files and ports', () => {
   const read = (name: string): string => readFileSync(join(DEPLOY, name), 'utf8');
   const containerfile = read('Containerfile');
   const { services } = parse(read('compose.yaml')) as {
@@ -252,7 +254,7 @@ function baseImages(folder: string, buildah: (...args: readonly string[]) => str
 const codename = (): string =>
   /^VERSION_CODENAME=(\w+)$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? 'bookworm';
 
-/** A project as a stranger has it, with the packages of this tree in place of published ones. */
+/** A project of a user, with the packages of this tree in place of the published ones. */
 async function makeApp(folder: string, port: number): Promise<string> {
   const release = join(folder, 'release');
   execFileSync(process.execPath, [join(ROOT, 'scripts/make-release.ts'), release], { stdio: 'pipe' });
@@ -298,7 +300,7 @@ functions: { greet: { runtime: node, file: functions/greet.js, env: { GREETING: 
 /** The process of svc in the container. */
 function nodeBelow(parent: ChildProcess): number {
   const parents = new Map<number, number>();
-  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
       parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));

@@ -32,7 +32,7 @@ functions:
   pieces: { runtime: node, file: pieces.js, env: { GO: "\${SVC_ENV_GO}" } }
   whoami: { runtime: node, file: whoami.js }
 `;
-/** The second piece is sent once the file `go` is there. */
+/** Sends the second piece when the file `go` exists. */
 const PIECES = `import { existsSync } from 'node:fs';
 export default (request, ctx) => ({
   headers: { 'content-type': 'text/event-stream' },
@@ -69,7 +69,8 @@ const PROXIES: readonly Proxy[] = [
     name: 'Caddyfile',
     program: 'caddy',
     configure: (text, instances) =>
-      `{\n\tadmin off\n\tstorage file_system ${instances.folder}\n}\n${onPorts(text, instances).replace('api.example.com {', `http://127.0.0.1:${instances.port} {`)}`,
+      `{\n\tadmin off\n\tstorage file_system ${instances.folder}\n}\n` +
+      `${onPorts(text, instances).replace('api.example.com {', `http://127.0.0.1:${instances.port} {`)}`,
     check: (file) => ['validate', '--config', file, '--adapter', 'caddyfile'],
     run: (file) => ['run', '--config', file, '--adapter', 'caddyfile'],
   },
@@ -77,12 +78,14 @@ const PROXIES: readonly Proxy[] = [
     name: 'nginx.conf',
     program: 'nginx',
     configure: (text, instances) =>
-      `daemon off;\npid ${instances.folder}/nginx.pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${instances.folder}/${kind};`).join('\n')}\n${onPorts(
-        text,
-        instances,
-      )
+      `daemon off;\npid ${instances.folder}/nginx.pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n` +
+      ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+        .map((kind) => `${kind}_temp_path ${instances.folder}/${kind};\n`)
+        .join('') +
+      onPorts(text, instances)
         .replace('listen 443 ssl', `listen 127.0.0.1:${instances.port}`)
-        .replace(/^\s*ssl_certificate.*$/gm, '')}\n}\n`,
+        .replace(/^\s*ssl_certificate.*$/gm, '') +
+      '\n}\n',
     check: (file) => ['-t', '-c', file],
     run: (file) => ['-c', file],
   },
@@ -169,7 +172,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
       rmSync(folder, { recursive: true, force: true });
     });
 
-    test('a large file goes up and comes down as it is', async () => {
+    test('a large file is uploaded and downloaded unchanged', async () => {
       const bytes = randomBytes(60 * 1024 * 1024);
       const { error } = await app.storage.from('files').upload('large.bin', bytes);
       expect(error, said).toBeNull();
@@ -209,7 +212,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
       expect(await answer.json()).toEqual({ address: '127.0.0.1' });
     });
 
-    // nginx does not ask for /ready, and a write that is on its way when a port closes is lost: the page says so.
+    // nginx does not request /ready and loses a write in flight when a port closes. The page explains this.
     test.skipIf(proxy.program === 'nginx')(
       'instances are replaced under load without a failed request',
       async () => {
@@ -230,7 +233,7 @@ describe.each(PROXIES)('deploy/$name', (proxy) => {
         for (const [index, port] of [ports.one, ports.two].entries()) {
           expect(await instances[index]?.stop()).toBe(0);
           instances[index] = await serve(port);
-          // The balancer has to see it before the other one goes.
+          // The balancer must detect it before the other instance stops.
           const takes = (): number => instances[index]?.output().split('/rest/v1/notes').length ?? 0;
           await expect.poll(takes).toBeGreaterThan(50);
         }

@@ -28,12 +28,12 @@ const isHere = [['systemd-analyze', '--version'] as const, ['strace', '-V'] as c
 );
 
 /** Names of the system calls of the groups. */
-function callsOf(...groups: readonly string[]): Set<string> {
+function systemCalls(...groups: readonly string[]): Set<string> {
   const { stdout } = spawnSync('systemd-analyze', ['syscall-filter', ...groups], { encoding: 'utf8' });
   const calls = new Set<string>();
   for (const line of stdout.split('\n')) {
     const [, name = ''] = /^ {4}(@?[a-z][\w-]*)$/.exec(line) ?? [];
-    if (name.startsWith('@')) for (const one of callsOf(name)) calls.add(one);
+    if (name.startsWith('@')) for (const one of systemCalls(name)) calls.add(one);
     else if (name !== '') calls.add(name);
   }
   return calls;
@@ -51,7 +51,7 @@ describe.skipIf(!isHere)('units of deploy/', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const copyOf = (name: string): string => {
+  const copyUnit = (name: string): string => {
     const copy = join(folder, name);
     const unit = readFileSync(join(DEPLOY, name), 'utf8');
     writeFileSync(copy, unit.replaceAll('/usr/local/bin/svc', process.execPath));
@@ -63,12 +63,12 @@ describe.skipIf(!isHere)('units of deploy/', () => {
       .filter((line) => line.includes('svc'));
 
   test('the timer starts the unit of its name', () => {
-    copyOf('svc-backup.service');
-    expect(complaintsAbout(copyOf('svc-backup.timer'))).toEqual([]);
+    copyUnit('svc-backup.service');
+    expect(complaintsAbout(copyUnit('svc-backup.timer'))).toEqual([]);
   });
 
   test.each(['svc.service', 'svc-backup.service'])('%s is valid and leaves little open', (name) => {
-    const copy = copyOf(name);
+    const copy = copyUnit(name);
     expect(complaintsAbout(copy)).toEqual([]);
     const { stdout, status } = spawnSync(
       'systemd-analyze',
@@ -82,7 +82,8 @@ describe.skipIf(!isHere)('units of deploy/', () => {
     writeFileSync(
       join(folder, 'svc.yaml'),
       `version: 1
-tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: [{ operations: [select, insert], check: 'true' }] } }
+tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }],
+    rls: [{ operations: [select, insert], check: 'true' }] } }
 storage: { files: { public: true, rls: [{ operations: [select, insert], check: 'true' }] } }
 functions: { hello: { runtime: node, file: hello.js } }
 `,
@@ -143,8 +144,8 @@ functions: { hello: { runtime: node, file: hello.js } }
       ...readFileSync(trace, 'utf8').matchAll(/^\s*[\d.]+\s+[\d.]+\s+\d+\s+\d+\s+(?:\d+\s+)?(\w+)$/gm),
     ].map(([, name = '']) => name);
     expect(used.length).toBeGreaterThan(40);
-    const allowed = callsOf('@system-service');
-    const refused = callsOf('@privileged', '@resources');
+    const allowed = systemCalls('@system-service');
+    const refused = systemCalls('@privileged', '@resources');
     expect(used.filter((name) => name !== 'total' && (!allowed.has(name) || refused.has(name)))).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
-// The team example as a team uses it: an owner, a member who was invited, somebody a document is shared with, and a
-// stranger, each with the client library.
+// The team example with the client library, as an owner, an invited member, a user with a shared document and a
+// stranger.
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -76,8 +76,8 @@ async function aDocument(more: Record<string, unknown> = {}): Promise<string> {
   return data?.id;
 }
 
-/** Who reads this document, in the order of `everyone`. */
-async function readersOf(document: string): Promise<boolean[]> {
+/** Returns for each user of `everyone` whether the user can read this document. */
+async function listReaders(document: string): Promise<boolean[]> {
   const answers = await Promise.all(
     everyone.map(({ client }) => client.from('documents').select('id').eq('id', document)),
   );
@@ -88,12 +88,12 @@ async function readersOf(document: string): Promise<boolean[]> {
 }
 
 describe('documents', () => {
-  test('a private one is seen by its owner alone, one for the team by its members', async () => {
-    expect(await readersOf(await aDocument())).toEqual([true, false, false, false]);
-    expect(await readersOf(await aDocument({ visibility: 'team' }))).toEqual([true, true, false, false]);
+  test('the owner reads a private document, and members read a team document', async () => {
+    expect(await listReaders(await aDocument())).toEqual([true, false, false, false]);
+    expect(await listReaders(await aDocument({ visibility: 'team' }))).toEqual([true, true, false, false]);
   });
 
-  test('only members write into an organisation, and only in their own name', async () => {
+  test('only members can write to an organisation, and only as themselves', async () => {
     for (const person of [eve, sam]) {
       const { error } = await person.client
         .from('documents')
@@ -108,7 +108,7 @@ describe('documents', () => {
     expect(own.error).toBeNull();
   });
 
-  test('a member reads what is for the team and changes or deletes none of it', async () => {
+  test('a member can read team documents, but cannot change or delete them', async () => {
     const document = await aDocument({ visibility: 'team', body: 'first' });
     const changed = await ben.client
       .from('documents')
@@ -118,10 +118,10 @@ describe('documents', () => {
     expect(changed).toMatchObject({ error: null, data: [] });
     const deleted = await ben.client.from('documents').delete().eq('id', document).select('id');
     expect(deleted).toMatchObject({ error: null, data: [] });
-    expect(await readersOf(document)).toEqual([true, true, false, false]);
+    expect(await listReaders(document)).toEqual([true, true, false, false]);
   });
 
-  test('the owner deletes one, with what hangs on it', async () => {
+  test('deleting a document deletes its shares', async () => {
     const document = await aDocument();
     await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
     const { error } = await ann.client.from('documents').delete().eq('id', document);
@@ -132,7 +132,7 @@ describe('documents', () => {
 });
 
 describe('sharing', () => {
-  test('inserts, reads, changes and takes back a share', async () => {
+  test('the owner inserts, reads, changes and removes a share', async () => {
     const document = await aDocument();
     const shared = await ann.client
       .from('shares')
@@ -140,7 +140,7 @@ describe('sharing', () => {
       .select()
       .single();
     expect(shared).toMatchObject({ error: null, data: { can_edit: false } });
-    expect(await readersOf(document)).toEqual([true, false, true, false]);
+    expect(await listReaders(document)).toEqual([true, false, true, false]);
 
     const seen = await Promise.all(
       everyone.map(({ client }) => client.from('shares').select('user_id').eq('document_id', document)),
@@ -157,10 +157,10 @@ describe('sharing', () => {
     const taken = await ann.client.from('shares').delete().eq('document_id', document).select();
     expect(taken.error).toBeNull();
     expect(taken.data).toHaveLength(1);
-    expect(await readersOf(document)).toEqual([true, false, false, false]);
+    expect(await listReaders(document)).toEqual([true, false, false, false]);
   });
 
-  test('nobody shares a document that is not theirs, with themselves or with others', async () => {
+  test('only the owner can share a document', async () => {
     const document = await aDocument({ visibility: 'team' });
     await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
     for (const person of [ben, eve, sam])
@@ -172,7 +172,7 @@ describe('sharing', () => {
       }
   });
 
-  test('who was given a document raises nothing, and may give it back', async () => {
+  test('a recipient of a share cannot raise it, and can remove it', async () => {
     const document = await aDocument();
     await ann.client.from('shares').insert({ document_id: document, user_id: eve.id });
     const raised = await eve.client
@@ -186,7 +186,7 @@ describe('sharing', () => {
     const given = await eve.client.from('shares').delete().eq('document_id', document).select();
     expect(given.error).toBeNull();
     expect(given.data).toHaveLength(1);
-    expect(await readersOf(document)).toEqual([true, false, false, false]);
+    expect(await listReaders(document)).toEqual([true, false, false, false]);
   });
 
   test('an editor changes the text and nothing else', async () => {
@@ -205,13 +205,13 @@ describe('sharing', () => {
     }
   });
 
-  test('files of a document are read by whoever reads the document', async () => {
+  test('readers of a document can read its files, and only the owner can add files', async () => {
     const document = await aDocument({ visibility: 'team' });
     const path = `${document}/plan.txt`;
     const up = await ann.client.storage.from('files').upload(path, 'the plan');
     expect(up.error).toBeNull();
-    const other = await ben.client.storage.from('files').upload(`${document}/other.txt`, 'mine');
-    expect(other.error).not.toBeNull();
+    const upload = await ben.client.storage.from('files').upload(`${document}/other.txt`, 'mine');
+    expect(upload.error).not.toBeNull();
     const read = await Promise.all(
       everyone.map(async ({ client }) => (await client.storage.from('files').download(path)).data?.text()),
     );
@@ -220,7 +220,7 @@ describe('sharing', () => {
 });
 
 describe('members', () => {
-  test('see one another; strangers see neither them nor the organisation', async () => {
+  test('members see each other; strangers see neither members nor the organisation', async () => {
     const seen = await Promise.all(
       everyone.map(({ client }) =>
         client.from('organisations').select('name, members(role)').eq('id', organisation),
@@ -234,7 +234,7 @@ describe('members', () => {
     ]);
   });
 
-  test('nobody joins, invites or rises without being entitled to', async () => {
+  test('joining, inviting and raising a role need a permission', async () => {
     for (const person of [ben, sam]) {
       const joined = await person.client
         .from('members')
@@ -249,7 +249,7 @@ describe('members', () => {
     expect(raised).toMatchObject({ error: null, data: [] });
   });
 
-  test('an invitation works once, and an admin makes no admins', async () => {
+  test('an invitation works once, and an admin cannot invite admins', async () => {
     const raised = await ann.client.from('members').update({ role: 'admin' }).eq('user_id', ben.id).select();
     expect(raised.data).toHaveLength(1);
     const tooHigh = await ben.client
@@ -265,12 +265,12 @@ describe('members', () => {
     const again = await eve.client.rpc('accept_invitation', { token: data?.token });
     expect(again.error?.message).toBe('This invitation is not valid any more.');
     const document = await aDocument({ visibility: 'team' });
-    expect(await readersOf(document)).toEqual([true, true, false, true]);
+    expect(await listReaders(document)).toEqual([true, true, false, true]);
 
-    // Whoever is let go reads nothing from then on.
+    // A removed member loses access at once.
     const gone = await ben.client.from('members').delete().eq('user_id', sam.id).select();
     expect(gone.data).toHaveLength(1);
-    expect(await readersOf(document)).toEqual([true, true, false, false]);
+    expect(await listReaders(document)).toEqual([true, true, false, false]);
     const owner = await ben.client.from('members').delete().eq('user_id', ann.id).select();
     expect(owner).toMatchObject({ error: null, data: [] });
   });

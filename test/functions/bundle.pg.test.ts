@@ -47,6 +47,7 @@ const declared = (name: string, file = `functions/${name}.js`): CodeFunction => 
   name,
   runtime: 'node',
   file,
+  http: true,
   authRequired: false,
   timeoutMs: 30_000,
   env: {},
@@ -68,7 +69,7 @@ test('serve runs the bundle, not the sources in the project folder', async () =>
   const root = project(HELLO);
   const built = await build(root, [declared('hello')]);
   world = await startWorld({
-    files: { 'functions/hello.js': "export default () => ({ body: { word: 'beside' } });" },
+    files: { 'functions/hello.js': "export default () => ({ body: { word: 'neighbour' } });" },
   });
   copyFileSync(built.archive, join(world.folder, 'hello.tgz'));
   await built.close();

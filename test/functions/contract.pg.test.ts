@@ -31,7 +31,10 @@ const cases = {
   responseEmpty: () => new Response(null, { status: 204 }),
   redirect: () => Response.redirect('http://elsewhere.example/x', 303),
   stream: () => ({ headers: { 'content-type': 'text/plain' }, body: Readable.from(['one ', 'two ', 'three']) }),
-  generator: () => ({ headers: { 'content-type': 'text/plain' }, body: (async function* () { yield 'a'; await new Promise(setImmediate); yield new Uint8Array([98]); })() }),
+  generator: () => ({
+    headers: { 'content-type': 'text/plain' },
+    body: (async function* () { yield 'a'; await new Promise(setImmediate); yield new Uint8Array([98]); })(),
+  }),
   blob: () => ({ body: new Blob(['blob'], { type: 'text/x-blob' }) }),
   big: () => ({ headers: { 'content-type': 'application/octet-stream' }, body: Buffer.alloc(8 * 1024 * 1024, 'x') }),
   nothing: () => undefined,
@@ -56,10 +59,12 @@ beforeAll(async () => {
       'functions/answers.js': ANSWERS,
       'functions/guarded.js': 'export default async (req, ctx) => ({ body: { claims: ctx.claims } });',
       'functions/typed.ts':
-        'type Row = { readonly id: number };\nexport default async (req: { method: string }) => { const row: Row = { id: 1 }; return { body: row }; };',
+        'type Row = { readonly id: number };\n' +
+        'export default async (req: { method: string }) => { const row: Row = { id: 1 }; ' +
+        'return { body: row }; };',
       'functions/logs.js': `
         export default async (req, ctx) => {
-          console.log('said %s', 'this', { a: 1 });
+          console.log('logged %s', 'this', { a: 1 });
           console.error(new Error('shown'));
           console.warn('careful'); console.debug('detail'); console.table([{ a: 1 }]);
           ctx.log.info('structured', { user: 7, big: 10n });
@@ -69,7 +74,10 @@ beforeAll(async () => {
           return {};
         };`,
       'functions/own.ts':
-        "import { defineFunction, testFunction } from 'svcyaml';\nconst inner = defineFunction(() => ({ body: 'inner' }));\nexport default defineFunction(async () => ({ body: [await (await testFunction(inner)).text()] }));",
+        "import { defineFunction, testFunction } from 'svcyaml';\n" +
+        "const inner = defineFunction(() => ({ body: 'inner' }));\n" +
+        'export default defineFunction(async () => ' +
+        '({ body: [await (await testFunction(inner)).text()] }));',
       'functions/broken.js': 'export default async () => { syntax error',
       'functions/nodefault.js': 'export const handler = 1;',
     },
@@ -381,7 +389,7 @@ test('console output is structured log lines of the request, without secrets', a
     return found.length >= 9 ? found : undefined;
   });
   const of = (level: string) => mine.filter((line) => line.level === level).map((line) => line.msg);
-  expect(of('info')[0]).toBe('said this { a: 1 }');
+  expect(of('info')[0]).toBe('logged this { a: 1 }');
   expect(of('error')[0]).toContain('Error: shown');
   expect(of('warn')).toEqual(['careful', 'taken apart']);
   expect(of('debug')).toEqual(['detail']);

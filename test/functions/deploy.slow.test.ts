@@ -103,7 +103,9 @@ beforeAll(async () => {
   port = await freePort();
   write({
     'svc.yaml':
-      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\ninclude: parts/*.yaml\nsql: sql/*.sql\n',
+      '# my backend\nversion: 1\nproject: { name: demo }\nfunctions:\n' +
+      '  hello: { runtime: node, file: functions/hello.js, env: { PLACE: "${SVC_ENV_PLACE}" } }\n' +
+      'include: parts/*.yaml\nsql: sql/*.sql\n',
     // The upload is one file.
     'sql/app.sql': `create function twice(n int) returns int language sql as 'select n * 2';`,
     'parts/storage.yaml': 'storage: { files: { public: true } }\n',

@@ -45,7 +45,7 @@ const call = async (name: string): Promise<{ status: number; text: string }> => 
 const answers = (name: string, text: string): Promise<boolean> =>
   until(`${name} answers ${text}`, async () => (await call(name)).text === text);
 
-test('dev: changes of code and declarations are reloaded, TypeScript included; errors show their location', async () => {
+test('dev: reloads changed code, TypeScript and declarations, and shows the location of errors', async () => {
   const { config, write } = project({
     'svc.yaml': 'version: 1\nfunctions:\n  a: { runtime: node, file: functions/a.ts }\n',
     'functions/a.ts':
@@ -61,7 +61,8 @@ test('dev: changes of code and declarations are reloaded, TypeScript included; e
   write({
     'functions/b.js': 'export default async (req, ctx) => ({ body: ctx.env.WHO });',
     'svc.yaml':
-      'version: 1\nfunctions:\n  a: { runtime: node, file: functions/a.ts }\n  b: { runtime: node, file: functions/b.js, env: { WHO: me } }\n',
+      'version: 1\nfunctions:\n  a: { runtime: node, file: functions/a.ts }\n' +
+      '  b: { runtime: node, file: functions/b.js, env: { WHO: me } }\n',
   });
   await answers('b', 'me');
 
@@ -205,12 +206,14 @@ test('dev: dependencies are installed from the lockfile, or from package.json wi
   expect((await call('a')).text).toBe('installed');
 });
 
-test('serve: runs a bundle with secrets from the environment only, installs nothing, and refuses a wrong hash', async () => {
+test('serve: runs a bundle with secrets from the environment, and refuses a wrong hash', async () => {
   const { root, config, write } = project({
     'svc.yaml':
-      '# kept\nversion: 1\nfunctions:\n  a: { runtime: node, file: functions/a.js, env: { TOKEN: "${SVC_ENV_TOKEN}" } }\n',
+      '# kept\nversion: 1\nfunctions:\n' +
+      '  a: { runtime: node, file: functions/a.js, env: { TOKEN: "${SVC_ENV_TOKEN}" } }\n',
     'functions/a.js':
-      "export default async (req, ctx) => { console.log('token', ctx.env.TOKEN); return { body: { token: ctx.env.TOKEN, env: Object.keys(process.env) } }; };",
+      "export default async (req, ctx) => { console.log('token', ctx.env.TOKEN); " +
+      'return { body: { token: ctx.env.TOKEN, env: Object.keys(process.env) } }; };',
     'functions/package.json': '{"type":"module"}',
     'functions/package-lock.json': '{"lockfileVersion":3,"requires":true,"packages":{"":{}}}',
     '.production.env': 'SVC_ENV_TOKEN=from-the-file-000\n',

@@ -33,7 +33,8 @@ export default async (req, ctx) => {
 const SPIN = `export default async (req) => { if (req.query.now) for (;;); return {}; };`;
 const FOREVER = `
 export default (req, ctx) => new Promise((resolve) => {
-  if (req.query.polite) ctx.signal.addEventListener('abort', () => { console.log('aborted: ' + ctx.signal.reason.name); resolve({}); });
+  const abort = () => { console.log('aborted: ' + ctx.signal.reason.name); resolve({}); };
+  if (req.query.polite) ctx.signal.addEventListener('abort', abort);
   console.log('it listens');
 });`;
 
@@ -201,7 +202,9 @@ test('a worker above its heap limit dies; the service does not', async () => {
     files: {
       'functions/eat.js': `
         const eaten = [];
-        export default async () => { for (;;) { eaten.push(new Array(1e5).fill(0).map((_, i) => ({ i }))); await null; } };`,
+        export default async () => {
+          for (;;) { eaten.push(new Array(1e5).fill(0).map((_, i) => ({ i }))); await null; }
+        };`,
       'functions/ok.js': OK,
     },
     size: 1,
@@ -298,7 +301,10 @@ test('a slow reader slows the stream down instead of filling memory', async () =
         let sent = 0;
         export default async (req) => {
           if (req.query.sent) return { body: { sent } };
-          return { body: (async function* () { const piece = Buffer.alloc(65536); for (;;) { sent += piece.length; yield piece; await new Promise(setImmediate); } })() };
+          return { body: (async function* () {
+            const piece = Buffer.alloc(65536);
+            for (;;) { sent += piece.length; yield piece; await new Promise(setImmediate); }
+          })() };
         };`,
       'functions/ok.js': OK,
     },
@@ -328,7 +334,11 @@ test('events arrive immediately', async () => {
     files: {
       'functions/events.js': `
         export default async (req, ctx) => new Response(new ReadableStream({
-          start(c) { let n = 0; const t = setInterval(() => c.enqueue('data: ' + n++ + '\\n\\n'), 20); ctx.signal.addEventListener('abort', () => { clearInterval(t); console.log('stopped'); }); },
+          start(c) {
+            let n = 0;
+            const t = setInterval(() => c.enqueue('data: ' + n++ + '\\n\\n'), 20);
+            ctx.signal.addEventListener('abort', () => { clearInterval(t); console.log('stopped'); });
+          },
           cancel() { console.log('cancelled'); },
         }), { headers: { 'content-type': 'text/event-stream' } });`,
     },
@@ -348,9 +358,12 @@ test('a stream that fails midway breaks the connection instead of ending normall
   const w = await start({
     files: {
       'functions/half.js':
-        "export default async () => ({ body: (async function* () { yield 'half'; await new Promise((r) => setTimeout(r, 30)); throw new Error('gone'); })() });",
+        'export default async () => ({ body: (async function* () { ' +
+        "yield 'half'; await new Promise((r) => setTimeout(r, 30)); throw new Error('gone'); })() });",
       'functions/short.js':
-        "export default async () => ({ headers: { 'content-length': '100' }, body: (async function* () { yield 'short'; await new Promise((r) => setTimeout(r, 30)); yield '!'; })() });",
+        "export default async () => ({ headers: { 'content-length': '100' }, " +
+        'body: (async function* () { ' +
+        "yield 'short'; await new Promise((r) => setTimeout(r, 30)); yield '!'; })() });",
     },
     size: 1,
   });
@@ -360,7 +373,8 @@ test('a stream that fails midway breaks the connection instead of ending normall
 
 test('reloading under load loses no request and never mixes versions', async () => {
   const version = (n: number): string =>
-    `export default async (req) => { await new Promise((r) => setTimeout(r, 20)); return { body: { version: ${n} } }; };`;
+    'export default async (req) => { await new Promise((r) => setTimeout(r, 20)); ' +
+    `return { body: { version: ${n} } }; };`;
   const w = await start({ files: { 'functions/v.js': version(0) }, size: 2 });
   const yaml = '  v: { runtime: node, file: functions/v.js }\n';
   const replies: Reply[] = [];

@@ -11,23 +11,32 @@ beforeAll(async () => {
   world = await startWorld({
     files: {
       'functions/echo.js': `export default async (req, ctx) => ({ body: {
-        method: req.method, path: req.path, type: req.headers['content-type'], text: req.rawBody.toString('latin1'),
-        json: req.headers['content-type'] === 'application/json' ? req.body : null, query: req.query, region: req.headers['x-region'], claims: ctx.claims } });`,
+        method: req.method, path: req.path, query: req.query, claims: ctx.claims,
+        type: req.headers['content-type'], region: req.headers['x-region'], text: req.rawBody.toString('latin1'),
+        json: req.headers['content-type'] === 'application/json' ? req.body : null,
+      } });`,
       'functions/empty.js': 'export default async () => ({ status: 200 });',
       'functions/text.js':
         "export default async () => ({ headers: { 'content-type': 'text/plain' }, body: 'words' });",
       'functions/bytes.js': 'export default async () => ({ body: Buffer.from([1, 2, 255]) });',
       'functions/fails.js': "export default async () => ({ status: 418, body: { why: 'teapot' } });",
-      'functions/events.js': `export default async () => new Response('data: 1\\n\\n', { headers: { 'content-type': 'text/event-stream' } });`,
+      'functions/events.js':
+        "export default async () => new Response('data: 1\\n\\n', " +
+        "{ headers: { 'content-type': 'text/event-stream' } });",
       'functions/wait.js': `
         import { existsSync } from 'node:fs';
-        export default async (req, ctx) => { while (!existsSync('open') && !ctx.signal.aborted) await new Promise((r) => setTimeout(r, 5)); if (ctx.signal.aborted) console.log('aborted by the caller'); return {}; };`,
+        export default async (req, ctx) => {
+          while (!existsSync('open') && !ctx.signal.aborted) await new Promise((r) => setTimeout(r, 5));
+          if (ctx.signal.aborted) console.log('aborted by the caller');
+          return {};
+        };`,
       'functions/guarded.js': 'export default async (r, ctx) => ({ body: ctx.claims });',
     },
     yaml: ['echo', 'empty', 'text', 'bytes', 'fails', 'events', 'wait', 'guarded']
       .map(
         (name) =>
-          `  ${name}: { runtime: node, file: functions/${name}.js${name === 'guarded' ? ', auth_required: true' : ''} }\n`,
+          `  ${name}: { runtime: node, file: functions/${name}.js` +
+          `${name === 'guarded' ? ', auth_required: true' : ''} }\n`,
       )
       .join(''),
     size: 1,

@@ -8,10 +8,12 @@ import { runSvc } from '../support/svc-process.ts';
 
 const SOURCES: Readonly<Record<string, string>> = {
   'config.toml':
-    '[functions.hello]\nverify_jwt = false\n\n[functions.old-serve]\nverify_jwt = false # open\n[functions.fetcher]\nverify_jwt = false\n[functions.rows]\nverify_jwt=false\n[functions.shared-a]\nverify_jwt = false\n',
+    '[functions.hello]\nverify_jwt = false\n\n[functions.old-serve]\nverify_jwt = false # open\n' +
+    '[functions.fetcher]\nverify_jwt = false\n[functions.rows]\nverify_jwt=false\n' +
+    '[functions.shared-a]\nverify_jwt = false\n',
   'functions/_shared/cors.ts': `// import nothing from "https://example.com/in-a-comment.ts"
 export const cors: Record<string, string> = { 'Access-Control-Allow-Headers': 'authorization, x-client-info' };
-export const who = (): string => Deno.env.get('GREETING') ?? 'nobody';
+export const who = (): string => Deno.env.get('GREETING') ?? 'Welcome';
 `,
   'functions/_shared/unused.ts': `import x from 'https://deno.land/x/never@1/mod.ts'; export default x;\n`,
   'functions/hello/index.ts': `import "jsr:@supabase/functions-js/edge-runtime.d.ts"
@@ -24,7 +26,8 @@ const pattern = /['"\`]/
 Deno.serve(async (req: Request) => {
   if (req.method === 'OPTIONS') return new Response('ok', { headers: cors })
   const { name } = (await req.json()) as Body
-  return new Response(JSON.stringify({ text: \`\${greeting} \${name.replace(pattern, '')}!\`, at: new URL(req.url).pathname + new URL(req.url).search }), {
+  const text = \`\${greeting} \${name.replace(pattern, '')}!\`
+  return new Response(JSON.stringify({ text, at: new URL(req.url).pathname + new URL(req.url).search }), {
     status: 201, headers: { ...cors, 'Content-Type': 'application/json', 'x-asked-by': req.headers.get('x-app') ?? '' },
   })
 })
@@ -42,7 +45,9 @@ serve(async (req) => {
   'functions/old-serve/note.txt': 'note:\n',
   'functions/fetcher/index.ts': `const parts = ['one ', 'two'];
 export default { fetch: (req: Request) => new Response(new ReadableStream({ start(c) {
-  for (const part of parts) c.enqueue(new TextEncoder().encode(part)); c.close() } }), { status: req.method === 'DELETE' ? 418 : 200 }) }
+  for (const part of parts) c.enqueue(new TextEncoder().encode(part))
+  c.close()
+} }), { status: req.method === 'DELETE' ? 418 : 200 }) }
 `,
   'functions/rows/index.ts': `import { createClient } from 'https://esm.sh/@supabase/supabase-js@2'
 import type { SupabaseClient } from 'npm:@supabase/supabase-js@2'

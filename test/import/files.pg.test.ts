@@ -42,7 +42,7 @@ beforeAll(async () => {
     requests.push(start === 0 ? path : `${path} from ${start}`);
     const body = bytes.get(path);
     if (moved.has(path))
-      response.writeHead(302, { location: `http://localhost:${portOf(api)}/elsewhere` }).end();
+      response.writeHead(302, { location: `http://localhost:${serverPort(api)}/elsewhere` }).end();
     else if (request.headers.authorization !== `Bearer ${KEY}` || request.headers['apikey'] !== KEY)
       response.writeHead(400).end('{"statusCode":"403","error":"Unauthorized","message":"jwt malformed"}');
     else if (body === undefined) response.writeHead(400).end('{"statusCode":"404","error":"not_found"}');
@@ -79,7 +79,7 @@ async function both(ownerUrl: string) {
   };
 }
 
-const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+const serverPort = (server: Server): number => (server.address() as AddressInfo).port;
 
 async function addFile(bucket: string, name: string, content: Buffer): Promise<void> {
   bytes.set(`${bucket}/${name}`, content);
@@ -119,7 +119,7 @@ async function run(key = KEY): Promise<FileResult> {
     source: parseAddress(project.url),
     owner: world.owner,
     config: world.options.config,
-    bytes: thatBreaks(storageApi({ url: `http://127.0.0.1:${portOf(api)}/`, key })),
+    bytes: thatBreaks(storageApi({ url: `http://127.0.0.1:${serverPort(api)}/`, key })),
   });
 }
 

@@ -34,7 +34,7 @@ let world: BackendWorld;
 let api: Server;
 let stalled: PromiseWithResolvers<void> | undefined;
 
-const contentOf = (name: string): Buffer => Buffer.alloc(200_000, name);
+const fileContent = (name: string): Buffer => Buffer.alloc(200_000, name);
 
 beforeAll(async () => {
   project = await createTypicalProject();
@@ -47,7 +47,7 @@ beforeAll(async () => {
       decodeURIComponent(request.url ?? '')
         .split('/')
         .at(-1) ?? '';
-    const content = contentOf(name);
+    const content = fileContent(name);
     response.writeHead(200, { 'content-length': content.length });
     if (name !== STALLING || stalled === undefined) response.end(content);
     else response.write(content.subarray(0, content.length / 2), () => stalled?.resolve());
@@ -63,7 +63,7 @@ afterAll(async () => {
 });
 
 async function addFile(name: string): Promise<void> {
-  const content = contentOf(name);
+  const content = fileContent(name);
   const parts = name === STALLING ? '-9' : '';
   const eTag = `"${createHash('md5').update(content).digest('hex')}${parts}"`;
   await project.query(
@@ -174,7 +174,8 @@ test('an import killed during a file completes on the next run', async () => {
   expect(again.output).toContain(`files: 1 copied, ${FILES - 1} unchanged, 0 removed`);
   expect(again.output).toMatch(/^1 of them were compared only by size, .*\n {2}pictures\/file 7\.bin$/m);
   expect(again.code).toBe(0);
-  const names = `select id, name, metadata ->> 'eTag' as tag, metadata ->> 'size' as size from storage.objects order by name`;
+  const names = `select id, name, metadata ->> 'eTag' as tag, metadata ->> 'size' as size
+    from storage.objects order by name`;
   expect(await world.owner.query(raw(names))).toEqual((await project.query(names)).rows);
   expect((await svc('verify')).output).toBe('Both sides are equal.\n');
 });
@@ -198,5 +199,5 @@ test('after a kill during the cut-over nothing is open until a cut-over complete
   expect(await stateOfImport()).toEqual([{ state: 'cut over' }]);
   await expect.poll(restStatus).toBe(200);
   const files = await fetch(`${world.url}/storage/v1/object/public/pictures/${encodeURIComponent(STALLING)}`);
-  expect(Buffer.from(await files.arrayBuffer()).equals(contentOf(STALLING))).toBe(true);
+  expect(Buffer.from(await files.arrayBuffer()).equals(fileContent(STALLING))).toBe(true);
 });

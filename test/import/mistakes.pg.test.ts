@@ -99,7 +99,7 @@ test.skipIf(withoutPgBouncer !== undefined)(
   },
 );
 
-test('an unreachable source, or one that is not a project, leaves nothing at the target and shows no password', async () => {
+test('an unreachable or unsuitable source leaves nothing at the target and shows no password', async () => {
   const refused = await svc(
     wrong((url) => {
       url.username = 'nobody_here';
@@ -140,7 +140,7 @@ test('commands about files in an empty directory report what is missing', async 
   expect(await onTarget(SCHEMAS)).toEqual([{ name: 'public' }]);
 });
 
-test('a table of another role at the target is reported, and nothing is written; other tables are ignored', async () => {
+test('a table of another role at the target is reported, and nothing is written', async () => {
   await onTarget(`
     create table public.items (id int primary key); insert into public.items values (1);
     create table public.mine (id int); insert into public.mine values (7)`);

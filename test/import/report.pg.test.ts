@@ -47,7 +47,8 @@ async function readSnapshot(url: string): Promise<string> {
   await client.connect();
   const { rows: catalog } = await client.query(`
     select oid::regclass::text as name, relacl::text, relowner,
-      (select array_agg(attname || ' ' || atttypid::text order by attnum) from pg_attribute where attrelid = c.oid) as columns
+      (select array_agg(attname || ' ' || atttypid::text order by attnum) from pg_attribute
+        where attrelid = c.oid) as columns
     from pg_class c where relnamespace::regnamespace::text !~ '^(pg_|information_schema)' order by 1`);
   const contents = [];
   for (const { name } of catalog.filter((row) => !/_idx|_key|_pkey|_seq/.test(row.name as string))) {

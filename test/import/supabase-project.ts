@@ -62,7 +62,8 @@ create table auth.one_time_tokens (
   token_type auth.one_time_token_type not null, token_hash text not null, relates_to text not null,
   created_at timestamp not null default now(), updated_at timestamp not null default now());
 create table auth.audit_log_entries (
-  instance_id uuid, id uuid primary key, payload json, created_at timestamptz, ip_address varchar(64) not null default '');
+  instance_id uuid, id uuid primary key, payload json, created_at timestamptz,
+  ip_address varchar(64) not null default '');
 create table auth.sso_providers (
   id uuid primary key, resource_id text, created_at timestamptz, updated_at timestamptz, disabled boolean);
 create function auth.uid() returns uuid language sql stable
@@ -193,6 +194,7 @@ export async function createTypicalProject(): Promise<SupabaseProject> {
     update public.lists set favourite = (select id from public.items where title = 'Milk') where id = 1;
     insert into public.visits select 'page ' || n % 3, '2026-01-01'::timestamptz + n * interval '1 microsecond'
       from generate_series(1, 1000) n;
-    insert into storage.buckets (id, name, public) values ('pictures', 'pictures', true), ('papers', 'papers', false);`);
+    insert into storage.buckets (id, name, public)
+      values ('pictures', 'pictures', true), ('papers', 'papers', false);`);
   return project;
 }

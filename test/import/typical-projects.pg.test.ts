@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { prepare } from '../../src/import/prepare.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
-import { configOf } from '../migrate/config-of.ts';
+import { parseConfig } from '../migrate/parse-config.ts';
 import { aWorld, type World } from '../migrate/world.ts';
 import { createProject } from './supabase-project.ts';
 import { CHAT_OVER_FILES, PAYMENTS, TEAM_CHAT, USER_MANAGEMENT } from './typical-projects.ts';
@@ -45,7 +45,7 @@ async function prepared(schema: string): Promise<string> {
 }
 
 const servedBy = (text: string): string[] =>
-  configOf(text).rpc.flatMap(({ name, expose }) => (expose ? [name] : []));
+  parseConfig(text).rpc.flatMap(({ name, expose }) => (expose ? [name] : []));
 
 describe.each([
   ['user management', USER_MANAGEMENT, []],
@@ -64,10 +64,33 @@ describe.each([
   });
 });
 
+test('a table with the default privileges of the hosted product has no grants in the file', async () => {
+  const text = await prepared(`
+    create table granted (id integer primary key); alter table granted enable row level security;
+    create policy "read all" on granted for select using (true);
+    create table revoked (id integer primary key); revoke all on revoked from anon, authenticated;
+    create table narrowed (id integer primary key); revoke insert on narrowed from anon`);
+  const grantsOf = (table: string): string | undefined =>
+    new RegExp(`^  ${table}:\\n(?:    .*\\n)*?    grants: (.*)$`, 'm').exec(text)?.[1];
+  expect(['granted', 'revoked', 'narrowed'].map((table) => grantsOf(table))).toEqual([
+    undefined,
+    '{ anon: [], authenticated: [] }',
+    '{ anon: [ delete, references, select, trigger, truncate, update ] }',
+  ]);
+  await world.settle(text);
+  const can = (role: string, privilege: string): string =>
+    `has_table_privilege('${role}', 'granted', '${privilege}')`;
+  expect(
+    await world.sql(`select ${can('anon', 'insert')} as insert, ${can('authenticated', 'truncate')} as truncate,
+      ${can('service_role', 'truncate')} as service`),
+  ).toEqual([{ insert: true, truncate: false, service: true }]);
+});
+
 test('the trigger of a new user works, because its function gets the missing search path', async () => {
   await world.settle(await prepared(USER_MANAGEMENT));
   await world.sql(
-    `insert into auth.users (id, raw_user_meta_data) values ('00000000-0000-4000-8000-00000000000a', '{"full_name": "Ann"}')`,
+    `insert into auth.users (id, raw_user_meta_data)
+      values ('00000000-0000-4000-8000-00000000000a', '{"full_name": "Ann"}')`,
   );
   expect(await world.sql('select full_name from profiles')).toEqual([{ full_name: 'Ann' }]);
   await world.sql('delete from profiles; delete from auth.users');
@@ -82,7 +105,7 @@ test('objects that a file cannot declare are reported with their users', async (
     expect(text).toContain(line);
 });
 
-test('functions that name objects of the hosted product in their bodies stay behind with what uses them', async () => {
+test('functions that use objects of the hosted product are left out with their dependants', async () => {
   const text = await prepared(`
     create schema vault; create table vault.secrets (id integer, secret text);
     create schema net; create function net.http_post(url text) returns bigint language sql as 'select 1';
@@ -99,6 +122,6 @@ test('functions that name objects of the hosted product in their bodies stay beh
     'trigger report_order of public.orders: it uses function public.report_order()',
   ])
     expect(text).toContain(line);
-  expect(configOf(text).rpc.map(({ name }) => name)).toEqual(['count_orders']);
+  expect(parseConfig(text).rpc.map(({ name }) => name)).toEqual(['count_orders']);
   await world.settle(text);
 });

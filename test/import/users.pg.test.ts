@@ -68,10 +68,12 @@ beforeAll(async () => {
         '${encrypted(TOTP_SECRET, SEALED_FACTOR).replace('first', 'other')}'),
       (gen_random_uuid(), '${id('f1')}', 'odd app', 'totp', 'verified', now(), now(), 'no base32!'),
       (gen_random_uuid(), '${IDS.ben}', 'half done', 'totp', 'unverified', now(), now(), '${TOTP_SECRET}');
-    insert into auth.sessions (id, user_id, created_at, updated_at, aal, refreshed_at, refresh_token_hmac_key, refresh_token_counter)
+    insert into auth.sessions (id, user_id, created_at, updated_at, aal, refreshed_at,
+      refresh_token_hmac_key, refresh_token_counter)
     values ('${SESSION}', '${IDS.ben}', now(), now(), 'aal1', now() at time zone 'utc' - interval '1 minute',
       '${SESSION_KEY.toString('base64url')}', 300);
-    insert into auth.sessions (id, user_id, created_at, updated_at) values ('${OLD_SESSION}', '${IDS.ben}', '2024-01-01', now());
+    insert into auth.sessions (id, user_id, created_at, updated_at)
+      values ('${OLD_SESSION}', '${IDS.ben}', '2024-01-01', now());
     insert into auth.refresh_tokens (token, user_id, session_id, revoked, created_at, updated_at) values
       ('revoked00000', '${IDS.ben}', '${OLD_SESSION}', true, '2024-01-01', now()),
       ('current00000', '${IDS.ben}', '${OLD_SESSION}', false, now(), now());

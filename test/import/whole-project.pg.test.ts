@@ -16,7 +16,7 @@ import { startBackendWorld, type BackendWorld } from '../support/backend-world.t
 import { provisionAt } from '../support/provision.ts';
 import {
   addFile,
-  contentOf,
+  fileContent,
   createCommunity,
   PASSWORD,
   serveFiles,
@@ -166,7 +166,7 @@ const LISTED = `select coalesce(json_agg(distinct path_tokens[$3::int] order by 
 const downloading = (bucket: string, name: string): Call => ({
   name: `download ${bucket}/${name}`,
   sql: VISIBLE,
-  values: [bucket, name, contentOf(`${bucket}/${name}`).toString()],
+  values: [bucket, name, fileContent(`${bucket}/${name}`).toString()],
   ask: async (client) => await download(client, bucket, name),
 });
 
@@ -203,7 +203,8 @@ function listCalls({ id }: Who, number: number): Call[] {
     {
       name: 'posts with their authors',
       sql: rowsQuery(`select p.id, p.title, (select row_to_json(a) from
-        (select username from public.profiles f where f.id = p.author) a) as writer from public.posts p order by id desc`),
+        (select username from public.profiles f where f.id = p.author) a) as writer from public.posts p
+          order by id desc`),
       ask: async (client) =>
         await data(
           client
@@ -258,7 +259,8 @@ function listCalls({ id }: Who, number: number): Call[] {
     },
     {
       name: 'own memberships with their teams',
-      sql: rowsQuery(`select m.role, (select row_to_json(t) from (select name from public.teams t where t.id = m.team_id) t)
+      sql: rowsQuery(`select m.role,
+        (select row_to_json(t) from (select name from public.teams t where t.id = m.team_id) t)
         as teams from public.members m where user_id = '${id ?? userId(1)}' and exists
         (select from public.teams t where t.id = m.team_id) order by team_id`),
       ask: async (client) =>

@@ -127,7 +127,8 @@ describe('a bucket policy follows a change of', () => {
 
   test('the arguments of a function', async () => {
     const rpc = (type: string): string =>
-      `rpc:\n  may:\n    language: sql\n    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: boolean }\n    body: select true\n`;
+      `rpc:\n  may:\n    language: sql\n    args: [{ name: a, type: ${type}, required: true }]\n` +
+      '    returns: { type: boolean }\n    body: select true\n';
     const file = (type: string): string => tables() + bucket(`public.may(1::${type})`) + rpc(type);
     await world.settle(file('integer'));
     await world.settle(file('bigint'));

@@ -73,7 +73,8 @@ async function followChain(seed: number): Promise<void> {
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       throw new Error(
-        `chain ${seed}, file ${index + 1}${policy.maxWriteBlockMs === 0 ? ' (large)' : ''}, ${link.edit}: ${message}\n${story.join('')}\n--- then ${link.edit}\n${toYaml(link.file)}`,
+        `chain ${seed}, file ${index + 1}${policy.maxWriteBlockMs === 0 ? ' (large)' : ''}, ` +
+          `${link.edit}: ${message}\n${story.join('')}\n--- then ${link.edit}\n${toYaml(link.file)}`,
         { cause: error },
       );
     }

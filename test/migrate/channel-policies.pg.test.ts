@@ -26,10 +26,14 @@ async function policies(): Promise<Found[]> {
 const names = async (): Promise<string[]> => (await policies()).map(({ name }) => name);
 
 const rooms = (type = 'integer'): string =>
-  `tables:\n  rooms: { rls: [], fields: [{ name: id, type: ${type}, primary_key: true }, { name: name, type: text }] }\n`;
+  'tables:\n  rooms: ' +
+  `{ rls: [], fields: [{ name: id, type: ${type}, primary_key: true }, ` +
+  '{ name: name, type: text }] }\n';
 const channels = (...rls: string[]): string =>
   `realtime:\n  rls:\n${rls.map((rule) => `    - ${rule}\n`).join('')}`;
-const member = `{ operations: [select, insert], check: "exists (select from rooms r where r.id > 0 and 'room:' || r.name = realtime.topic())" }`;
+const member =
+  '{ operations: [select, insert], ' +
+  `check: "exists (select from rooms r where r.id > 0 and 'room:' || r.name = realtime.topic())" }`;
 
 describe('realtime.rls', () => {
   test('creates one policy per operation for the API roles, with the declared expressions', async () => {

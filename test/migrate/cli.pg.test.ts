@@ -196,7 +196,8 @@ test(
   async () => {
     await world.empty();
     await file(`${FIRST}views:
-  titles: { query: 'select distinct title from todos', materialized: true, indexes: [{ columns: [title], unique: true }] }
+  titles: { query: 'select distinct title from todos', materialized: true,
+    indexes: [{ columns: [title], unique: true }] }
   counted: { query: 'select count(*) as n from titles', materialized: true }
 `);
     expect(await svc('migrate', 'apply')).toMatchObject({ code: 0 });

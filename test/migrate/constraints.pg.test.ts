@@ -1,6 +1,6 @@
 // Tests table constraints: keys and foreign keys over several columns, deferrable and unvalidated constraints, checks.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -31,7 +31,8 @@ const LARGE = { maxWriteBlockMs: 0 };
 const KEY = '{ unique: [country, low], nulls_not_distinct: true }';
 const LATER = '{ unique: [high], deferrable: deferred, name: high_once }';
 const REGION =
-  '{ foreign_key: [country, code], references: "regions(country, code)", on_delete: set_null, on_delete_columns: [code], on_update: cascade, deferrable: deferred }';
+  '{ foreign_key: [country, code], references: "regions(country, code)", on_delete: set_null, ' +
+  'on_delete_columns: [code], on_update: cascade, deferrable: deferred }';
 const FULL = '{ foreign_key: [country, code], references: "regions(country, code)", match: full }';
 const SPAN = '{ check: low < high, name: todos_span }';
 const ALL = [KEY, LATER, REGION, SPAN];
@@ -47,7 +48,8 @@ const oids = (): Promise<Record<string, unknown>[]> =>
 
 const PRINTS = [
   'CHECK ((low < high))',
-  'FOREIGN KEY (country, code) REFERENCES regions(country, code) ON UPDATE CASCADE ON DELETE SET NULL (code) DEFERRABLE INITIALLY DEFERRED',
+  'FOREIGN KEY (country, code) REFERENCES regions(country, code) ON UPDATE CASCADE ON DELETE ' +
+    'SET NULL (code) DEFERRABLE INITIALLY DEFERRED',
   'UNIQUE (high) DEFERRABLE INITIALLY DEFERRED',
   'UNIQUE NULLS NOT DISTINCT (country, low)',
 ];
@@ -170,20 +172,20 @@ describe('mistakes in the file', () => {
   test.each([
     ['{ unique: [nosuch] }', /no column nosuch/],
     ['{ unique: [low], check: low > 1 }', /unique and check are two constraints/],
-    ['{ name: what }', /nothing says/],
+    ['{ name: what }', /no kind of constraint/],
     ['{ exclude: [{ column: nosuch, with: "=" }] }', /no column nosuch/],
-    ['{ exclude: [{ with: "=" }] }', /names nothing to compare/],
+    ['{ exclude: [{ with: "=" }] }', /neither column nor expression/],
     ['{ exclude: [{ column: low, with: equals }] }', /is not an operator such as = or &&/],
-    ['{ unique: [low], where: low > 1 }', /where does not belong to unique/],
-    ['{ unique: [low], references: "regions(country)" }', /references does not belong to unique/],
+    ['{ unique: [low], where: low > 1 }', /where is not valid for unique/],
+    ['{ unique: [low], references: "regions(country)" }', /references is not valid for unique/],
     ['{ foreign_key: [country, code], references: regions.country }', /does not name columns/],
     ['{ foreign_key: [country], references: "regions(country, code)" }', /1 columns cannot refer to 2/],
     ['{ foreign_key: [code], references: "regions(code)" }', /not unique together/],
     [
       '{ foreign_key: [low], references: "todos(high)" }, { unique: [high], deferrable: deferred }',
-      /is deferrable, so nothing can refer to it/,
+      /is deferrable and cannot be referenced/,
     ],
   ])('constraints: [%s]', (constraint, message) => {
-    expect(() => configOf(file(constraint))).toThrow(message);
+    expect(() => parseConfig(file(constraint))).toThrow(message);
   });
 });

@@ -7,7 +7,7 @@ import { silentLog } from '../../src/log/log.ts';
 import { migrate } from '../../src/migrate/migrate.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import type { StatementStep } from '../../src/migrate/apply/settings.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 const [url = '', file = '', killAt, mode] = process.argv.slice(2);
@@ -30,7 +30,7 @@ const owner = new OwnerDatabase({
 });
 const outcome = await migrate({
   owner,
-  config: configOf(readFileSync(file, 'utf8')),
+  config: parseConfig(readFileSync(file, 'utf8')),
   log: silentLog,
   policy: { allowRollback: true, maxWriteBlockMs: 0 },
   onStatement: killAt === undefined ? undefined : stop,

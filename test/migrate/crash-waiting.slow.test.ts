@@ -41,7 +41,8 @@ tables:
       - { name: id, type: integer, primary_key: true }
 ${fields.map((field) => `      - { ${field} }\n`).join('')}`;
 
-const BEFORE = `${people('name: mail, type: text', 'name: name, type: text', 'name: team, type: integer', 'name: old, type: text')}    rls: []
+const FIELDS = ['name: mail, type: text', 'name: name, type: text', 'name: team, type: integer'] as const;
+const BEFORE = `${people(...FIELDS, 'name: old, type: text')}    rls: []
 `;
 
 /** Files with a single step outside the main transaction, one per kind, so that the catalog shows no other change. */
@@ -227,7 +228,9 @@ test('a long step that was refused or timed out is completed later', async () =>
 
 test('the next run removes the objects that an interrupted run did not remove', async () => {
   const before =
-    `${BEFORE.replace('name: mail, type: text', 'name: mail, type: text, unique: true')}    indexes: [{ columns: [name], unique: true }, { columns: [name, old] }]
+    `${BEFORE.replace('name: mail, type: text', 'name: mail, type: text, unique: true')}    indexes:
+      - { columns: [name], unique: true }
+      - { columns: [name, old] }
 storage:
   images: { rls: [{ operations: [select, insert], using: helps(1) }] }
 rpc:
@@ -246,7 +249,8 @@ rpc:
     /rls: \[\]\n$/,
     'rls: [{ operations: [select], using: team > 3 }]\n',
   );
-  const left = `select 'policy ' || polname as what from pg_policy where polrelid in ('people'::regclass, 'storage.objects'::regclass)
+  const left = `select 'policy ' || polname as what from pg_policy
+    where polrelid in ('people'::regclass, 'storage.objects'::regclass)
     union all select 'index ' || indexrelid::regclass from pg_index where indrelid = 'people'::regclass
     union all select 'function ' || proname from pg_proc where pronamespace = 'public'::regnamespace order by 1`;
   let ended = 0;

@@ -11,7 +11,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { checkPending } from '../../src/migrate/commands/plan.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { LONG_PART, rounds } from '../support/rounds.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 import { scaled } from '../support/run/scaled.ts';
 
@@ -124,9 +124,15 @@ const RETYPED = BEFORE.replace(
   );
 
 /** Temporary objects of an online type change. */
-const TEMPORARY_OBJECTS = `select 'column ' || attname as name from pg_attribute where attname like 'svc\\_%' and not attisdropped and attrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
-  union all select 'trigger ' || tgname from pg_trigger where tgname like '~svc\\_%' and tgrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace) union all select 'function ' || proname from pg_proc where proname like 'svc\\_n%'
-  union all select 'check ' || conname from pg_constraint where conname like 'svc\\_%' union all select 'index ' || relname from pg_class where relname like 'svc\\_i%'`;
+const TEMPORARY_OBJECTS = `select 'column ' || attname as name from pg_attribute
+  where attname like 'svc\\_%' and not attisdropped
+  and attrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
+  union all select 'trigger ' || tgname from pg_trigger
+    where tgname like '~svc\\_%'
+    and tgrelid in (select oid from pg_class where relnamespace = 'public'::regnamespace)
+    union all select 'function ' || proname from pg_proc where proname like 'svc\\_n%'
+  union all select 'check ' || conname from pg_constraint where conname like 'svc\\_%'
+    union all select 'index ' || relname from pg_class where relname like 'svc\\_i%'`;
 
 async function expectRetyped(child: string): Promise<void> {
   const outcome = await world.apply(RETYPED, { maxWriteBlockMs: 0 });
@@ -307,7 +313,7 @@ describe('concurrent instances', () => {
     const late = await world.apply(BEFORE, { allowRollback: false });
     expect(late.kind).toBe('superseded');
     expect(await world.sql(`select to_regclass('persons') is not null as there`)).toEqual([{ there: true }]);
-    const pending = await checkPending({ owner: world.owner, config: configOf(BEFORE), log: silentLog });
+    const pending = await checkPending({ owner: world.owner, config: parseConfig(BEFORE), log: silentLog });
     expect(pending.kind).toBe('superseded');
   });
 

@@ -12,7 +12,8 @@ beforeEach(async () => {
 });
 
 const people = (...fields: string[]): string =>
-  `tables:\n  people:\n    rls: []\n    fields:\n${['{ name: id, type: integer, primary_key: true }', ...fields].map((field) => `      - ${field}\n`).join('')}`;
+  'tables:\n  people:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  fields.map((field) => `      - ${field}\n`).join('');
 const steps = (...list: object[]): string => `migrations: { steps: ${JSON.stringify(list)} }\n`;
 
 const BEFORE = people('{ name: name, type: text, required: true }');
@@ -71,7 +72,9 @@ describe('a step after expand', () => {
 
   test('the next run continues a run that ended before a statement, and the step runs once', async () => {
     const counted = { ...SPLIT, sql: `${SPLIT.sql} update runs set n = n + 1;` };
-    const runs = `  runs:\n    rls: []\n    fields: [{ name: id, type: integer, primary_key: true }, { name: n, type: integer }]\n`;
+    const runs =
+      '  runs:\n    rls: []\n' +
+      '    fields: [{ name: id, type: integer, primary_key: true }, { name: n, type: integer }]\n';
     await world.settle(BEFORE + runs);
     await world.sql(`insert into people values (1, 'Ada Lovelace'); insert into runs values (1, 0)`);
     const yaml = AFTER + runs + steps(counted);

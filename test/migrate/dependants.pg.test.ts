@@ -15,8 +15,8 @@ beforeEach(async () => {
 const todos = (email = 'type: text', more = 'rls: []', id = 'type: integer, primary_key: true'): string =>
   `tables:\n  todos:\n    fields:\n      - { name: id, ${id} }\n      - { name: email, ${email} }\n    ${more}\n`;
 
-const ok = (type: string, others = ''): string => `rpc:
-${others}  ok:
+const ok = (type: string, more = ''): string => `rpc:
+${more}  ok:
     language: sql
     volatility: immutable
     args: [{ name: a, type: ${type}, required: true }]
@@ -135,7 +135,8 @@ describe('the type of a column changes', () => {
 describe('a new key of a large table and a reference to it in one file', () => {
   const LARGE = { maxWriteBlockMs: 0 };
   const others = (...fields: readonly string[]): string =>
-    `  others:\n    fields:\n${['{ name: id, type: integer, primary_key: true }', ...fields].map((field) => `      - ${field}\n`).join('')}    rls: []\n`;
+    `  others:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n` +
+    `${fields.map((field) => `      - ${field}\n`).join('')}    rls: []\n`;
   const refers = '{ name: mail, foreign_key: { references: todos.email } }';
   const unique = todos('type: text, unique: true');
   const byIndex = todos('type: text', 'indexes: [{ columns: [email], unique: true }]\n    rls: []');

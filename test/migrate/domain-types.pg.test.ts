@@ -14,12 +14,9 @@ beforeEach(() => world.empty());
 const LARGE = { maxWriteBlockMs: 0 };
 
 const file = (types: string, ...fields: string[]): string =>
-  `types:\n${types
-    .split('\n')
-    .map((line) => `  ${line}\n`)
-    .join(
-      '',
-    )}tables:\n  people:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n${fields.map((field) => `      - ${field}\n`).join('')}`;
+  `types:\n${types.replaceAll(/^/gm, '  ')}\n` +
+  'tables:\n  people:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  fields.map((field) => `      - ${field}\n`).join('');
 
 const email = (more = ''): string => `email: { domain: text${more} }`;
 const EMAIL = `, check: "value ~ '@'"`;
@@ -30,12 +27,14 @@ describe('a domain', () => {
     await world.settle(`${file(
       `strict: { domain: mood, check: "value <> 'sad'", default: ok }
 mood: { enum: [sad, ok] }
-email: { domain: varchar(80), collate: C, check: ["value ~ '@'", is_short(value)], not_null: true, default: a@b, comment: Where to write to }`,
+email: { domain: varchar(80), collate: C, check: ["value ~ '@'", is_short(value)], not_null: true,
+  default: a@b, comment: Where to write to }`,
       FIELD,
       '{ name: mood, type: strict }',
       '{ name: others, type: "strict[]" }',
     )}rpc:
-  is_short: { language: sql, volatility: immutable, args: [{ name: text, type: varchar, required: true }], returns: { type: boolean }, body: "select length(text) < 60" }
+  is_short: { language: sql, volatility: immutable, args: [{ name: text, type: varchar, required: true }],
+    returns: { type: boolean }, body: "select length(text) < 60" }
 `);
     await world.sql('insert into people (id) values (1)');
     expect(await world.sql('select email::text, mood::text from people')).toEqual([
@@ -160,7 +159,8 @@ describe('a composite type', () => {
 });
 
 test('a pulled file contains the types and has an empty plan', async () => {
-  await world.sql(`set role svc_owner; create domain positive as numeric(10,2) default 1 not null check (value > 0) check (value < 100);
+  await world.sql(`set role svc_owner;
+    create domain positive as numeric(10,2) default 1 not null check (value > 0) check (value < 100);
     create domain email as text collate "C" constraint has_at check (value ~ '@');
       comment on domain email is 'Where to write to';
     create type span as (low positive, high integer); comment on type span is 'From and to';

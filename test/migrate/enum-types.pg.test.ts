@@ -15,12 +15,9 @@ beforeEach(() => world.empty());
 const LARGE = { maxWriteBlockMs: 0 };
 
 const file = (types: string, ...fields: string[]): string =>
-  `types:\n${types
-    .split('\n')
-    .map((line) => `  ${line}\n`)
-    .join(
-      '',
-    )}tables:\n  todos:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n${fields.map((field) => `      - ${field}\n`).join('')}`;
+  `types:\n${types.replaceAll(/^/gm, '  ')}\n` +
+  'tables:\n  todos:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  fields.map((field) => `      - ${field}\n`).join('');
 
 const labels = async (type: string): Promise<unknown> => {
   const [row] = await world.sql(
@@ -79,7 +76,8 @@ describe('a new type', () => {
       `${file(MOOD, FIELD, '{ name: worse, type: mood, check: "worse < mood" }')}
     indexes: [{ columns: [mood], where: "mood > 'sad'" }]
 rpc:
-  cheer: { language: sql, args: [{ name: from, type: mood, default: sad }], returns: { type: mood }, body: "select 'happy'::public.mood" }
+  cheer: { language: sql, args: [{ name: from, type: mood, default: sad }], returns: { type: mood },
+    body: "select 'happy'::public.mood" }
 `.replace('    rls: []', `    rls: [{ operations: [select], using: "mood <> 'sad'::public.mood" }]`),
     );
     expect(await world.sql('select cheer()::text as mood')).toEqual([{ mood: 'happy' }]);
@@ -242,7 +240,8 @@ describe('values that leave the file', () => {
   const all = (types: string): string =>
     `${file(types, ...uses)}    indexes: [{ columns: [mood] }, { columns: [id], where: "mood = 'happy'" }]
 rpc:
-  cheer: { language: sql, args: [{ name: from, type: mood, required: true }], returns: { type: setof mood }, body: "select mood from todos where mood <> cheer.from" }
+  cheer: { language: sql, args: [{ name: from, type: mood, required: true }], returns: { type: setof mood },
+    body: "select mood from todos where mood <> cheer.from" }
 `.replace('    rls: []', `    rls: [{ operations: [select], using: "mood = 'happy'" }]`);
 
   test.each([{}, LARGE])(

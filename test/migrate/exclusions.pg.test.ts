@@ -25,7 +25,8 @@ ${more}    constraints: [${constraints}]
 const OVERLAP = '{ exclude: [{ column: period, with: "&&" }] }';
 const SAME_ROOM = '{ exclude: [{ column: room, with: "=" }], using: btree, where: "room > 0" }';
 const BY_CALL =
-  '{ exclude: [{ expression: "int4range(id, id + 2)", with: "&&" }, { column: period, with: "&&" }], deferrable: deferred, name: apart }';
+  '{ exclude: [{ expression: "int4range(id, id + 2)", with: "&&" }, ' +
+  '{ column: period, with: "&&" }], deferrable: deferred, name: apart }';
 
 const found = async (): Promise<unknown[]> =>
   (
@@ -111,7 +112,10 @@ describe('it is created again', () => {
 
   test('when the arguments of a function change', async () => {
     const calls = (type: string): string =>
-      `${bookings('{ exclude: [{ expression: span(id), with: "&&" }] }')}rpc:\n  span:\n    language: sql\n    volatility: immutable\n    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: int4range }\n    body: select int4range(a::integer, a::integer + 1)\n`;
+      `${bookings('{ exclude: [{ expression: span(id), with: "&&" }] }')}rpc:\n  span:\n` +
+      '    language: sql\n    volatility: immutable\n' +
+      `    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: int4range }\n` +
+      '    body: select int4range(a::integer, a::integer + 1)\n';
     await world.settle(calls('integer'));
     await fill();
     await world.settle(calls('bigint'));
@@ -140,12 +144,13 @@ test('it is kept when its column and table are renamed', async () => {
 });
 
 test('of a removed table, it returns only if the file declares it', async () => {
-  const other = 'tables: { others: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] } }\n';
+  const unrelated =
+    'tables: { others: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] } }\n';
   await world.settle(bookings(OVERLAP));
-  await world.settle(other);
+  await world.settle(unrelated);
   await world.settle(bookings(OVERLAP));
   expect(await found()).toHaveLength(1);
-  await world.settle(other);
+  await world.settle(unrelated);
   await world.settle(bookings(''));
   expect(await found()).toEqual([]);
 });

@@ -10,7 +10,7 @@ import { ownershipTaker } from '../../src/migrate/apply/transfer-ownership.ts';
 import { planMigration } from '../../src/migrate/commands/plan.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -157,7 +157,7 @@ describe('extensions', () => {
     try {
       const planned = await planMigration({
         owner: world.owner,
-        config: configOf(yaml),
+        config: parseConfig(yaml),
         log: silentLog,
         ownership,
       });

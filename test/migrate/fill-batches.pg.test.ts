@@ -46,7 +46,9 @@ test('a batch that exceeds its deadline is cancelled, and the backfill continues
   await world.settle(file());
   await world.sql('insert into notes select generate_series(1, 600); create sequence calls');
   await world.sql('grant all on sequence calls to svc_owner');
-  const slow = `case when coalesce(current_setting('svc.backfill', true), '') = 'on' and nextval('calls') = 1 then coalesce(pg_sleep(60)::text, '') else 'none' end`;
+  const slow =
+    "case when coalesce(current_setting('svc.backfill', true), '') = 'on' " +
+    "and nextval('calls') = 1 then coalesce(pg_sleep(60)::text, '') else 'none' end";
   await world.settle(file(`{ name: note, type: text, backfill: "${slow}", required: true }`), LARGE);
   expect(await world.sql(`select count(*)::int as rows from notes where note = 'none'`)).toEqual([
     { rows: 600 },

@@ -27,7 +27,8 @@ rpc:
     strict: true
     parallel: safe
     cost: 7
-    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out }, { name: high, type: integer, mode: out }]
+    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out },
+      { name: high, type: integer, mode: out }]
     body: select n / 2, n - n / 2
   twice:
     args: [{ name: n, type: integer, mode: inout, required: true }]
@@ -163,7 +164,8 @@ tables:
   notes: { rls: [], fields: [{ name: id, type: integer, primary_key: true }] }
 ${rpc}`;
     const declared = file(`rpc:
-  twice: { language: sql, volatility: immutable, execute: [authenticated, ${role}], args: [{ name: n, type: integer, required: true }], returns: { type: integer }, body: select n * 2 }`);
+  twice: { language: sql, volatility: immutable, execute: [authenticated, ${role}],
+    args: [{ name: n, type: integer, required: true }], returns: { type: integer }, body: select n * 2 }`);
     await world.sql(`create role ${role}`);
     try {
       await world.settle(declared);

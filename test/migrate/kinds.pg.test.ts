@@ -13,7 +13,8 @@ beforeEach(async () => {
 });
 
 const fields = (...lines: string[]): string =>
-  `tables:\n  todos:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n${lines.map((line) => `      - ${line}\n`).join('')}    rls: []\n`;
+  'tables:\n  todos:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  `${lines.map((line) => `      - ${line}\n`).join('')}    rls: []\n`;
 
 describe('storage references', () => {
   const withRef = (more: string): string =>
@@ -93,14 +94,17 @@ describe('removal is retirement', () => {
     ['{ name: headline, type: text }, { name: closed, type: boolean }', null],
   ])('a table that resembles a removed table is reported: %s', async (columns, words) => {
     const table = (name: string, more: string): string =>
-      `tables:\n  ${name}:\n    rls: []\n    fields: [{ name: id, type: integer, primary_key: true }, { name: made, type: timestamptz }, ${more}]\n`;
+      `tables:\n  ${name}:\n    rls: []\n` +
+      '    fields: [{ name: id, type: integer, primary_key: true }, ' +
+      `{ name: made, type: timestamptz }, ${more}]\n`;
     await world.settle(table('notes', '{ name: title, type: text }, { name: open, type: boolean }'));
     const plan = await world.plan(table('memos', columns));
     expect(plan.hints.map(({ code, message, hint }) => `${code} ${message}: ${hint}`)).toEqual(
       words === null
         ? []
         : [
-            `MIG-206 new table memos has ${words} removed table notes: If this is a rename, add renamed_from: notes. (notes is kept, and nothing is deleted.)`,
+            `MIG-206 new table memos has ${words} removed table notes: If this is a rename, ` +
+              'add renamed_from: notes. (notes is kept, and nothing is deleted.)',
           ],
     );
   });
@@ -113,17 +117,22 @@ describe('functions', () => {
   test('a new signature updates the policies that call the function', async () => {
     await world.settle(
       fn(
-        `{ language: sql, args: [{ name: n, type: integer, required: true }], returns: { type: boolean }, body: select n > 0 }`,
+        '{ language: sql, args: [{ name: n, type: integer, required: true }], ' +
+          'returns: { type: boolean }, body: select n > 0 }',
       ),
     );
     await world.settle(
       fn(
-        `{ language: sql, args: [{ name: n, type: bigint, required: true }], returns: { type: boolean }, body: select n > 1 }`,
+        '{ language: sql, args: [{ name: n, type: bigint, required: true }], ' +
+          'returns: { type: boolean }, body: select n > 1 }',
       ),
     );
     await world.settle(
       fn(
-        `{ language: plpgsql, security: definer, args: [{ name: n, type: bigint, required: true }, { name: strict, type: boolean, default: true }], returns: { type: boolean }, body: begin return n > 1; end }`,
+        '{ language: plpgsql, security: definer, ' +
+          'args: [{ name: n, type: bigint, required: true }, ' +
+          '{ name: strict, type: boolean, default: true }], returns: { type: boolean }, ' +
+          'body: begin return n > 1; end }',
       ),
     );
     expect(
@@ -136,7 +145,8 @@ describe('functions', () => {
 
   test('a body that groups by the primary key is accepted at every change', async () => {
     const grouped = (body: string): string =>
-      `${fields('{ name: title, type: text }')}rpc:\n  grouped: { language: sql, returns: { type: setof todos }, body: "${body}" }\n`;
+      `${fields('{ name: title, type: text }')}rpc:\n` +
+      `  grouped: { language: sql, returns: { type: setof todos }, body: "${body}" }\n`;
     await world.settle(grouped('select * from todos group by id'));
     await world.settle(grouped('select * from todos group by id having count(*) = 1'));
   });
@@ -144,7 +154,8 @@ describe('functions', () => {
   test('a removed function that an undeclared object uses is kept, but callers cannot execute it', async () => {
     await world.settle(
       fn(
-        `{ language: sql, args: [{ name: n, type: integer, required: true }], returns: { type: boolean }, body: select n > 0 }`,
+        '{ language: sql, args: [{ name: n, type: integer, required: true }], ' +
+          'returns: { type: boolean }, body: select n > 0 }',
         'true',
       ),
     );
@@ -222,7 +233,10 @@ describe('undeclared objects and equivalent declarations', () => {
       grant select, insert, update, delete on todos to anon, authenticated; grant all on todos to service_role;
         reset role`);
     const plan = await world.plan(
-      `tables: { todos: { fields: [{ name: id, type: bigserial, primary_key: true }, { name: code, type: text, unique: true }, { name: parent, foreign_key: { references: todos.id } }], rls: [] } }\n`,
+      'tables: { todos: ' +
+        '{ fields: [{ name: id, type: bigserial, primary_key: true }, ' +
+        '{ name: code, type: text, unique: true }, ' +
+        '{ name: parent, foreign_key: { references: todos.id } }], rls: [] } }\n',
     );
     expect(plan.steps.map((step) => step.sql)).toEqual([]);
   });
@@ -243,7 +257,9 @@ test('a caller never sees a new table before its policies', async () => {
       if (typeof result !== 'string') seen += result.rows[0].rows;
     }
   })();
-  const secret = `  secrets:\n    fields: [{ name: id, type: integer, primary_key: true, default: 7 }]\n    rls: [{ operations: [select], using: 'false' }]\n`;
+  const secret =
+    '  secrets:\n    fields: [{ name: id, type: integer, primary_key: true, default: 7 }]\n' +
+    "    rls: [{ operations: [select], using: 'false' }]\n";
   for (let round = 0; round < 5; round += 1) {
     await world.settle(fields() + secret);
     await world.sql(

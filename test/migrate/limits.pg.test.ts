@@ -3,7 +3,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { migrate, type MigrationOutcome } from '../../src/migrate/migrate.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -30,7 +30,7 @@ async function fill(): Promise<void> {
 function start(yaml: string): Promise<MigrationOutcome> {
   return migrate({
     owner: world.owner,
-    config: configOf(yaml),
+    config: parseConfig(yaml),
     log: silentLog,
     policy: { allowRollback: true },
   });
@@ -68,12 +68,14 @@ test('boot_budget: a new table exists and is recorded in its printed form while 
   await fill();
   const reader = await openOldTransaction();
   const notes = `  notes:
-    fields: [{ name: id, type: int, primary_key: true }, { name: at, type: timestamptz, default: now(), check: at > '2000-01-01' }]
+    fields: [{ name: id, type: int, primary_key: true },
+      { name: at, type: timestamptz, default: now(), check: at > '2000-01-01' }]
 `;
   const yaml = `${file('text, unique: true', 'max_write_block: 1ms, boot_budget: 50ms')}${notes}`;
   const outcome = await start(yaml);
   expect(await world.sql('select complete from svc_meta.stamp')).toEqual([{ complete: false }]);
-  const known = `select declared_hash is not null as known, definition -> 'canonical' as print from svc_meta.object where identity = 'table public.notes'`;
+  const known = `select declared_hash is not null as known, definition -> 'canonical' as print
+    from svc_meta.object where identity = 'table public.notes'`;
   const [row] = await world.sql(known);
   expect(row).toMatchObject({
     known: true,
@@ -93,7 +95,7 @@ test('boot_budget: a new table exists and is recorded in its printed form while 
   expect(await world.sql(known)).toEqual([row]);
 });
 
-test('boot_budget: a later failure is the result of the background, and the next start completes the step', async () => {
+test('boot_budget: a failure in the background is reported, and the next start completes the step', async () => {
   await fill();
   const reader = await openOldTransaction();
   const yaml = file('text, unique: true', 'max_write_block: 1ms, boot_budget: 50ms');
@@ -177,7 +179,7 @@ tables:
     rls: []
 `;
 
-test('drop: retire keeps, refuse refuses, and drop removes empty columns and needs a permission for others', async () => {
+test('drop: retire keeps, refuse refuses, drop removes and needs a permission unless the column is empty', async () => {
   await fill();
   const gone = (how: string): string => WITHOUT.replace('drop: retire', `drop: ${how}`);
   expect((await start(gone('refuse'))).kind).toBe('refused');

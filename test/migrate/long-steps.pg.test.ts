@@ -12,7 +12,7 @@ import { migrator } from '../../src/cli/project/migrator.ts';
 import { processTerminal } from '../../src/cli/terminal.ts';
 import { silentLog } from '../../src/log/log.ts';
 import { runSvc } from '../support/svc-process.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 const CHILD = fileURLToPath(new URL('crash-child.ts', import.meta.url));
@@ -80,7 +80,7 @@ async function serve(yaml: string): Promise<(yaml: string) => Promise<void>> {
     log: silentLog,
     terminal: processTerminal({}),
   });
-  const reload = (next: string): Promise<void> => migrate(world.owner, configOf(next), stopping.signal);
+  const reload = (next: string): Promise<void> => migrate(world.owner, parseConfig(next), stopping.signal);
   await reload(yaml);
   return reload;
 }

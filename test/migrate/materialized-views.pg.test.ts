@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { refreshViews } from '../../src/migrate/commands/refresh.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -17,7 +17,8 @@ beforeEach(async () => {
 });
 
 const sales = (...fields: string[]): string =>
-  `tables:\n  sales:\n    rls: []\n    fields:\n${['{ name: id, type: integer, primary_key: true }', '{ name: day, type: date }', ...fields].map((field) => `      - ${field}\n`).join('')}`;
+  'tables:\n  sales:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  ['{ name: day, type: date }', ...fields].map((field) => `      - ${field}\n`).join('');
 const AMOUNT = '{ name: amount, type: integer }';
 const view = (name: string, query: string, more = 'materialized: true'): string =>
   `  ${name}: { query: ${JSON.stringify(query)}, ${more} }\n`;
@@ -263,7 +264,7 @@ describe('a column that it reads', () => {
     const { hints, problems } = await world.plan(open);
     expect(problems).toEqual([]);
     expect(hints.map(({ code, at, message }) => `${code} ${at} ${message}`)).toEqual([
-      'MIG-303 views.by_day.grants the view shows rows of public.sales to callers and bypasses row-level security',
+      'MIG-303 views.by_day.grants the view bypasses the row-level security of public.sales for authenticated (select)',
     ]);
     expect((await world.plan(file(view('by_day', BY_DAY)))).hints).toEqual([]);
   });
@@ -305,10 +306,10 @@ test('it is pulled with its indexes, and the plan of the pulled file is empty', 
 describe('svc refresh', () => {
   const yaml = file(view('top', 'select max(total) as total from by_day'), view('by_day', BY_DAY, UNIQUE));
 
-  test('refreshes all views in the order of dependencies, without blocking readers if a unique index exists', async () => {
+  test('refreshes views in the order of dependencies, concurrently if a unique index exists', async () => {
     await world.settle(yaml);
     await fill();
-    const done = await refreshViews(world.owner, configOf(yaml), []);
+    const done = await refreshViews(world.owner, parseConfig(yaml), []);
     expect(done).toEqual([
       { name: 'by_day', concurrently: true, ms: expect.any(Number) },
       { name: 'top', concurrently: false, ms: expect.any(Number) },
@@ -318,15 +319,17 @@ describe('svc refresh', () => {
 
   test('refreshes the given views', async () => {
     await world.settle(yaml);
-    expect((await refreshViews(world.owner, configOf(yaml), ['top'])).map(({ name }) => name)).toEqual([
+    expect((await refreshViews(world.owner, parseConfig(yaml), ['top'])).map(({ name }) => name)).toEqual([
       'top',
     ]);
-    await expect(refreshViews(world.owner, configOf(yaml), ['tops'])).rejects.toThrow(
+    await expect(refreshViews(world.owner, parseConfig(yaml), ['tops'])).rejects.toThrow(
       'there is no materialized view tops',
     );
   });
 
   test('rejects a view that is not in the database yet', async () => {
-    await expect(refreshViews(world.owner, configOf(yaml), [])).rejects.toThrow('is not in the database yet');
+    await expect(refreshViews(world.owner, parseConfig(yaml), [])).rejects.toThrow(
+      'is not in the database yet',
+    );
   });
 });

@@ -23,7 +23,9 @@ tables:
       - { name: aliases, type: "public.citext[]" }
       - { name: title, type: citext }
     indexes: [{ columns: [title], where: "public.is_short(title::text)" }]
-    rls: [{ operations: [select], using: "public.is_short(title::text) and exists (select from public.notes n where n.email = 'a'::public.citext)" }]
+    rls:
+      - operations: [select]
+        using: "public.is_short(title::text) and exists (select from public.notes n where n.email = 'a'::public.citext)"
 rpc:
   by_email:
     language: sql

@@ -71,7 +71,8 @@ describe.each(POLICIES)('on %s', (_name, policy) => {
     await world.settle(BEFORE);
     await world.sql(`insert into orders (id, status) values (1, 'new'), (2, 'paid')`);
     const functions = `rpc:
-  rank_of: { language: sql, volatility: immutable, args: [{ name: word, type: text }], returns: { type: integer }, body: "select length(word)" }
+  rank_of: { language: sql, volatility: immutable, args: [{ name: word, type: text }],
+    returns: { type: integer }, body: "select length(word)" }
 `;
     await world.settle(file(functions, '{ name: status, type: integer, using: "rank_of(status)" }'), policy);
     expect(await world.sql('select status from orders order by id')).toEqual([{ status: 3 }, { status: 4 }]);
@@ -81,7 +82,8 @@ describe.each(POLICIES)('on %s', (_name, policy) => {
     await world.settle(BEFORE);
     await world.sql(`insert into orders (id, status) values (1, 'new'), (2, 'paid')`);
     const functions = `rpc:
-  rank_of: { language: sql, volatility: immutable, args: [{ name: word, type: text }], returns: { type: integer }, body: "select length(word)" }
+  rank_of: { language: sql, volatility: immutable, args: [{ name: word, type: text }],
+    returns: { type: integer }, body: "select length(word)" }
 `;
     const field = (check: string): string =>
       `{ name: rank, type: integer, required: true, backfill: rank_of(status), check: "${check}" }`;
@@ -109,7 +111,8 @@ test('a domain that calls a function of the same file is validated with the rows
   await world.sql(`insert into orders (id, status) values (1, 'new'), (2, 'paid')`);
   const top = (least: number): string => `types: { order_status: { domain: text, check: "is_long(value)" } }
 rpc:
-  is_long: { language: sql, volatility: immutable, args: [{ name: word, type: text }], returns: { type: boolean }, body: "select length(word) > ${least}" }
+  is_long: { language: sql, volatility: immutable, args: [{ name: word, type: text }],
+    returns: { type: boolean }, body: "select length(word) > ${least}" }
 `;
   expect(await world.refusal(file(top(3), AFTER))).toEqual([expect.stringContaining('1 row')]);
   await world.settle(file(top(1), AFTER));

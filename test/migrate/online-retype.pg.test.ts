@@ -50,17 +50,24 @@ async function fillPeople(where: World = world): Promise<void> {
 }
 
 const STRUCTURE = `
-  select 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' '
-      || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || coalesce(col_description(c.oid, a.attnum), '') || ' ' || coalesce(a.attacl::text, '')
+  select 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' '
+    || a.attnotnull || ' '
+      || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' '
+        || coalesce(col_description(c.oid, a.attnum), '') || ' ' || coalesce(a.attacl::text, '')
       || ' ' || coalesce(to_jsonb(a) ->> 'attstattarget', '') as line
-    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
     where c.relname in ('people', 'orders')
-  union all select 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) || convalidated from pg_constraint where connamespace = 'public'::regnamespace and contype <> 'n'
+  union all select 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+    || convalidated from pg_constraint where connamespace = 'public'::regnamespace and contype <> 'n'
   union all select 'index ' || indexdef from pg_indexes where schemaname = 'public'
   union all select 'policy ' || tablename || policyname || qual from pg_policies where schemaname = 'public'
-  union all select 'sequence ' || sequencename || ' ' || data_type || ' ' || max_value || ' ' || last_value from pg_sequences where schemaname = 'public'
-  union all select 'sequence grants ' || relname || relacl::text from pg_class where relkind = 'S' and relnamespace = 'public'::regnamespace
-  union all select 'trigger ' || tgname from pg_trigger where not tgisinternal and tgrelid in ('people'::regclass, 'orders'::regclass)
+  union all select 'sequence ' || sequencename || ' ' || data_type || ' ' || max_value || ' ' || last_value
+    from pg_sequences where schemaname = 'public'
+  union all select 'sequence grants ' || relname || relacl::text from pg_class
+    where relkind = 'S' and relnamespace = 'public'::regnamespace
+  union all select 'trigger ' || tgname from pg_trigger
+    where not tgisinternal and tgrelid in ('people'::regclass, 'orders'::regclass)
   union all select 'function ' || proname from pg_proc where proname like 'svc\\_%'
   order by 1`;
 
@@ -135,7 +142,9 @@ tables:
       - { name: title, type: text }
     rls: []
 `;
-  await world.sql(`set role svc_owner; create table tickets (id int generated always as identity (start 10 increment 5) primary key, title text); reset role;
+  await world.sql(`set role svc_owner;
+    create table tickets (id int generated always as identity (start 10 increment 5) primary key,
+    title text); reset role;
     insert into tickets (title) select 'ticket' from generate_series(1, 20); analyze tickets`);
   await world.settle(yaml('serial'), LARGE);
   await world.settle(yaml('bigserial'), LARGE);
@@ -214,7 +223,8 @@ describe('undeclared triggers', () => {
     const yaml = BEFORE.replace(
       '{ name: person, required: true,',
       // The check of the rows does not find this, because it has its own deadline.
-      `{ name: person, required: true, backfill: "case when current_setting('statement_timeout') = '30s' then 1 else 99999 end",`,
+      '{ name: person, required: true, ' +
+        `backfill: "case when current_setting('statement_timeout') = '30s' then 1 else 99999 end",`,
     );
     expect(await world.refusal(yaml, LARGE)).toEqual([
       expect.stringMatching(/^MIG-203 .*orders_person_fkey/),
@@ -250,7 +260,8 @@ describe('an undeclared object that uses the column blocks the change', () => {
       'constraint other_person_fkey on table other uses it',
     ],
     [
-      "create function f() returns trigger language plpgsql as 'begin return new; end'; create trigger t after update of amount on people for each row execute function f()",
+      `create function f() returns trigger language plpgsql as 'begin return new; end';
+        create trigger t after update of amount on people for each row execute function f()`,
       'trigger t on table people uses it',
     ],
     [
@@ -315,7 +326,7 @@ test('a new value that cannot be cast stops the change and keeps the old column'
 
 test('only changes that use the column are deferred', async () => {
   await fillPeople();
-  const yaml = `${AFTER.replace('rls: [{ operations: [select], using: amount > 0 and id > 0 }]', 'rls: [{ operations: [select], using: code = auth.uid() and amount > 0 }]')}
+  const yaml = `${AFTER.replace('using: amount > 0 and id > 0 }]', 'using: code = auth.uid() and amount > 0 }]')}
   badges:
     fields:
       - { name: id, type: uuid, primary_key: true, default: uuid_v4() }

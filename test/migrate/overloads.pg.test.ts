@@ -22,16 +22,23 @@ tables:
 rpc:
 `;
 const OF_TEXT = `
-  size: { language: sql, volatility: immutable, args: [{ name: words, type: text, required: true }], returns: { type: int }, body: select length(words) }`;
+  size: { language: sql, volatility: immutable, args: [{ name: words, type: text, required: true }],
+    returns: { type: int }, body: select length(words) }`;
 const OF_MOOD = `
-  size_of_mood: { name: size, language: sql, volatility: immutable, args: [{ name: how, type: mood, required: true }], returns: { type: int }, body: select 1 }`;
+  size_of_mood: { name: size, language: sql, volatility: immutable,
+    args: [{ name: how, type: mood, required: true }], returns: { type: int }, body: select 1 }`;
 const OF_NUMBERS = `
-  size_of_numbers: { name: size, expose: false, language: sql, args: [{ type: int, required: true }, { type: "numeric(5, 2)", default: 2 }], returns: { type: int }, body: select 2 }`;
+  size_of_numbers: { name: size, expose: false, language: sql,
+    args: [{ type: int, required: true }, { type: "numeric(5, 2)", default: 2 }], returns: { type: int },
+    body: select 2 }`;
 const OF_ROW = `
-  size_of_note: { name: size, expose: false, execute: [authenticated], language: sql, volatility: stable, args: [{ name: note, type: notes, required: true }], returns: { type: int }, body: "select 3 + size(note.body)" }`;
+  size_of_note: { name: size, expose: false, execute: [authenticated], language: sql, volatility: stable,
+    args: [{ name: note, type: notes, required: true }], returns: { type: int },
+    body: "select 3 + size(note.body)" }`;
 const ALL = HEAD + OF_TEXT + OF_MOOD + OF_NUMBERS + OF_ROW;
 
-const CATALOG = `select pg_get_functiondef(p.oid) as text, array(select one::text from unnest(p.proacl) one order by 1) as rights from pg_proc p
+const CATALOG = `select pg_get_functiondef(p.oid) as text,
+  array(select one::text from unnest(p.proacl) one order by 1) as rights from pg_proc p
   where p.pronamespace = 'public'::regnamespace order by 1`;
 const oids = async (): Promise<Record<string, unknown>> =>
   Object.fromEntries(
@@ -101,7 +108,8 @@ test('a manual change of an overload is reverted', async () => {
 
 test('two overloads with the same argument types are refused', async () => {
   const twin = `
-  size_of_name: { name: size, language: sql, args: [{ name: title, type: "public.text_like" }], returns: { type: int }, body: select 1 }`;
+  size_of_name: { name: size, language: sql, args: [{ name: title, type: "public.text_like" }],
+    returns: { type: int }, body: select 1 }`;
   expect(
     await world
       .refusal(`${HEAD}${OF_TEXT}${twin}`.replace('"public.text_like"', 'pg_catalog.text'))
@@ -109,8 +117,10 @@ test('two overloads with the same argument types are refused', async () => {
   ).toEqual([expect.stringMatching(/rpc\.size is size\(text\) already/)]);
   expect(
     await world.refusal(`${HEAD}${OF_TEXT}
-  big: { name: size, language: sql, args: [{ name: many, type: "notes.id%type" }], returns: { type: int }, body: select 1 }
-  bigger: { name: size, expose: false, language: sql, args: [{ name: many, type: bigint }], returns: { type: int }, body: select 1 }`),
+  big: { name: size, language: sql, args: [{ name: many, type: "notes.id%type" }], returns: { type: int },
+    body: select 1 }
+  bigger: { name: size, expose: false, language: sql, args: [{ name: many, type: bigint }],
+    returns: { type: int }, body: select 1 }`),
   ).toEqual([
     expect.stringMatching(/^MIG-111 .*another function called size has arguments of the same types/),
   ]);
@@ -153,6 +163,36 @@ test('a pulled file contains all overloads, has an empty plan, and builds the sa
   await world.empty();
   await world.settle(text);
   expect(await world.sql(CATALOG)).toEqual(before);
+});
+
+test('functions with the same signature in two schemas, or without quotes, are all pulled', async () => {
+  await world.sql(`set role svc_owner; create schema crm;
+    create function f(x integer) returns integer language sql return 1;
+    create function f(x text) returns integer language sql return 2;
+    create function crm.f(x integer) returns integer language sql return 3;
+    create function "crm.f"(x integer) returns integer language sql return 4;
+    create function "crm.f"(x text) returns integer language sql return 5;
+    create function "f(text)"() returns integer language sql return 6;
+    reset role`);
+  const bodies = `select pg_get_functiondef(p.oid) as text from pg_proc p
+    where p.pronamespace in ('public'::regnamespace, 'crm'::regnamespace) order by 1`;
+  const before = await world.sql(bodies);
+  const text = await pulled(world, ['public', 'crm']);
+  expect(text).not.toMatch(/left alone/i);
+  await world.empty();
+  await world.settle(text);
+  expect(await world.sql(bodies)).toEqual(before);
+});
+
+test('a function that the file cannot distinguish from another is named in the pulled file', async () => {
+  await world.sql(`set role svc_owner; create type mood as enum ('calm'); create type "Mood" as enum ('angry');
+    create function f(x mood) returns integer language sql return 1;
+    create function f(x "Mood") returns integer language sql return 2;
+    reset role`);
+  const text = await pulled(world);
+  expect(text).toMatch(
+    /left alone:\n.*rpc\.f\(mood\) 2: svc rejects it \(rpc\.f\(mood\) is f\(mood\) already\)/,
+  );
 });
 
 test('a renamed type keeps the overloads, and their records use the new name', async () => {

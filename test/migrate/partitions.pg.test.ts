@@ -5,7 +5,7 @@ import { maintainPartitions } from '../../src/migrate/commands/timed-partitions.
 import { scheduledTables } from '../../src/migrate/schema/declared.ts';
 import { collectLog } from '../support/collect-log.ts';
 import { raw } from '../../src/postgres/sql.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -106,7 +106,7 @@ describe('listed partitions', () => {
     expect(await world.sql(`select to_regclass('events_2025') as found`)).toEqual([{ found: null }]);
   });
 
-  test('are refused if the default partition contains their rows, or if rows of a restored partition do not fit', async () => {
+  test('are refused if their rows are in the default partition or do not fit the bounds', async () => {
     const rest = `${YEARS}      - { name: events_rest, values: default }
 `;
     await world.settle(events(rest));
@@ -122,8 +122,8 @@ describe('listed partitions', () => {
     await world.settle(events(plus));
     const without = plus.replace(/ {6}- \{ name: events_2025.*\n/, '');
     await world.settle(events(without));
-    const other = plus.replace("from ('2025-01-01')", "from ('2025-08-15')");
-    expect(await world.refusal(events(other))).toEqual([
+    const later = plus.replace("from ('2025-01-01')", "from ('2025-08-15')");
+    expect(await world.refusal(events(later))).toEqual([
       expect.stringMatching(/^MIG-204 .*2 rows of the retired partition are not within these values/),
     ]);
   });
@@ -172,7 +172,10 @@ ${parts}      - { name: events_2026, values: "from ('2026-01-01') to ('2027-01-0
     await world.settle(events(ONLY_2026, more));
     expect(await world.refusal(events(YEARS, more))).toEqual([
       expect.stringMatching(
-        /^MIG-116 .*events_2025 cannot be attached again, .*: its column more is not integer, it has no check events_more_range/,
+        new RegExp(
+          '^MIG-116 .*events_2025 cannot be attached again, .*: ' +
+            'its column more is not integer, it has no check events_more_range',
+        ),
       ),
     ]);
     await world.sql(
@@ -252,7 +255,7 @@ describe('scheduled partitions', () => {
     partitions: { every: 1 month, ahead: 2, from: 2024-11-05, keep: 6 months }`;
   const keep = async (file: string): Promise<string[]> => {
     const { log, lines } = collectLog();
-    await maintainPartitions(world.owner, scheduledTables(configOf(file)), log);
+    await maintainPartitions(world.owner, scheduledTables(parseConfig(file)), log);
     return lines().map((line) => String(line['msg']));
   };
 
@@ -458,7 +461,7 @@ test('a key of a large partitioned table would block all sessions and is refused
   await world.settle(keyed, { maxWriteBlockMs: 0, allow: ['rewrite=tables.events.constraints[0]'] });
 });
 
-test('an index of a large partitioned table covers kept, renamed, restored and new partitions of the same file', async () => {
+test('an index of a large table covers kept, renamed, restored and new partitions', async () => {
   const rest = `      - name: events_rest
         values: default
         partition_by: { hash: [id] }
@@ -467,9 +470,8 @@ test('an index of a large partitioned table covers kept, renamed, restored and n
   await world.settle(events(`${YEARS}${rest}`));
   await fill();
   await world.settle(events(YEARS));
-  const more = events(
-    `${PLUS_2027.replace(/ {6}- \{ name: events_2025.*\n/, '').replace('name: events_2026', 'name: events_now')}${rest}`,
-  );
+  const without2025 = PLUS_2027.replace(/ {6}- \{ name: events_2025.*\n/, '');
+  const more = events(`${without2025.replace('name: events_2026', 'name: events_now')}${rest}`);
   await world.settle(more.replace('indexes: [', 'indexes: [{ columns: [at] }, '), { maxWriteBlockMs: 0 });
   const found = await world.sql(
     `select i.indrelid::regclass::text as of, i.indisvalid as valid from pg_index i

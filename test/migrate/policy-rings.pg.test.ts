@@ -122,7 +122,7 @@ describe('documents and their shares', () => {
     ]);
   });
 
-  test('a change of one table changes how policies of the other look up the caller, and the reverse change restores it', async () => {
+  test('a change of one table changes policies of the other, and the reverse change restores them', async () => {
     const plainDocs = table(
       'docs',
       [OWNER],
@@ -207,8 +207,9 @@ rpc:
 });
 
 test('policies of buckets count too', async () => {
+  const readers = policy('select', 'owner_id = auth.uid() or file in (select name from storage.objects)');
   await world.settle(`tables:
-${table('docs', [OWNER, '{ name: file, type: text }'], policy('select', 'owner_id = auth.uid() or file in (select name from storage.objects)'))}
+${table('docs', [OWNER, '{ name: file, type: text }'], readers)}
 storage:
   files:
     rls:
@@ -226,8 +227,10 @@ storage:
 });
 
 test('an undeclared view can close a circle', async () => {
-  const file = (reads: string): string =>
-    `tables:\n${table('docs', [OWNER], policy('select', `owner_id = auth.uid() or exists (select 1 from ${reads} s where s.doc_id = docs.id)`))}${shares}`;
+  const file = (reads: string): string => {
+    const isShared = `exists (select 1 from ${reads} s where s.doc_id = docs.id)`;
+    return `tables:\n${table('docs', [OWNER], policy('select', `owner_id = auth.uid() or ${isShared}`))}${shares}`;
+  };
   await world.settle(`tables:\n${shares.replaceAll(ownsDoc, 'true')}`);
   await world.sql(`create view shared with (security_invoker) as select * from shares;
     alter view shared owner to svc_owner; grant select on shared to authenticated`);
@@ -253,9 +256,8 @@ storage:
 });
 
 test('a function call in FROM is not wrapped', async () => {
-  await world.settle(
-    `tables:\n${table('notes', [OWNER], policy('select', 'exists (select 1 from auth.uid() as me where me = owner_id)'))}`,
-  );
+  const own = policy('select', 'exists (select 1 from auth.uid() as me where me = owner_id)');
+  await world.settle(`tables:\n${table('notes', [OWNER], own)}`);
   await world.sql(`insert into notes values (1, '${ANN}')`);
   expect(await runAs(ANN, 'select id from notes')).toEqual([1]);
   expect(await runAs(BOB, 'select id from notes')).toEqual([]);

@@ -20,7 +20,8 @@ afterAll(async () => {
 beforeEach(() => world.empty());
 
 const file = (...policies: string[]): string =>
-  `tables:\n  notes:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n      - { name: owner, type: uuid }\n    rls: [${policies.join(', ')}]\n`;
+  'tables:\n  notes:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  `      - { name: owner, type: uuid }\n    rls: [${policies.join(', ')}]\n`;
 
 const policies = (where = `tablename = 'notes'`): Promise<Record<string, unknown>[]> =>
   world.sql(

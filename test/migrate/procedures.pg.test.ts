@@ -11,7 +11,9 @@ afterAll(() => world.close());
 beforeEach(() => world.empty());
 
 const WORK =
-  '{ kind: procedure, args: [{ name: n, type: integer, required: true }, { name: done, type: integer, mode: inout, default: 0 }], body: begin done := n; commit; end }';
+  '{ kind: procedure, ' +
+  'args: [{ name: n, type: integer, required: true }, ' +
+  '{ name: done, type: integer, mode: inout, default: 0 }], body: begin done := n; commit; end }';
 const QUIET = '{ kind: procedure, language: sql, execute: [authenticated], body: select 1 }';
 const PLAIN = '{ language: sql, returns: { type: integer }, body: select 1 }';
 

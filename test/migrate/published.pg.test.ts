@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -150,7 +150,7 @@ test('a manually added table stays in the publication and is listed', async () =
   expect(await members()).toEqual(['public.by_hand', 'public.t', 'public.u']);
   expect(await identity('u')).toBe('f');
   const found = await world.owner.session((session) =>
-    readUnmanagedObjects(session, toModel(configOf(yaml)), ['public']),
+    readUnmanagedObjects(session, toModel(parseConfig(yaml)), ['public']),
   );
   expect(found.filter(({ what }) => what.startsWith('member')).map(({ name }) => name)).toEqual([
     'public.by_hand',
@@ -283,14 +283,14 @@ test('a type change keeps a large table published', async () => {
 describe('pull', () => {
   const columns = '(id integer primary key, note text)';
 
-  test('writes realtime: true for tables that a Supabase project publishes, and the plan of the file is empty', async () => {
+  test('writes realtime: true for tables that a Supabase project publishes', async () => {
     await world.sql(`begin; set local role svc_owner; create table tracked ${columns}; create table quiet ${columns};
       create table whole ${columns};
       alter table whole replica identity full; create publication supabase_realtime for table tracked, whole; commit`);
     try {
       const text = await pulled(world);
       expect(text.match(/realtime/g)).toHaveLength(2);
-      const old = configOf(text).tables.map(({ name, realtime }) => [name, realtime?.old]);
+      const old = parseConfig(text).tables.map(({ name, realtime }) => [name, realtime?.old]);
       expect(Object.fromEntries(old)).toEqual({ quiet: undefined, tracked: 'key', whole: 'full' });
       await world.settle(text);
       expect(await members()).toEqual(['public.tracked', 'public.whole']);
@@ -308,7 +308,7 @@ describe('pull', () => {
       const text = await pulled(world);
       expect(text).toMatch(/publication of its changes: it has no primary key/);
       expect(text).toMatch(/publication of its changes: only some of its columns or rows are/);
-      const events = configOf(text).tables.map(({ name, realtime }) => [name, realtime?.events]);
+      const events = parseConfig(text).tables.map(({ name, realtime }) => [name, realtime?.events]);
       expect(Object.fromEntries(events)).toEqual({
         keyless: undefined,
         part: undefined,

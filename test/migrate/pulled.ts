@@ -4,9 +4,9 @@ import { readHiddenFunctions } from '../../src/migrate/commands/adoption/hidden-
 import { readLive } from '../../src/migrate/schema/live/read-live.ts';
 import type { World } from './world.ts';
 
-export async function pulled(world: World): Promise<string> {
+export async function pulled(world: World, schemas: readonly string[] = ['public']): Promise<string> {
   const [live, hidden] = await world.owner.session(
-    async (session) => [await readLive(session, ['public']), await readHiddenFunctions(session)] as const,
+    async (session) => [await readLive(session, schemas), await readHiddenFunctions(session)] as const,
   );
   return renderPulled(live, () => true, { hidden }).replace('version: 1\n', '');
 }

@@ -285,7 +285,8 @@ const bucketReadsTable: SpecialEdit = (file, _files, random) => {
     operations: random.pick([['select'], ['insert', 'update'], ['select', 'insert', 'update', 'delete']]),
     using: random.pick([
       `exists (select 1 from {${mark}${table.id}} o where o.{${column.id}} is not null)`,
-      `exists (select 1 from {${mark}${table.id}} o where o.{${column.id}}::text = name) or owner_id = auth.uid()::text`,
+      `exists (select 1 from {${mark}${table.id}} o where o.{${column.id}}::text = name) ` +
+        'or owner_id = auth.uid()::text',
     ]),
   };
   const bucket = file.buckets[0] ?? { name: 'avatars', rls: [] };

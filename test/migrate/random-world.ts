@@ -23,32 +23,56 @@ export async function structure(where: World, file: RandomFile): Promise<string[
     columns.push(`${SPREAD} ${name}`);
   const rows = await where.sql(
     `with t as (select x::regclass as oid, x as name from unnest($1::text[]) x)
-     select 'column ' || t.name || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' '
+     select 'column ' || t.name || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' '
+       || a.attnotnull || ' '
          || coalesce(regexp_replace(pg_get_expr(d.adbin, d.adrelid), '^nextval.*', 'nextval'), '') as line
        from t join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
        left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum where t.name || ' ' || a.attname = any ($2)
-     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid) from t join pg_constraint k on k.conrelid = t.oid and k.contype not in ('n', 'u') and k.convalidated
-     union all select 'index ' || t.name || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') from t join pg_index i on i.indrelid = t.oid and i.indisvalid
-     union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text || coalesce(p.qual, '') || coalesce(p.with_check, '')
-       from t join pg_class c on c.oid = t.oid join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
-     union all select 'table ' || t.name || ' ' || c.relrowsecurity || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g) from t join pg_class c on c.oid = t.oid
-     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid) || coalesce(pg_get_function_result(p.oid), '') || coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
-       from pg_proc p where p.pronamespace = 'public'::regnamespace and (p.proname = any ($3) or has_function_privilege('anon', p.oid, 'execute'))
+     union all select 'constraint ' || t.name || ' ' || pg_get_constraintdef(k.oid)
+       from t join pg_constraint k on k.conrelid = t.oid and k.contype not in ('n', 'u') and k.convalidated
+     union all select 'index ' || t.name || ' '
+       || regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')
+       from t join pg_index i on i.indrelid = t.oid and i.indisvalid
+     union all select 'policy ' || t.name || ' ' || p.cmd || p.permissive || p.roles::text
+       || coalesce(p.qual, '') || coalesce(p.with_check, '')
+       from t join pg_class c on c.oid = t.oid
+         join pg_policies p on p.tablename = c.relname and p.schemaname = c.relnamespace::regnamespace::text
+     union all select 'table ' || t.name || ' ' || c.relrowsecurity
+       || (select string_agg(g::text, ',' order by g::text) from unnest(c.relacl) g)
+       from t join pg_class c on c.oid = t.oid
+     union all select 'function ' || p.proname || pg_get_function_arguments(p.oid)
+       || coalesce(pg_get_function_result(p.oid), '') || coalesce(pg_get_function_sqlbody(p.oid), p.prosrc)
+       || p.prosecdef || p.provolatile::text || coalesce(p.proconfig::text, '') || p.proacl::text
+       from pg_proc p where p.pronamespace = 'public'::regnamespace
+         and (p.proname = any ($3) or has_function_privilege('anon', p.oid, 'execute'))
      union all select 'view ' || c.relname || pg_get_viewdef(c.oid) || c.relispopulated || coalesce(c.relacl::text, '')
-         || coalesce((select string_agg(pg_get_indexdef(i.indexrelid), ';') from pg_index i where i.indrelid = c.oid), '')
+         || coalesce((select string_agg(pg_get_indexdef(i.indexrelid), ';') from pg_index i
+           where i.indrelid = c.oid), '')
        from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'm'
-     union all select 'sequence ' || s.seqrelid::regclass || (to_jsonb(s) - 'seqrelid')::text || coalesce((select string_agg(g::text, ',' order by g::text) from unnest(q.relacl) g), '')
-       from pg_sequence s join pg_class q on q.oid = s.seqrelid where q.relnamespace = 'public'::regnamespace and q.relname = any ($4)
-     union all select 'statistics ' || s.stxname || s.stxkind::text || coalesce(pg_get_expr(s.stxexprs, s.stxrelid), '') || ' of ' || t.oid::regclass || ' ' ||
-         (select string_agg(a.attname, ', ' order by a.attname) from pg_attribute a where a.attrelid = t.oid and a.attnum = any (s.stxkeys))
+     union all select 'sequence ' || s.seqrelid::regclass || (to_jsonb(s) - 'seqrelid')::text
+       || coalesce((select string_agg(g::text, ',' order by g::text) from unnest(q.relacl) g), '')
+       from pg_sequence s join pg_class q on q.oid = s.seqrelid
+         where q.relnamespace = 'public'::regnamespace and q.relname = any ($4)
+     union all select 'statistics ' || s.stxname || s.stxkind::text
+       || coalesce(pg_get_expr(s.stxexprs, s.stxrelid), '') || ' of ' || t.oid::regclass || ' ' ||
+         (select string_agg(a.attname, ', ' order by a.attname) from pg_attribute a
+           where a.attrelid = t.oid and a.attnum = any (s.stxkeys))
        from t join pg_statistic_ext s on s.stxrelid = t.oid
-     union all select 'partition ' || c.oid::regclass || ' ' || pg_get_expr(c.relpartbound, c.oid) || coalesce(pg_get_partkeydef(c.oid), '')
-         || (select coalesce(string_agg(regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') || i.indisvalid, ';' order by regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')), '') from pg_index i where i.indrelid = c.oid)
+     union all select 'partition ' || c.oid::regclass || ' ' || pg_get_expr(c.relpartbound, c.oid)
+       || coalesce(pg_get_partkeydef(c.oid), '')
+         || (select coalesce(string_agg(
+             regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON') || i.indisvalid, ';'
+             order by regexp_replace(pg_get_indexdef(i.indexrelid), 'INDEX .* ON', 'INDEX ON')), '')
+           from pg_index i where i.indrelid = c.oid)
        from t join pg_class c on pg_partition_root(c.oid) = t.oid where c.relispartition and c.relkind in ('r', 'p')
      union all select 'rule ' || pg_get_ruledef(r.oid) from t join pg_rewrite r on r.ev_class = t.oid
-     union all select 'aggregate ' || p.oid::regprocedure || a.agginitval || coalesce(p.proacl::text, '') || obj_description(p.oid, 'pg_proc') from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid where p.pronamespace = 'public'::regnamespace
-     union all select 'range ' || r.rngtypid::regtype || r.rngsubtype::regtype || r.rngmultitypid::regtype from pg_range r where r.rngtypid >= 16384
-     union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '') from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
+     union all select 'aggregate ' || p.oid::regprocedure || a.agginitval || coalesce(p.proacl::text, '')
+       || obj_description(p.oid, 'pg_proc') from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid
+       where p.pronamespace = 'public'::regnamespace
+     union all select 'range ' || r.rngtypid::regtype || r.rngsubtype::regtype || r.rngmultitypid::regtype
+       from pg_range r where r.rngtypid >= 16384
+     union all select 'storage ' || p.cmd || coalesce(p.qual, '') || coalesce(p.with_check, '')
+       from pg_policies p where p.schemaname = 'storage' and p.policyname like 'svc\\_%'
      order by 1`,
     [
       tables,
@@ -93,10 +117,11 @@ export async function fillRows(
       });
       if (values.some(([, value]) => value === null)) continue;
       const names = values.map(([name]) => quoteIdent(name));
+      const literals = values.map(([, value]) => quoteLiteral(value ?? ''));
       await world.sql(
         names.length === 0
           ? `insert into ${quotedName(table)} default values`
-          : `insert into ${quotedName(table)} (${names.join(', ')}) values (${values.map(([, value]) => quoteLiteral(value ?? '')).join(', ')})`,
+          : `insert into ${quotedName(table)} (${names.join(', ')}) values (${literals.join(', ')})`,
       );
     }
   }
@@ -106,7 +131,8 @@ export async function fillRows(
       const key = target?.columns.find((candidate) => candidate.id === column.reference?.column);
       if (!target || !key) continue;
       await world.sql(
-        `update ${quotedName(table)} set ${quoteIdent(column.name)} = (select ${quoteIdent(key.name)} from ${quotedName(target)} limit 1)`,
+        `update ${quotedName(table)} set ${quoteIdent(column.name)} = (select ${quoteIdent(key.name)}
+          from ${quotedName(target)} limit 1)`,
       );
     }
   }
@@ -133,14 +159,20 @@ export async function readRows(world: World, file: RandomFile): Promise<Rows> {
 export async function catalogText(world: World): Promise<string> {
   const rows = await world.sql(`
     select md5(string_agg(line, E'\\n' order by line)) as text from (
-      select attrelid::text || attname || atttypid || atttypmod || attnotnull as line from pg_attribute join pg_class c on c.oid = attrelid where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
-      union all select oid || conname || pg_get_constraintdef(oid) from pg_constraint where connamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
-      union all select oid || polname || coalesce(pg_get_expr(polqual, polrelid), '') || coalesce(pg_get_expr(polwithcheck, polrelid), '') from pg_policy
-      union all select oid || relname || relispartition || coalesce(pg_get_expr(relpartbound, oid), '') from pg_class where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      select attrelid::text || attname || atttypid || atttypmod || attnotnull as line from pg_attribute
+        join pg_class c on c.oid = attrelid
+        where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || conname || pg_get_constraintdef(oid) from pg_constraint
+        where connamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || polname || coalesce(pg_get_expr(polqual, polrelid), '')
+        || coalesce(pg_get_expr(polwithcheck, polrelid), '') from pg_policy
+      union all select oid || relname || relispartition || coalesce(pg_get_expr(relpartbound, oid), '')
+        from pg_class where relnamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select oid || stxname || pg_get_statisticsobjdef(oid) from pg_statistic_ext
       union all select oid || pg_get_ruledef(oid) from pg_rewrite where ev_class >= 16384
       union all select aggfnoid::oid || coalesce(agginitval, '') from pg_aggregate where aggfnoid::oid >= 16384
-      union all select oid || proname || coalesce(pg_get_function_sqlbody(oid), prosrc) from pg_proc where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
+      union all select oid || proname || coalesce(pg_get_function_sqlbody(oid), prosrc) from pg_proc
+        where pronamespace in (select oid from pg_namespace where nspname in ('public', 'crm'))
       union all select identity || state || definition::text from svc_meta.object
     ) lines`);
   return JSON.stringify(rows);

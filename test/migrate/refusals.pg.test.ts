@@ -33,7 +33,8 @@ ${fields
     rls: []
 ${more}`;
 
-const ROWS = `insert into people select n, case when n % 3 = 0 then null else 'name ' || n % 4 end from generate_series(1, 30) n`;
+const ROWS = `insert into people select n, case when n % 3 = 0 then null else 'name ' || n % 4 end
+  from generate_series(1, 30) n`;
 
 const CASES: readonly Case[] = [
   {
@@ -127,8 +128,10 @@ const CASES: readonly Case[] = [
     before: table('{ name: note, type: text }'),
     rows: `insert into people values (1, 'private')`,
     after: table('{ name: note, type: text, check: "note::integer > 0" }'),
-    refusal:
-      /^MIG-208 svc\.yaml:\d+:\d+: the expression fails on rows of people: a text is not a value of the type \(SQLSTATE 22P02\)$/,
+    refusal: new RegExp(
+      '^MIG-208 svc\\.yaml:\\d+:\\d+: the expression fails on rows of people: ' +
+        'a text is not a value of the type \\(SQLSTATE 22P02\\)$',
+    ),
     mend: `update people set note = '7'`,
   },
   {
@@ -211,7 +214,8 @@ const CASES: readonly Case[] = [
     before: table('{ name: age, type: integer }\n{ name: code, type: text }\n{ name: size, type: integer }'),
     rows: `insert into people select n, n, 'X' || n, n from generate_series(1, 5) n`,
     after: table(
-      `{ name: age, type: integer, max: 4 }\n{ name: code, type: text, pattern: '^X[1-3]$' }\n{ name: size, type: integer, check: size < 5 }`,
+      "{ name: age, type: integer, max: 4 }\n{ name: code, type: text, pattern: '^X[1-3]$' }\n" +
+        '{ name: size, type: integer, check: size < 5 }',
     ),
     refusal:
       /^MIG-204 .*violate the range \.\.4 \(key column id\)\nMIG-204 .*pattern.*\nMIG-204 .*check size < 5/,
@@ -325,8 +329,10 @@ const AFTER_CONVERSION: readonly Case[] = [
     before: table('{ name: name, type: text }'),
     rows: `insert into people values (1, 'short'), (2, 'far too long')`,
     after: table(`{ name: name, type: 'varchar(6)', using: upper(name) }`),
-    refusal:
-      /^MIG-208 tables\.people\.fields\.name\.using: text → character varying\(6\): 1 value does not fit \(key column id\)$/,
+    refusal: new RegExp(
+      '^MIG-208 tables\\.people\\.fields\\.name\\.using: text → character varying\\(6\\): ' +
+        '1 value does not fit \\(key column id\\)$',
+    ),
     mend: `update people set name = left(name, 6)`,
   },
   {
@@ -342,8 +348,10 @@ const AFTER_CONVERSION: readonly Case[] = [
     before: table('{ name: ref, type: uuid }'),
     rows: `insert into people values (1, gen_random_uuid()), (2, null)`,
     after: table(`{ name: ref, type: 'varchar(20)' }`),
-    refusal:
-      /^MIG-208 tables\.people\.fields\.ref\.type: uuid → character varying\(20\): 1 value does not fit \(key column id\)$/,
+    refusal: new RegExp(
+      '^MIG-208 tables\\.people\\.fields\\.ref\\.type: uuid → character varying\\(20\\): ' +
+        '1 value does not fit \\(key column id\\)$',
+    ),
     mend: `update people set ref = null`,
   },
   {

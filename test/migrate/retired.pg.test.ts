@@ -44,8 +44,10 @@ describe.each(SIZES)('a key on %s', (_size, policy) => {
     ).toEqual([{ rows: 20 }]);
   });
 
-  const refers = (id: string, code: string, ...more: string[]): string =>
-    `${things(id, code)}${more.length === 0 ? '' : `${table('parts', 'name: id, type: integer, primary_key: true', ...more)}    rls: []\n`}`;
+  const refers = (id: string, code: string, ...more: string[]): string => {
+    const parts = `${table('parts', 'name: id, type: integer, primary_key: true', ...more)}    rls: []\n`;
+    return `${things(id, code)}${more.length === 0 ? '' : parts}`;
+  };
   const BOTH = refers(
     'type: integer, primary_key: true',
     'type: text, required: true',
@@ -79,8 +81,12 @@ describe.each(SIZES)('a function that retired objects of %s use', (_size, policy
     'name: y, type: boolean, required: true, default: { sql: f(1) }',
   ];
   const rpc = (type: string): string =>
-    `rpc:\n  f: { language: sql, volatility: immutable, args: [{ name: a, type: ${type} }], returns: { type: boolean }, body: select a > 0 }\n`;
-  const using = `tables:\n${table('kept', kept, ...calls)}    rls: []\n${table('gone', kept, ...calls)}    indexes: [{ columns: [id], where: f(id) }]\n    rls: [{ operations: [select], using: f(id) }]\n`;
+    `rpc:\n  f: { language: sql, volatility: immutable, args: [{ name: a, type: ${type} }], ` +
+    'returns: { type: boolean }, body: select a > 0 }\n';
+  const using =
+    `tables:\n${table('kept', kept, ...calls)}    rls: []\n` +
+    `${table('gone', kept, ...calls)}    indexes: [{ columns: [id], where: f(id) }]\n` +
+    '    rls: [{ operations: [select], using: f(id) }]\n';
   const unused = `tables:\n${table('kept', kept)}    rls: []\n`;
 
   test.each([
@@ -110,9 +116,11 @@ describe.each(SIZES)('a function that retired objects of %s use', (_size, policy
 });
 
 test('a policy of a retired table does not block a type change of a column that it reads', async () => {
+  const id = 'name: id, type: integer, primary_key: true';
   const notes = (type: string): string =>
-    `tables:\n${table('notes', 'name: id, type: integer, primary_key: true', `name: size, type: ${type}`)}    rls: []\n`;
-  const reads = `${table('gone', 'name: id, type: integer, primary_key: true')}    rls: [{ operations: [select], using: "exists (select from notes where size > 0)" }]\n`;
+    `tables:\n${table('notes', id, `name: size, type: ${type}`)}    rls: []\n`;
+  const isUsed = '"exists (select from notes where size > 0)"';
+  const reads = `${table('gone', id)}    rls: [{ operations: [select], using: ${isUsed} }]\n`;
   for (const [, policy] of SIZES) {
     await world.settle(`${notes('integer')}${reads}`);
     await world.settle(notes('integer'), policy);

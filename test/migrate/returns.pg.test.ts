@@ -120,7 +120,9 @@ describe.each([
     const before = await describeDependants('notes');
     await world.settle(GONE);
     await world.settle(RICH.replace('  notes:\n', `  ${name}:\n${renamed}`));
-    const after = (await describeDependants(name)).map((what) => String(what).replaceAll(name, 'notes'));
+    const after = (await describeDependants(name)).map((dependant) =>
+      String(dependant).replaceAll(name, 'notes'),
+    );
     const sorted = (list: unknown[]): unknown[] =>
       list.map((item) => String(item).replace(/notes_\w+_idx/, 'idx')).sort();
     expect(sorted(after)).toEqual(sorted(before));
@@ -129,7 +131,8 @@ describe.each([
 
   test('without rls it is as accessible as any new table', async () => {
     const bare = (key: string): string =>
-      `tables:\n  ${key}:\n${key === 'notes' ? '' : renamed}    fields:\n      - { name: id, type: integer, primary_key: true }\n`;
+      `tables:\n  ${key}:\n${key === 'notes' ? '' : renamed}    fields:\n` +
+      '      - { name: id, type: integer, primary_key: true }\n';
     await world.settle(bare('notes'));
     await world.sql('insert into notes values (1)');
     await world.settle(GONE);
@@ -181,7 +184,8 @@ test('renaming a column keeps its records', async () => {
     `create table notes (id integer primary key, title text); alter table notes owner to svc_owner`,
   );
   const closed = (field: string): string =>
-    `tables:\n  notes:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n      - { ${field}, type: text }\n`;
+    'tables:\n  notes:\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+    `      - { ${field}, type: text }\n`;
   await world.settle(closed('name: title'));
   await world.settle(closed('name: headline, renamed_from: title'));
   await world.settle(closed('name: headline'));

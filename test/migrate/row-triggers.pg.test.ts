@@ -12,7 +12,8 @@ beforeEach(async () => {
   await world.empty();
   await world.sql(`delete from auth.users;
     do $$ declare one record; begin
-      for one in select tgname from pg_trigger where tgrelid = 'auth.users'::regclass and tgname like 'svc\\_new\\_user%' loop
+      for one in select tgname from pg_trigger
+        where tgrelid = 'auth.users'::regclass and tgname like 'svc\\_new\\_user%' loop
         execute format('drop trigger %I on auth.users', one.tgname);
       end loop;
       for one in select oid::regprocedure as fn from pg_proc where proname ~ '^(on_update|new_user)_' loop
@@ -33,7 +34,9 @@ const functions = async (): Promise<number> => {
 
 describe('on_update', () => {
   const file = (...fields: string[]): string =>
-    `tables:\n  notes:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n      - { name: title, type: text }\n      - { name: details, type: json }\n${fields.map((field) => `      - ${field}\n`).join('')}`;
+    'tables:\n  notes:\n    rls: []\n    fields:\n' +
+    '      - { name: id, type: integer, primary_key: true }\n      - { name: title, type: text }\n' +
+    `      - { name: details, type: json }\n${fields.map((field) => `      - ${field}\n`).join('')}`;
   const stamped = '{ name: updated_at, type: timestamptz, on_update: now() }';
   const counted = '{ name: version, type: integer, default: 1, on_update: { sql: old.version + 1 } }';
   const rows = (): Promise<Record<string, unknown>[]> =>
@@ -118,7 +121,8 @@ describe('on_update', () => {
       'changed',
       `do $$ declare f text; begin
          select tgfoid::regproc into f from pg_trigger where tgname = 'svc_on_update';
-         execute 'create or replace function ' || f || '() returns trigger language plpgsql as ''begin return new; end''';
+         execute 'create or replace function ' || f
+           || '() returns trigger language plpgsql as ''begin return new; end''';
        end $$`,
     ],
   ])('%s manually is detected and reverted', async (_how, text) => {
@@ -232,7 +236,9 @@ describe('on_new_user', () => {
     expect(await world.refusal(file('{ id: id, name: greet(email) }'))).toEqual([
       expect.stringContaining('function greet(character varying) does not exist'),
     ]);
-    const greet = `rpc:\n  greet: { language: sql, args: [{ name: a, type: text }], returns: { type: text }, body: "select 'Hi ' || a" }\n`;
+    const greet =
+      'rpc:\n  greet: { language: sql, args: [{ name: a, type: text }], returns: { type: text }, ' +
+      `body: "select 'Hi ' || a" }\n`;
     await world.settle(`${file('{ id: id, name: public.greet(email) }')}${greet}`);
     await signUp('ann@x.org');
     expect(await names()).toEqual(['Hi ann@x.org']);
@@ -240,7 +246,8 @@ describe('on_new_user', () => {
 
   test('of a table out of scope is kept when another table changes', async () => {
     const other = (type: string): string =>
-      `${file(named)}  notes:\n    rls: []\n    fields: [{ name: id, type: integer, primary_key: true }, { name: a, type: ${type} }]\n`;
+      `${file(named)}  notes:\n    rls: []\n` +
+      `    fields: [{ name: id, type: integer, primary_key: true }, { name: a, type: ${type} }]\n`;
     await world.settle(other('integer'));
     await world.settle(other('bigint'));
     await signUp('ann@x.org');

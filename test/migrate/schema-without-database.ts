@@ -1,7 +1,7 @@
 // Declarations and their live schema without PostgreSQL. The normal form of an expression is its text.
 import type { LiveTrigger } from '../../src/migrate/schema/triggers.ts';
 import { wantedGrants } from '../../src/migrate/schema/rights/grants.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { assignLabels } from '../../src/migrate/diff/policies.ts';
 import { trackCall } from '../../src/migrate/diff/references.ts';
 import { extractNormalForms, withNormalForms } from '../../src/migrate/normalise/normal-forms.ts';
@@ -33,7 +33,7 @@ import { toDesired } from '../../src/migrate/schema/to-desired.ts';
 
 /** Returns the normalised declarations of a file. */
 export function declared(yaml: string): Desired {
-  const model = toModel(configOf(yaml));
+  const model = toModel(parseConfig(yaml));
   const desired = toDesired(model, typeResolver(model, new Map()), new Set());
   return {
     types: desired.types,
@@ -82,7 +82,7 @@ function renderSignature({ model }: DesiredFunction): NonNullable<DesiredFunctio
 }
 
 /** Returns the live schema after a run with these declarations, with `rows` rows in every table. */
-export function databaseOf(desired: Desired, rows = 0): Live {
+export function liveDatabase(desired: Desired, rows = 0): Live {
   const numbers = new Map<string, number>();
   return {
     types: new Map(desired.types.map((type, n) => [objectKey(type), toLiveType(type, `${n + 2001}`)])),
@@ -263,7 +263,7 @@ function toLiveFunction(fn: DesiredFunction, oid: string): LiveFunction {
 
 /** Returns the ownership after a run with these declarations. */
 export function ownedAfter(desired: Desired): Ownership {
-  const live = databaseOf(desired);
+  const live = liveDatabase(desired);
   return {
     ...NOTHING_OWNED,
     tables: new Map(

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../src/log/log.ts';
 import { planMigration } from '../../src/migrate/commands/plan.ts';
 import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -42,7 +42,7 @@ tables:
 
 async function planIncrementally(yaml: string): Promise<MigrationPlan> {
   const planned = await planMigration(
-    { owner: world.owner, config: configOf(yaml), log: silentLog, policy: { allowRollback: true } },
+    { owner: world.owner, config: parseConfig(yaml), log: silentLog, policy: { allowRollback: true } },
     'incremental',
   );
   if (planned.kind === 'refused')

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { prune, readRetired } from '../../src/migrate/commands/prune.ts';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -203,7 +203,7 @@ describe('a sequence that leaves the file', () => {
           allow: [],
           pruneAfterMs: 0,
           now: new Date(Date.now() + 1_000),
-          model: toModel(configOf(without)),
+          model: toModel(parseConfig(without)),
           locks: { lockTimeoutMs: 1_000, lockBudgetMs: 1_000 },
         }),
       );
@@ -254,7 +254,7 @@ describe('a database with sequences', () => {
   test('undeclared sequences are listed and not changed', async () => {
     await world.settle(file('{}'));
     await world.sql('create sequence by_hand');
-    const model = toModel(configOf(file('{}')));
+    const model = toModel(parseConfig(file('{}')));
     const listed = await world.owner.session((session) => readUnmanagedObjects(session, model, ['public']));
     expect(listed.filter(({ what }) => what === 'sequence').map(({ name }) => name)).toEqual([
       'public.by_hand',

@@ -44,21 +44,28 @@ const STATEMENTS = [
   `create type note_state as enum ('open', 'done')`,
   `create domain mail as text check (value ~ '@')`,
   `create type extent as (low integer, high integer)`,
-  `create function public.touch() returns trigger language plpgsql as $$ begin new.changes := new.changes + 1; return new; end $$`,
-  `create trigger touch before update on public.notes for each row when (old.* is distinct from new.*) execute function public.touch()`,
+  `create function public.touch() returns trigger language plpgsql
+    as $$ begin new.changes := new.changes + 1; return new; end $$`,
+  `create trigger touch before update on public.notes for each row when (old.* is distinct from new.*)
+    execute function public.touch()`,
   `create function public.first_note() returns trigger language plpgsql security definer set search_path = '' as $$
    begin insert into public.notes (owner, title) values (new.id, 'Welcome; it''s public.notes'); return new; end $$`,
   `create trigger first_note after insert on auth.users for each row execute procedure public.first_note()`,
   `create view open_notes with (security_invoker = true) as select id, title, owner from notes where state = 'open'`,
   `create view long_notes as select * from open_notes where length(title) > 10`,
-  `create function add_note() returns trigger language plpgsql as $$ begin insert into notes (title, owner) values (new.title, new.owner); return new; end $$`,
+  `create function add_note() returns trigger language plpgsql
+    as $$ begin insert into notes (title, owner) values (new.title, new.owner); return new; end $$`,
   `create trigger add_note instead of insert on open_notes for each row execute function add_note()`,
   `create materialized view counts as select state, count(*) as n from notes group by state`,
   `create function span(notes) returns extent language sql stable as $$ select row(1, length(($1).title))::extent $$`,
-  `create function search(words text, most int default 10) returns setof open_notes language sql stable as $$ select * from open_notes where title ~* words limit most $$`,
-  `create function search_all(words text) returns table (id bigint, at text) language sql stable as $$ select id, 'public.notes' from search(words) $$`,
-  `create function search(words text, after bigint) returns bigint stable begin atomic select count(*) from open_notes where title ~* words and id > after; end`,
-  `create function titles() returns text stable return (select string_agg(title, ', ' order by id) from notes where search(title, -id) > 0)`,
+  `create function search(words text, most int default 10) returns setof open_notes language sql stable
+    as $$ select * from open_notes where title ~* words limit most $$`,
+  `create function search_all(words text) returns table (id bigint, at text) language sql stable
+    as $$ select id, 'public.notes' from search(words) $$`,
+  `create function search(words text, after bigint) returns bigint stable begin atomic select count(*)
+    from open_notes where title ~* words and id > after; end`,
+  `create function titles() returns text stable
+    return (select string_agg(title, ', ' order by id) from notes where search(title, -id) > 0)`,
   `create procedure close_all() language plpgsql as $$ begin update notes set state = 'done'; end $$`,
   `grant execute on function search(text, int) to authenticated`,
   `revoke all on function search(text, int) from public`,
@@ -158,7 +165,8 @@ test('callers have only the privileges that GRANT statements declare', async () 
 });
 
 test('a policy can call a function in a schema that callers cannot use', async () => {
-  const functions = `create function private.is_member(room bigint) returns boolean language sql stable security definer set search_path = ''
+  const functions = `create function private.is_member(room bigint) returns boolean language sql stable
+    security definer set search_path = ''
       as $$ select exists (select from public.members m where m.room = is_member.room and m.person = auth.uid()) $$;
     grant execute on function private.is_member(bigint) to anon, authenticated;`;
   const tables = `
@@ -235,7 +243,8 @@ rpc:
     '    triggers: [{ name: touch, timing: before, events: update, call: touch }]\n    rls:',
   );
   await applied({ 'a.sql': '' }, `${withTrigger}${keys}`);
-  const same = `create function touch() returns trigger language plpgsql as 'begin new.changes := new.changes + 1; return new; end';
+  const same = `create function touch() returns trigger language plpgsql
+    as 'begin new.changes := new.changes + 1; return new; end';
     create trigger touch before update on notes for each row execute function touch()`;
   expect(await summaries(await loadFiles({ 'a.sql': same }, table))).toEqual([]);
 });
@@ -271,8 +280,11 @@ types: { tone: { enum: [low, high] } }
 tables:
   notes: { rls: [], fields: [{ name: id, type: integer, primary_key: true }, { name: title, type: text }] }
 rpc:
-  same: { language: sql, volatility: immutable, expose: false, args: [{ name: a, type: integer, required: true }, { name: b, type: integer, required: true }], returns: { type: integer }, body: select a }
-  level: { language: sql, volatility: immutable, expose: false, args: [{ name: a, type: tone, required: true }], returns: { type: integer }, body: select 1 }
+  same: { language: sql, volatility: immutable, expose: false,
+    args: [{ name: a, type: integer, required: true }, { name: b, type: integer, required: true }],
+    returns: { type: integer }, body: select a }
+  level: { language: sql, volatility: immutable, expose: false,
+    args: [{ name: a, type: tone, required: true }], returns: { type: integer }, body: select 1 }
   touch: { language: plpgsql, expose: false, returns: { type: trigger }, body: "begin return new; end" }
 `;
   test.each([

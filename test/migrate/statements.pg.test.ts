@@ -46,33 +46,47 @@ const WITH_GENERATED = TABLES.replace(
 );
 
 const STATEMENTS = {
-  double: `create function double_it(a integer, b integer) returns integer language sql immutable as $$ select a + 2 * b $$`,
+  double: `create function double_it(a integer, b integer) returns integer language sql immutable
+    as $$ select a + 2 * b $$`,
   aggregate: `create aggregate public.doubled(integer) (sfunc = double_it, stype = integer, initcond = '0')`,
-  ordered: `create aggregate middle(float8 order by integer) (sfunc = mid_step, stype = float8[], finalfunc = mid_end, finalfunc_extra)`,
-  step: `create function mid_step(a float8[], b integer) returns float8[] language sql immutable as 'select a || b::float8'`,
-  end: `create function mid_end(a float8[], at float8, b integer) returns float8 language sql immutable as 'select a[1] + at'`,
-  view: `create view totals as select doubled(length) as total, count(*) filter (where shown && timerange('10:00', '12:00')) as early from films`,
+  ordered: `create aggregate middle(float8 order by integer)
+    (sfunc = mid_step, stype = float8[], finalfunc = mid_end, finalfunc_extra)`,
+  step: `create function mid_step(a float8[], b integer) returns float8[] language sql immutable
+    as 'select a || b::float8'`,
+  end: `create function mid_end(a float8[], at float8, b integer) returns float8 language sql immutable
+    as 'select a[1] + at'`,
+  view: `create view totals as select doubled(length) as total,
+    count(*) filter (where shown && timerange('10:00', '12:00')) as early from films`,
   statistics: `create statistics film_stats (dependencies) on title, length from films`,
-  expressions: `create statistics long_films on (length > 10) from public.films; alter statistics long_films set statistics 50`,
-  diff: `create function time_diff(x time, y time) returns float8 language sql immutable strict as 'select extract(epoch from (x - y))::float8'`,
+  expressions: `create statistics long_films on (length > 10) from public.films;
+    alter statistics long_films set statistics 50`,
+  diff: `create function time_diff(x time, y time) returns float8 language sql immutable strict
+    as 'select extract(epoch from (x - y))::float8'`,
   range: `create type timerange as range (subtype = time, subtype_diff = time_diff)`,
   domain: `create domain opening as timerange check (not isempty(value))`,
   rule: `create or replace rule keep as on delete to films where old.length > 100 do instead nothing`,
-  viewRule: `create rule into_films as on insert to totals do instead insert into films (id, length) values (new.early, new.total)`,
+  viewRule: `create rule into_films as on insert to totals do instead insert into films (id, length)
+    values (new.early, new.total)`,
   equals: `create function seven(a integer, b integer) returns boolean language sql immutable as 'select a = b'`,
-  operator: `create operator === (function = seven, leftarg = integer, rightarg = integer, commutator = ===, negator = !==)`,
+  operator: `create operator === (function = seven, leftarg = integer, rightarg = integer, commutator = ===,
+    negator = !==)`,
   differs: `create function not_seven(a integer, b integer) returns boolean language sql immutable as 'select a <> b'`,
-  negator: `create operator public.!== (function = public.not_seven, leftarg = integer, rightarg = int, negator = operator(public.===))`,
+  negator: `create operator public.!== (function = public.not_seven, leftarg = integer, rightarg = int,
+    negator = operator(public.===))`,
   mood: `create type mood as enum ('low', 'high')`,
-  toMood: `create function to_mood(a integer) returns mood language sql immutable as $$ select case when a > 0 then 'high' else 'low' end::mood $$`,
+  toMood: `create function to_mood(a integer) returns mood language sql immutable
+    as $$ select case when a > 0 then 'high' else 'low' end::mood $$`,
   cast: `create cast (integer as mood) with function to_mood(integer) as assignment`,
   collation: `create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)`,
   dictionary: `create text search dictionary plain_words (template = simple, stopwords = english)`,
   configuration: `create text search configuration plain (parser = default)`,
   mapping: `alter text search configuration plain add mapping for asciiword, word with plain_words, simple`,
-  comments: `comment on aggregate doubled(int) is 'Twice each'; comment on rule keep on public.films is 'Long ones stay';
-    comment on operator === (integer, integer) is 'Equal'; comment on cast (int as mood) is 'Above zero'; comment on type timerange is 'Of a day';
-    comment on statistics film_stats is 'For the list'; comment on collation nocase is 'As people sort'; comment on text search configuration plain is 'No stems'`,
+  comments: `comment on aggregate doubled(int) is 'Twice each';
+    comment on rule keep on public.films is 'Long ones stay';
+    comment on operator === (integer, integer) is 'Equal'; comment on cast (int as mood) is 'Above zero';
+    comment on type timerange is 'Of a day';
+    comment on statistics film_stats is 'For the list'; comment on collation nocase is 'As people sort';
+    comment on text search configuration plain is 'No stems'`,
   grant: `grant execute on function doubled(integer) to authenticated`,
 } as const;
 
@@ -195,7 +209,8 @@ const CHANGES: ReadonlyArray<readonly [keyof typeof STATEMENTS, string, string, 
   [
     'viewRule',
     'create rule into_films as on insert to totals do also notify inserted',
-    `select count(*)::int from pg_rules where rulename = 'into_films' and definition like '%ALSO%' or definition like '%NOTIFY%'`,
+    `select count(*)::int from pg_rules
+      where rulename = 'into_films' and definition like '%ALSO%' or definition like '%NOTIFY%'`,
     1,
   ],
   [
@@ -260,7 +275,7 @@ describe('a change', () => {
     const changed = without('double', 'aggregate', 'equals').concat(
       `create function double_it(a bigint, b integer) returns bigint language sql immutable as $$ select a + 2 * b $$`,
       `create aggregate doubled(integer) (sfunc = double_it, stype = bigint, initcond = '0')`,
-      `create function seven(a integer, other integer) returns boolean language sql immutable as 'select a = other'`,
+      `create function seven(a integer, n integer) returns boolean language sql immutable as 'select a = n'`,
     );
     await settled(changed);
     await world.sql(`insert into films (id, length) values (1, 7)`);
@@ -328,7 +343,8 @@ describe('a removed object', () => {
         `select string_agg(identity, ';' order by identity) from svc_meta.object where kind = 'statement'`,
       ),
     ).toBe(
-      'statement retired collation public.nocase;statement retired text search configuration public.plain;statement text search dictionary plain_words;statement type timerange',
+      'statement retired collation public.nocase;statement retired text search configuration ' +
+        'public.plain;statement text search dictionary plain_words;statement type timerange',
     );
   });
 
@@ -348,7 +364,8 @@ describe('a removed object', () => {
   test('is refused while an undeclared object uses it', async () => {
     await settled(ALL);
     await world.sql(
-      'create view theirs as select doubled(length) from films; create view equal as select id from films where id === 2',
+      `create view theirs as select doubled(length) from films;
+        create view equal as select id from films where id === 2`,
     );
     expect((await refusal(without('aggregate', 'view', 'viewRule', 'grant', 'comments'))).join('\n')).toMatch(
       /^MIG-304 .*view theirs/,

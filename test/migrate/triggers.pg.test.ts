@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { toModel } from '../../src/migrate/schema/declared.ts';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { pulled } from './pulled.ts';
 import { aWorld, type World } from './world.ts';
 
@@ -50,7 +50,9 @@ end`,
 );
 
 const file = (triggers: string, rpc = NOTE, fields = FIELDS): string =>
-  `tables:\n  notes:\n    rls: []\n    fields:\n${fields}${triggers === '' ? '' : `    triggers:\n${triggers}`}${LOG}${rpc === '' ? '' : `rpc:\n${rpc}`}`;
+  'tables:\n  notes:\n    rls: []\n    fields:\n' +
+  `${fields}${triggers === '' ? '' : `    triggers:\n${triggers}`}${LOG}` +
+  `${rpc === '' ? '' : `rpc:\n${rpc}`}`;
 const readLog = async (): Promise<unknown[]> =>
   (await world.sql('select entry from log order by n')).map((row) => row['entry']);
 const labels = async (table = 'notes'): Promise<unknown[]> =>
@@ -197,7 +199,8 @@ describe('a trigger of a table', () => {
       const declared = (more: string): string =>
         file(
           `      - { name: all, timing: after, events: [update], enabled: always, call: note }
-      - { name: yours, timing: after, events: [update], enabled: always, when: "current_setting('svc.backfill', true) is distinct from 'on'", call: note }\n`,
+      - { name: yours, timing: after, events: [update], enabled: always, call: note,
+          when: "current_setting('svc.backfill', true) is distinct from 'on'" }\n`,
           NOTE,
           `${FIELDS}${more}`,
         );
@@ -432,7 +435,10 @@ describe('a function', () => {
       await world.refusal(helper(`security: definer, settings: { search_path: '"$user", public' }, `)),
     ).toEqual([
       expect.stringMatching(
-        /^MIG-115 svc\.yaml:\d+:\d+: the function runs with the privileges of its owner, but its search path depends on the caller/,
+        new RegExp(
+          '^MIG-115 svc\\.yaml:\\d+:\\d+: the function runs with the privileges of its owner, ' +
+            'but its search path depends on the caller',
+        ),
       ),
     ]);
   });
@@ -454,8 +460,10 @@ describe('pulled', () => {
   test('triggers are pulled with all attributes, and the plan of the file is empty', async () => {
     await world.settle(
       file(
-        `      - { timing: before, events: [update, insert], of: [title, size], when: "new.title <> ') EXECUTE FUNCTION x('", call: note }
-      - { name: "My Trigger", timing: after, events: [delete, truncate], each: statement, call: note, args: [one, "it's", "a, b", ""] }
+        `      - { timing: before, events: [update, insert], of: [title, size],
+          when: "new.title <> ') EXECUTE FUNCTION x('", call: note }
+      - { name: "My Trigger", timing: after, events: [delete, truncate], each: statement, call: note,
+          args: [one, "it's", "a, b", ""] }
       - { timing: after, events: [update], constraint: { deferrable: deferred }, call: note, enabled: always }
       - { timing: after, events: [delete], constraint: {}, call: note, enabled: false }
       - { timing: after, events: [insert], each: statement, new_table: changed, call: count_rows }
@@ -481,7 +489,8 @@ describe('pulled', () => {
       create function public.helper() returns integer language sql set work_mem = '8MB' as 'select 1';
       revoke all on function public.helper() from public;
       grant execute on function public.helper() to authenticated;
-      create trigger on_auth_user_created after insert on auth.users for each row execute function public.handle_new_user();
+      create trigger on_auth_user_created after insert on auth.users for each row
+        execute function public.handle_new_user();
       create trigger z_unsafe before update of email on auth.users for each row execute function public.unsafe();
       grant all on public.profiles to service_role; grant select, insert, update, delete
         on public.profiles to anon, authenticated;
@@ -506,7 +515,7 @@ describe('pulled', () => {
 
 test('undeclared triggers are listed, and declared and formerly declared triggers are not', async () => {
   const unmanaged = async (yaml: string): Promise<string[]> => {
-    const model = toModel(configOf(yaml));
+    const model = toModel(parseConfig(yaml));
     const found = await world.owner.session((session) => readUnmanagedObjects(session, model, ['public']));
     return found.filter(({ what }) => what === 'trigger').map(({ name }) => name);
   };

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { introspect } from '../../src/catalog/introspect.ts';
 import { renderTypes } from '../../src/typegen/typescript.ts';
 import { scaled } from '../support/run/scaled.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 const run = promisify(execFile);
@@ -102,7 +102,8 @@ const quoted = await client.rpc('quoted');
 const due: string | null | undefined = quoted.data?.[0]?.['due date'];
 // @ts-expect-error no such function
 await client.rpc('nothing');
-const row: Tables<'todos'> = { id: 1, title: '', state: 'open', tags: null, meta: null, owner: null, mood: 'sad', moods: ['ok'] };
+const row: Tables<'todos'> = { id: 1, title: '', state: 'open', tags: null, meta: null, owner: null,
+  mood: 'sad', moods: ['ok'] };
 const mood: Enums<'mood'> = 'ok';
 await client.from('todos').insert({ title: 'x', mood, moods: [mood] });
 // @ts-expect-error no such value
@@ -113,7 +114,7 @@ void [mail, first, total, counted, due, row, insert];
 
 test('the types compile with a supabase-js client', { timeout: scaled(120_000) }, async () => {
   await world.settle(YAML);
-  const config = configOf(YAML);
+  const config = parseConfig(YAML);
   const catalog = await introspect(world.owner, ['public']);
   await writeFile(join(folder, 'database.ts'), renderTypes({ config, catalog }));
   await writeFile(join(folder, 'program.ts'), PROGRAM);

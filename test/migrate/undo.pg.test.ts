@@ -42,7 +42,8 @@ async function apply(yaml: string): Promise<void> {
 }
 
 const people = (...fields: string[]): string =>
-  `version: 1\ntables:\n  people:\n    rls: []\n    fields:\n${['{ name: id, type: integer, primary_key: true }', ...fields].map((field) => `      - ${field}\n`).join('')}`;
+  'version: 1\ntables:\n  people:\n    rls: []\n    fields:\n      - { name: id, type: integer, primary_key: true }\n' +
+  fields.map((field) => `      - ${field}\n`).join('');
 const steps = (...list: object[]): string => `migrations: { steps: ${JSON.stringify(list)} }\n`;
 
 const BEFORE = people('{ name: name, type: text, required: true }');

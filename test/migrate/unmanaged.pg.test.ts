@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readUnmanagedObjects } from '../../src/migrate/state/unmanaged.ts';
 import { toModel } from '../../src/migrate/schema/declared.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { aWorld, type World } from './world.ts';
 
 let world: World;
@@ -87,7 +87,7 @@ test('undeclared objects are listed with their accessibility to callers', async 
   const list = async (): Promise<string[]> =>
     (
       await world.owner.session((session) =>
-        readUnmanagedObjects(session, toModel(configOf(FILE)), ['public']),
+        readUnmanagedObjects(session, toModel(parseConfig(FILE)), ['public']),
       )
     ).map((item) => `${item.what} ${item.name}${item.open ? ' open' : ''}`);
   expect(await list()).toEqual([]);

@@ -19,7 +19,9 @@ const TITLE = '{ name: title, type: text }';
 const OWNER = '{ name: owner, type: uuid }';
 
 const todos = (...fields: string[]): string =>
-  `tables:\n  todos:\n    rls: [{ operations: [select, insert, update, delete], check: owner = auth.uid() }]\n    fields:\n${[ID, OWNER, ...fields].map((field) => `      - ${field}\n`).join('')}`;
+  'tables:\n  todos:\n' +
+  '    rls: [{ operations: [select, insert, update, delete], check: owner = auth.uid() }]\n' +
+  `    fields:\n${[ID, OWNER, ...fields].map((field) => `      - ${field}\n`).join('')}`;
 const view = (name: string, query: string, more = ''): string =>
   `  ${name}: { query: ${JSON.stringify(query)}${more === '' ? '' : `, ${more}`} }\n`;
 const file = (tables: string, ...views: string[]): string =>
@@ -193,7 +195,10 @@ describe('an object that a view reads', () => {
 
   test('can be a function with changed arguments', async () => {
     const calls = (type: string): string =>
-      `${file(todos(), view('oks', 'select id, ok(id) as ok from todos'))}rpc:\n  ok:\n    language: sql\n    volatility: immutable\n    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: boolean }\n    body: select a is not null\n`;
+      `${file(todos(), view('oks', 'select id, ok(id) as ok from todos'))}rpc:\n  ok:\n` +
+      '    language: sql\n    volatility: immutable\n' +
+      `    args: [{ name: a, type: ${type}, required: true }]\n    returns: { type: boolean }\n` +
+      '    body: select a is not null\n';
     await world.settle(calls('integer'));
     await world.settle(calls('bigint'));
   });
@@ -201,9 +206,19 @@ describe('an object that a view reads', () => {
   test('can change below a view, a policy that reads the view and a function that returns its rows', async () => {
     const all = (type: string): string =>
       `${file(
-        `${todos(`{ name: size, type: ${type} }`)}  notes:\n    rls: [{ operations: [select], check: id in (select id from sizes) and exists (select from top(1)) }]\n    fields: [${ID}]\n`,
+        `${todos(`{ name: size, type: ${type} }`)}  notes:\n` +
+          '    rls: [{ operations: [select], ' +
+          'check: id in (select id from sizes) and exists (select from top(1)) }]\n' +
+          `    fields: [${ID}]\n`,
         view('sizes', 'select id, size from todos'),
-      )}rpc:\n  top:\n    language: sql\n    volatility: stable\n    args: [{ name: n, type: integer, required: true }]\n    returns: { type: setof sizes }\n    body: select * from sizes order by size limit n\n`;
+      )}rpc:
+  top:
+    language: sql
+    volatility: stable
+    args: [{ name: n, type: integer, required: true }]
+    returns: { type: setof sizes }
+    body: select * from sizes order by size limit n
+`;
     await world.settle(all('integer'));
     await world.settle(all('bigint'));
     await world.settle(all('bigint').replace('select id, size', 'select size, id'));
@@ -264,7 +279,7 @@ describe('rights', () => {
   test('of the owner that bypass row-level security are refused unless allowed', async () => {
     expect(await world.refusal(file(todos(TITLE), secret))).toEqual([
       expect.stringMatching(
-        /^MIG-303 svc\.yaml:\d+:\d+: .*rows of public\.todos to every key holder and bypass/,
+        /^MIG-303 svc\.yaml:\d+:\d+: .*row-level security of public\.todos for anon \(select\) and auth/,
       ),
     ]);
     await world.settle(file(todos(TITLE), secret), { allow: ['authz_open=views.everyone'] });
@@ -273,6 +288,25 @@ describe('rights', () => {
     const { problems, hints } = await world.plan(file(todos(TITLE), secret));
     expect(problems).toEqual([]);
     expect(hints.map((hint) => hint.code)).toEqual(['MIG-303']);
+  });
+
+  test('of the owner to write are named in the refusal and in the plan, and refused separately', async () => {
+    const writable = secret.replace(
+      'definer',
+      'definer, grants: { anon: [], authenticated: [select, update] }',
+    );
+    expect(await world.refusal(file(todos(TITLE), writable))).toEqual([
+      expect.stringMatching(/public\.todos for authenticated \(select, update\)$/m),
+    ]);
+    await world.settle(file(todos(TITLE), secret), { allow: ['authz_open=views.everyone'] });
+    expect(await world.refusal(file(todos(TITLE), writable))).toEqual([
+      expect.stringMatching(/^MIG-303 .*update for authenticated/),
+    ]);
+    await world.settle(file(todos(TITLE), writable), { allow: ['authz_open=views.everyone'] });
+    const { hints } = await world.plan(file(todos(TITLE), writable));
+    expect(hints.map(({ message }) => message)).toEqual([
+      'the view bypasses the row-level security of public.todos for authenticated (select, update)',
+    ]);
   });
 
   test('of the owner are accepted if no caller has access', async () => {
@@ -330,7 +364,8 @@ describe('triggers', () => {
     await world.settle(upper(INSTEAD));
     await world.settle(
       upper(
-        '[{ timing: instead_of, events: [insert, update], call: write_title, args: [a] }, { timing: after, events: insert, each: statement, call: write_title, name: later }]',
+        '[{ timing: instead_of, events: [insert, update], call: write_title, args: [a] }, ' +
+          '{ timing: after, events: insert, each: statement, call: write_title, name: later }]',
       ),
     );
     const labels = async (): Promise<unknown[]> =>

@@ -7,7 +7,7 @@ import type { MigrationPlan } from '../../src/migrate/make-plan.ts';
 import { OwnerDatabase } from '../../src/postgres/owner-database.ts';
 import { provisionAt } from '../support/provision.ts';
 import { createDatabase, templateDatabase } from '../support/database.ts';
-import { configOf } from './config-of.ts';
+import { parseConfig } from './parse-config.ts';
 import { parseAddress } from '../../src/postgres/address/parse-address.ts';
 
 export type World = {
@@ -33,7 +33,8 @@ export type World = {
 
 const EMPTY = `
   do $$ declare one record; begin
-    for one in select policyname, schemaname, tablename from pg_policies where schemaname in ('storage', 'realtime') loop
+    for one in select policyname, schemaname, tablename from pg_policies
+      where schemaname in ('storage', 'realtime') loop
       execute format('drop policy %I on %I.%I', one.policyname, one.schemaname, one.tablename);
     end loop;
   end $$;
@@ -61,7 +62,7 @@ export async function aWorld(): Promise<World> {
   admin.on('error', () => {});
   const options = (yaml: string, policy: MigrateOptions['policy']): MigrateOptions => ({
     owner,
-    config: configOf(yaml),
+    config: parseConfig(yaml),
     log: silentLog,
     policy: { allowRollback: true, ...policy },
   });
@@ -100,14 +101,13 @@ export async function aWorld(): Promise<World> {
       const outcome = await apply(yaml, policy);
       if (outcome.kind === 'refused')
         throw new Error(
-          `refused: ${outcome.problems.map((problem) => `${problem.code} ${problem.at}: ${problem.message}`).join('\n')}`,
+          `refused: ${outcome.problems.map(({ code, at, message }) => `${code} ${at}: ${message}`).join('\n')}`,
         );
       if (outcome.kind === 'superseded') throw new Error('superseded');
       const after = await plan(yaml, policy);
       if (after.steps.length > 0 || after.problems.length > 0) {
-        throw new Error(
-          `a second plan is not empty:\n${[...after.steps.map((step) => step.sql), ...after.problems.map((problem) => problem.message)].join('\n')}`,
-        );
+        const rest = [...after.steps.map(({ sql }) => sql), ...after.problems.map(({ message }) => message)];
+        throw new Error(`a second plan is not empty:\n${rest.join('\n')}`);
       }
       return outcome;
     },

@@ -24,7 +24,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { hasChromium, openChromium } from '../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { linesOf } from '../support/documentation/blocks.ts';
+import { readLines } from '../support/documentation/blocks.ts';
 import { OF_THE_MACHINE } from '../support/machine-environment.ts';
 import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 import { scaled } from '../support/run/scaled.ts';
@@ -72,7 +72,7 @@ function install(directory: string, ...options: readonly string[]): string {
   return stderr;
 }
 
-/** Lines about what is ours. Libraries of pages may ask for a newer Node than the machine's; they run in browsers. */
+/** Returns warnings about our packages. Libraries of pages may require a newer Node, but they run in browsers. */
 const aboutUs = (warned: string): string[] =>
   warned.split('\n').filter((line) => /svcyaml|libpg-query|@node-rs/.test(line));
 
@@ -89,7 +89,7 @@ function makeHome(name: string): string {
   return home;
 }
 
-/** A Node for old machines, where there is one. */
+/** Returns the bundled Node for old machines, if there is one. */
 const nodesIn = (home: string): string[] =>
   readdirSync(join(home, 'node_modules')).filter((name) => /^node(?:-bin)?-(?:linux|darwin|win)/.test(name));
 
@@ -101,10 +101,10 @@ const IMAGE_APP = `version: 1
 storage: { pictures: { public: true, rls: [{ operations: [select, insert], check: "true" }] } }
 `;
 
-function weightOf(path: string): number {
+function sizeOnDisk(path: string): number {
   const stats = lstatSync(path);
   if (!stats.isDirectory()) return stats.size;
-  return readdirSync(path).reduce((sum, name) => sum + weightOf(join(path, name)), 0);
+  return readdirSync(path).reduce((sum, name) => sum + sizeOnDisk(join(path, name)), 0);
 }
 
 describe('the package', () => {
@@ -127,21 +127,21 @@ describe('the package', () => {
   test('is small: below 40 MB and 16 packages, PostgreSQL and a Node for old machines left out', () => {
     const modules = join(home, 'node_modules');
     const nodes = nodesIn(home);
-    const all = weightOf(modules) - nodes.reduce((sum, name) => sum + weightOf(join(modules, name)), 0);
+    const all = sizeOnDisk(modules) - nodes.reduce((sum, name) => sum + sizeOnDisk(join(modules, name)), 0);
     expect(all / MEGABYTE).toBeLessThan(40);
     const packages = Object.keys(
       (JSON.parse(readFileSync(join(modules, '.package-lock.json'), 'utf8')) as { packages: object })
         .packages,
     );
-    expect(packages.filter((one) => existsSync(join(home, one))).length - nodes.length).toBeLessThanOrEqual(
+    expect(packages.filter((name) => existsSync(join(home, name))).length - nodes.length).toBeLessThanOrEqual(
       15,
     );
-    expect(weightOf(join(modules, 'svcyaml')) / MEGABYTE).toBeLessThan(12);
+    expect(sizeOnDisk(join(modules, 'svcyaml')) / MEGABYTE).toBeLessThan(12);
     const machine = execFileSync('node', ['--version'], { encoding: 'utf8', env: OF_THE_MACHINE });
     expect(nodes.length > 0).toBe(Number.parseInt(machine.slice(1), 10) < 22);
   });
 
-  test('the lock file of one Node installs under another: a Node comes along only where it is needed', () => {
+  test('a lock file of one Node version installs under another, and adds Node only if required', () => {
     const npm = realpathSync(
       execFileSync('which', ['npm'], { encoding: 'utf8', env: OF_THE_MACHINE }).trim(),
     );
@@ -165,15 +165,15 @@ describe('the package', () => {
   test('without optional packages people sign up, and a transformation is refused with a code', async () => {
     const small = makeHome('small');
     expect(install(small, '--omit=optional')).toBe('');
-    expect(weightOf(join(small, 'node_modules')) / MEGABYTE).toBeLessThan(20);
+    expect(sizeOnDisk(join(small, 'node_modules')) / MEGABYTE).toBeLessThan(20);
     writeFileSync(join(small, 'svc.yaml'), IMAGE_APP);
-    const other = await createDatabase();
+    const database = await createDatabase();
     const running = await startSvc({
       command: 'dev',
       config: join(small, 'svc.yaml'),
       cwd: small,
       launcher: join(small, 'node_modules/svcyaml/bin/svc.js'),
-      env: { SVC_DATABASE_URL: other.url },
+      env: { SVC_DATABASE_URL: database.url },
     });
     try {
       const client = createClient(running.url, running.publishableKey, { auth: { persistSession: false } });
@@ -190,7 +190,7 @@ describe('the package', () => {
       ]);
     } finally {
       await running.stop();
-      await other.drop();
+      await database.drop();
     }
   });
 
@@ -228,7 +228,7 @@ describe('the package', () => {
   test(
     'in the project of a user it starts as documented, with its own database',
     async () => {
-      const [server = '', postgres = '', init, dev] = linesOf('docs/package.md', 'npm install svcyaml');
+      const [server = '', postgres = '', init, dev] = readLines('docs/package.md', 'npm install svcyaml');
       // Other users than root run the database.
       chmodSync(folder, 0o755);
       const own = makeHome('own');
@@ -257,7 +257,9 @@ describe('the package', () => {
     writeFileSync(
       join(directory, 'hello.ts'),
       `import { defineFunction, testFunction, type Context } from 'svcyaml';
-export default defineFunction<'PLACE'>(async (req, ctx) => ({ status: 200, body: { at: ctx.env.PLACE, who: ctx.claims?.sub ?? null, size: req.rawBody.length } }));
+export default defineFunction<'PLACE'>(async (req, ctx) => ({
+  status: 200, body: { at: ctx.env.PLACE, who: ctx.claims?.sub ?? null, size: req.rawBody.length },
+}));
 export const answer: Response = await testFunction(defineFunction<'PLACE'>(() => ({})), { env: { PLACE: 'here' } });
 // @ts-expect-error the handler has no such variable
 void testFunction(defineFunction<'PLACE'>(() => ({})), { env: { NAME: 'Ann' } });
@@ -267,12 +269,15 @@ export const name = (ctx: Context): string => ctx.clientAddress;
 `,
     );
     const module = resolution === 'bundler' ? 'esnext' : resolution;
-    const options = `--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --target es2023 --module ${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} --types node`;
+    const options =
+      '--noEmit --ignoreConfig --strict --exactOptionalPropertyTypes --target es2023 --module ' +
+      `${module} --moduleResolution ${resolution} --typeRoots ${join(ROOT, 'node_modules/@types')} ` +
+      '--types node';
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
     execFileSync(process.execPath, [tsc, ...options.split(' '), 'hello.ts'], { cwd: directory });
   });
 
-  test('the command line explains itself, and what is missing', async () => {
+  test('the command line prints its usage and missing parts', async () => {
     const at = { launcher, cwd: home };
     expect((await runSvc(['--version'], at)).output.trim()).toBe(version);
     const made = await runSvc(['init', 'first'], { ...at, env: { npm_command: 'exec' } });
@@ -310,7 +315,8 @@ functions:
     );
     writeFileSync(
       join(app, 'functions/hello.js'),
-      `import { defineFunction } from 'svcyaml';\nexport default defineFunction(async (req) => ({ body: { hello: req.query.name } }));`,
+      "import { defineFunction } from 'svcyaml';\n" +
+        'export default defineFunction(async (req) => ({ body: { hello: req.query.name } }));',
     );
     svc = await startSvc({
       command: 'dev',
@@ -356,7 +362,9 @@ test.skipIf(process.platform === 'win32')(
     symlinkSync(execFileSync('which', ['readlink'], { encoding: 'utf8' }).trim(), join(commands, 'readlink'));
     writeFileSync(
       join(app, 'svc.yaml'),
-      'version: 1\ntables:\n  notes: { rls: [], fields: [{ name: id, type: bigserial, primary_key: true }] }\nfunctions:\n  where: { runtime: node, file: functions/where.js }\n',
+      'version: 1\ntables:\n' +
+        '  notes: { rls: [], fields: [{ name: id, type: bigserial, primary_key: true }] }\n' +
+        'functions:\n  where: { runtime: node, file: functions/where.js }\n',
     );
     writeFileSync(
       join(app, 'functions/where.js'),
@@ -423,7 +431,7 @@ describe('npm create', () => {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
 
-  test('refuses a folder with something in it, and with --force keeps what is there', () => {
+  test('refuses a folder that is not empty, and with --force keeps existing files', () => {
     mkdirSync(join(folder, 'mine'));
     writeFileSync(join(folder, 'mine/svc.yaml'), 'version: 1\n');
     expect(() => create('mine', '--yes', '--no-install')).toThrow(/is not empty/);
@@ -435,19 +443,19 @@ describe('npm create', () => {
     expect(existsSync(join(folder, 'mine/.gitignore'))).toBe(true);
   });
 
-  const dependenciesOf = (app: string): Readonly<Record<string, string>> =>
+  const readDependencies = (app: string): Readonly<Record<string, string>> =>
     (
       JSON.parse(readFileSync(join(app, 'package.json'), 'utf8')) as {
         dependencies: Readonly<Record<string, string>>;
       }
     ).dependencies;
 
-  test('makes a name of the folder that npm takes', () => {
+  test('derives a valid npm name from the folder', () => {
     create('My App', '--yes', '--no-install');
     expect(readFileSync(join(folder, 'My App/package.json'), 'utf8')).toContain('"name": "my-app"');
   });
 
-  test('names the packages of the registry, unless those of a release are beside it', () => {
+  test('names packages of the registry, or those of the release in the same folder', () => {
     const elsewhere = join(folder, 'from-the-registry/create-svcyaml');
     cpSync(join(RELEASE, 'create-svcyaml'), elsewhere, { recursive: true });
     for (const [made, expected] of [
@@ -456,7 +464,7 @@ describe('npm create', () => {
     ] as const) {
       const app = mkdtempSync(join(folder, 'made-'));
       execFileSync(NODE, [join(made, 'create-svcyaml/index.js'), app, '--yes', '--no-install']);
-      expect(dependenciesOf(app)['svcyaml']).toBe(expected);
+      expect(readDependencies(app)['svcyaml']).toBe(expected);
     }
   });
 
@@ -473,7 +481,7 @@ describe('npm create', () => {
       readonly scripts: Readonly<Record<string, string>>;
     };
     expect([name, scripts['dev']]).toEqual([template, 'node dev.js']);
-    expect(dependenciesOf(app)).toMatchObject({ svcyaml: tarball('svcyaml'), react: expect.any(String) });
+    expect(readDependencies(app)).toMatchObject({ svcyaml: tarball('svcyaml'), react: expect.any(String) });
     expect(existsSync(join(RELEASE, 'svcyaml/docs', `${template}.md`))).toBe(true);
   });
 
@@ -548,12 +556,12 @@ describe('npm create', () => {
   test.skipIf(!hasChromium())(
     'a page that works at its first start',
     async () => {
-      const [make = '', enter = '', start] = linesOf('docs/package.md', 'npm create svcyaml my-app');
+      const [make = '', enter = '', start] = readLines('docs/package.md', 'npm create svcyaml my-app');
       create(...make.replace('npm create svcyaml ', '').split(' '), '--no-install');
       const app = join(folder, enter.replace('cd ', ''));
       expect(start).toBe('npm run dev');
       expect(readFileSync(join(app, 'package.json'), 'utf8')).toContain('"dev": "node dev.js"');
-      expect(dependenciesOf(app)['svcyaml']).toBe(tarball('svcyaml'));
+      expect(readDependencies(app)['svcyaml']).toBe(tarball('svcyaml'));
       expect(aboutUs(install(app))).toEqual([]);
 
       const [api, page] = [await freePort(), await freePort()];

@@ -18,7 +18,7 @@ let folder: string;
 /** Skips the tests if the registry cannot be reached, because the build needs its packages. */
 let isInstalled = false;
 
-const pathOf = (): string => `${dirname(NODE)}:${process.env['PATH']}`;
+const searchPath = (): string => `${dirname(NODE)}:${process.env['PATH']}`;
 const built = (page: string): string =>
   readFileSync(join(folder, 'site/.vitepress/dist', `${page}.html`), 'utf8');
 
@@ -26,7 +26,7 @@ function build(env: Readonly<Record<string, string>> = {}): SpawnSyncReturns<str
   return spawnSync('npm', ['run', 'build'], {
     cwd: join(folder, 'site'),
     encoding: 'utf8',
-    env: { ...process.env, PATH: pathOf(), ...env },
+    env: { ...process.env, PATH: searchPath(), ...env },
   });
 }
 
@@ -38,7 +38,7 @@ beforeAll(() => {
   const { status, stderr } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], {
     cwd: join(folder, 'site'),
     encoding: 'utf8',
-    env: { ...process.env, PATH: pathOf() },
+    env: { ...process.env, PATH: searchPath() },
   });
   isInstalled = status === 0;
   if (isInstalled) return;
@@ -87,12 +87,12 @@ describe('the site', () => {
     expect(withoutPage).toEqual([]);
     const page = built('errors/pgrst205');
     expect(page).toContain('svc explain PGRST205');
-    const { means, repair } = explainedOf('PGRST205');
-    for (const text of [means, repair]) expect(textOf(page)).toContain(text);
+    const { means, repair } = readExplanation('PGRST205');
+    for (const text of [means, repair]) expect(plainText(page)).toContain(text);
     expect(built('errors')).toMatch(/href="\.\/errors\/pgrst205"/);
     expect(built('migrations')).toMatch(/href="\.\/errors\/mig-202"/);
     // Two that differ in capital letters only.
-    expect(textOf(built('errors/aborted'))).toMatch(/Aborted, from .*aborted, from/s);
+    expect(plainText(built('errors/aborted'))).toMatch(/Aborted, from .*aborted, from/s);
   });
 
   test.skipIf(!hasChromium())(
@@ -146,13 +146,13 @@ describe('the site', () => {
   );
 });
 
-function explainedOf(code: string): Record<string, string> {
-  const line = explainedCodes().find((one) => one.code === code);
+function readExplanation(code: string): Record<string, string> {
+  const line = explainedCodes().find((entry) => entry.code === code);
   if (!line) throw new Error(`${code} is not explained`);
   return asObject(line);
 }
 
-function textOf(html: string): string {
+function plainText(html: string): string {
   return html
     .replaceAll(/<[^>]+>/g, '')
     .replaceAll('&quot;', '"')
@@ -169,7 +169,7 @@ async function serve(directory: string): Promise<Server> {
   const files = new Set(readdirSync(directory, { recursive: true, encoding: 'utf8' }));
   const server = createServer((request, response) => {
     const path = decodeURIComponent(new URL(request.url ?? '/', 'http://localhost').pathname).slice(1);
-    const file = [path, `${path}.html`].find((one) => files.has(one)) ?? 'index.html';
+    const file = [path, `${path}.html`].find((candidate) => files.has(candidate)) ?? 'index.html';
     response.setHeader('content-type', types[file.split('.').at(-1) ?? ''] ?? 'application/octet-stream');
     response.end(readFileSync(join(directory, file)));
   });

@@ -368,7 +368,7 @@ test('invalid notifications and messages of statements do no harm', async () => 
     '[7]',
     '[{"kind":"broadcast","room":1}]',
   ].entries()) {
-    await admin.query(`select pg_notify('svc_rt_0', $1)`, [`["nobody",${at + 1},${message}]`]);
+    await admin.query(`select pg_notify('svc_rt_0', $1)`, [`["unknown",${at + 1},${message}]`]);
   }
   await admin.query(`select realtime.send_binary('\\x00', repeat('e', 300), 'from-sql', false)`);
   await admin.query(`select realtime.send('{}', 'fine', 'from-sql', false)`);

@@ -297,7 +297,8 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
 
   test('a large value that an update does not change is included', async () => {
     await admin.query(
-      `insert into open (id, large, kind) values (30, (select string_agg(md5(n::text), '') from generate_series(1, 2000) n), 'a')`,
+      `insert into open (id, large, kind)
+        values (30, (select string_agg(md5(n::text), '') from generate_series(1, 2000) n), 'a')`,
     );
     await admin.query(
       `insert into notes values (30, $1, (select string_agg(md5(n::text), '') from generate_series(1, 2000) n), null)`,
@@ -681,7 +682,8 @@ describe.each(['wal', 'triggers'] as const)('changes by %s', (source) => {
       if (n === 100)
         await admin.query(
           source === 'wal'
-            ? `select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name like 'svc_rt_%' and database = current_database()`
+            ? `select pg_terminate_backend(active_pid) from pg_replication_slots
+              where slot_name like 'svc_rt_%' and database = current_database()`
             : 'drop trigger "~svc_realtime" on open',
         );
     }

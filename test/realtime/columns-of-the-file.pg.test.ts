@@ -87,7 +87,7 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
     let filled = 0;
     await retype(async ({ action }) => {
       if (action.kind !== 'backfill' || filled++ > 0) return;
-      await admin.query(`insert into entries values (${MARK}, 1, 'meanwhile')`);
+      await admin.query(`insert into entries values (${MARK}, 1, 'in between')`);
       await expect.poll(() => heard().length).toBe(1);
     });
     expect(filled).toBeGreaterThan(0);
@@ -95,11 +95,12 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
     await expect
       .poll(() => heard().map(({ type, record }) => [type, record]))
       .toEqual([
-        ['INSERT', { id: MARK, amount: 1, note: 'meanwhile' }],
+        ['INSERT', { id: MARK, amount: 1, note: 'in between' }],
         ['UPDATE', { id: MARK, amount: 1, note: 'after' }],
       ]);
     const { rows } = await admin.query(
-      `select format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = 'entries'::regclass and attname = 'amount'`,
+      `select format_type(atttypid, atttypmod) as type from pg_attribute
+        where attrelid = 'entries'::regclass and attname = 'amount'`,
     );
     expect(rows).toEqual([{ type: 'bigint' }]);
   });

@@ -130,7 +130,8 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
       const socket = await open();
       const joinRef = await socket.join('notes', ASKED, token);
       const log = (megabytes: number, isOfTransaction: boolean): string =>
-        `select pg_logical_emit_message(${isOfTransaction}, 'bulk', repeat('x', 1024 * 1024)) from generate_series(1, ${megabytes})`;
+        `select pg_logical_emit_message(${isOfTransaction}, 'bulk', repeat('x', 1024 * 1024))
+          from generate_series(1, ${megabytes})`;
       const slots = async (): Promise<string[]> => {
         const { rows } = await admin.query<{ name: string }>(`select slot_name::text as name
           from pg_replication_slots where database = current_database() and confirmed_flush_lsn is not null`);

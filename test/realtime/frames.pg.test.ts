@@ -287,7 +287,7 @@ test('a client that tracks without presence gets the state first, then the chang
   expect(order).toEqual(['phx_reply', 'phx_reply', 'presence_state', 'presence_diff']);
 });
 
-test('a client that tracks again has one entry with the last payload, and the change names the previous entry', async () => {
+test('a client that tracks again has one entry, and the change names the previous one', async () => {
   const [member, watcher] = await Promise.all([open(), open()]);
   await watcher.join('again', { presence: { enabled: true } });
   const joinRef = await member.join('again', { presence: { key: 'ann', enabled: true } });

@@ -84,7 +84,8 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
 
   beforeAll(async () => {
     world = await startBackendWorld(
-      `version: 1\nproject: { name: hidden }\ntables:${TABLES}\nrealtime: { source: ${source}, limits: { joins: 1000 } }\n`,
+      `version: 1\nproject: { name: hidden }\ntables:${TABLES}\n` +
+        `realtime: { source: ${source}, limits: { joins: 1000 } }\n`,
     );
     admin = new pg.Client({ connectionString: world.databaseUrl });
     await admin.connect();

@@ -118,7 +118,7 @@ test('sockets, channels, members, messages, changes and refusals are counted', a
   expect(closed.reduce((sum, [, value]) => sum + value, 0)).toBe(1);
 });
 
-test('a socket counts by the code with which svc has closed it, also if the client never receives the code', async () => {
+test('a socket counts by the close code of svc, even if the client never receives the code', async () => {
   const deaf = await RawSocket.open(world.url, world.keys.publishable);
   deaf.ws.pause();
   deaf.ws.send('no message');

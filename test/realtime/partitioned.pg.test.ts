@@ -7,7 +7,8 @@ import { startBackendWorld, type BackendWorld } from '../support/backend-world.t
 import { RawSocket } from './raw-socket.ts';
 
 /**
- * Made by hand: the file has no partitioned tables. A partition is written to directly as well, and one comes later.
+ * Created by hand, because the file has no partitioned tables. One partition is also written directly, and one is added
+ * later.
  */
 const TABLE = `
 create table public.events (
@@ -16,7 +17,8 @@ create table public.events (
 create table public.events_2026 partition of public.events for values from ('2026-01-01') to ('2027-01-01')
   partition by range (day);
 create table public.events_2026_h1 partition of public.events_2026 for values from ('2026-01-01') to ('2026-07-01');
-create table public.events_2026_h2 (text text, id integer not null, gone integer, day date not null, owner uuid not null, large text);
+create table public.events_2026_h2 (text text, id integer not null, gone integer, day date not null,
+  owner uuid not null, large text);
 alter table public.events_2026_h2 drop column gone;
 alter table public.events_2026 attach partition public.events_2026_h2 for values from ('2026-07-01') to ('2027-01-01');
 alter table public.events enable row level security;
@@ -80,7 +82,7 @@ describe.each(['wal', 'triggers'] as const)('by %s', (source) => {
   const brief = (socket: RawSocket): unknown[] =>
     heard(socket).map(({ type, table, record, old_record }) => [type, table, record?.['id'] ?? old_record]);
 
-  test('changes of partitions are delivered with the name of the table, to callers that its policies allow', async () => {
+  test('changes of partitions carry the name of the table and obey its policies', async () => {
     const [here, there, ben] = await Promise.all([
       listens(world.url, ANN),
       listens(peer.url, ANN),

@@ -33,7 +33,8 @@ const POLICIES = `
 create policy members_read on realtime.messages for select to authenticated
   using (exists (select from public.members m where m.user_id = auth.uid() and 'room:' || m.room = realtime.topic()));
 create policy members_write on realtime.messages for insert to authenticated
-  with check (exists (select from public.members m where m.user_id = auth.uid() and m.writes and 'room:' || m.room = realtime.topic()));
+  with check (exists (select from public.members m
+    where m.user_id = auth.uid() and m.writes and 'room:' || m.room = realtime.topic()));
 `;
 
 let world: BackendWorld;
@@ -318,7 +319,7 @@ test('send of a caller without a policy warns, and the statement succeeds', asyn
   expect(notices.join()).toContain('the broadcast was not sent');
 });
 
-test('a trigger that sends for a caller without a policy does not fail the statement, and the message is not delivered', async () => {
+test('a trigger that sends without a policy does not fail the statement and delivers no message', async () => {
   await admin.query(`
     create table posts (id integer primary key);
     grant insert, select on posts to authenticated;
@@ -343,7 +344,7 @@ test('a trigger that sends for a caller without a policy does not fail the state
     await caller.query('commit');
   };
   try {
-    // He can read the room, but not write to it.
+    // The user can read the room, but not write to it.
     await insertAs(ben, 1);
     expect(notices).toEqual([
       expect.stringMatching(/^WARNING: the broadcast was not sent: .*row-level security/),

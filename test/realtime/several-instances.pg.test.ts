@@ -66,7 +66,7 @@ async function subscribed(channel: RealtimeChannel): Promise<RealtimeChannel> {
   return channel;
 }
 
-test('broadcasts reach other instances in order, also large ones and bytes; the sender does not receive them', async () => {
+test('broadcasts reach other instances in order, including large ones and bytes, but not the sender', async () => {
   const [here, there] = await Promise.all([raw(world.url), raw(peer.url)]);
   const joinRef = await here.join('cross');
   await there.join('cross');
@@ -163,7 +163,7 @@ test('presence is shared by all instances: remote members, late members, leaving
   await expect.poll(() => Object.keys(watching.presenceState())).toEqual([]);
 });
 
-test('a member that leaves at another instance is reported once: after leaving, after its death, and with the instance', async () => {
+test('a member that leaves at another instance is reported once, for every kind of end', async () => {
   const third = await startBackend({ ...world.options, port: 0 });
   const watcher = await raw(world.url);
   await watcher.join('leaving', { presence: { enabled: true } });
@@ -251,7 +251,8 @@ test('signing out at one instance closes the private channels at the other', asy
   const { data, error } = await client.auth.signUp({ email, password: 'ann-password-1' });
   expect(error).toBeNull();
   await admin.query(
-    `create policy users on realtime.messages for select to authenticated using (auth.uid() is not null and not auth.is_anonymous())`,
+    `create policy users on realtime.messages for select to authenticated
+      using (auth.uid() is not null and not auth.is_anonymous())`,
   );
   const token = data.session!.access_token;
   const there = await raw(peer.url);

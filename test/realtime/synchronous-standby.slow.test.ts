@@ -29,7 +29,7 @@ afterAll(async () => {
   await world.close();
 });
 
-test('a commit that waits for its standby is not delivered; later all changes arrive in the order of commits', async () => {
+test('a commit is delivered after its standby confirms it, and changes keep the order of commits', async () => {
   const socket = await RawSocket.open(instance.url, world.keys.publishable);
   const asked = [{ event: 'INSERT', schema: 'public', table: 'notes' }];
   await socket.join('notes', { postgres_changes: asked });

@@ -16,7 +16,8 @@ tables:
       - { name: mood, type: mood, default: ok }
       - { name: others, type: "mood[]" }
 rpc:
-  days_as: { language: sql, volatility: stable, args: [{ name: wanted, type: mood, required: true }], returns: { type: setof days }, body: "select * from days where mood = wanted" }
+  days_as: { language: sql, volatility: stable, args: [{ name: wanted, type: mood, required: true }],
+    returns: { type: setof days }, body: "select * from days where mood = wanted" }
 `;
 
 test('values are filtered, sorted, written and described', async () => {

@@ -46,7 +46,8 @@ beforeAll(async () => {
       await client.connect();
       await client.query(`
         insert into lists values (1, 'Groceries');
-        create view public.list_titles with (security_invoker = true) as select id, title, 'calm'::mood as mood from lists;
+        create view public.list_titles with (security_invoker = true)
+          as select id, title, 'calm'::mood as mood from lists;
         grant select on public.list_titles to anon;
         notify svc_schema;
       `);

@@ -9,7 +9,8 @@ create table books (
   price numeric(8,2), tags text[], sale int4range, isbn text unique);
 create table book_details (book_id int primary key references books, pages int);
 create table genres (id int primary key, name text);
-create table book_genres (book_id int references books, genre_id int references genres, primary key (book_id, genre_id));
+create table book_genres (book_id int references books, genre_id int references genres,
+  primary key (book_id, genre_id));
 create table nodes (id int primary key, parent_id int references nodes);
 create table items (id int primary key);
 create table nopk (a text, b text);
@@ -25,7 +26,9 @@ create table "Order Items" ("Unit Price" int, "order" int, "näme" text);
 create table loose (book_id int references books, genre_id int references genres, note text);
 create table hidden (id int primary key);
 
-insert into authors values (1,'Ada',1970,'{"lang":"en","tags":["x","y"],"n":5}'),(2,'Bo',1985,'{"lang":"fr","tags":[],"n":7}'),(3,'Cy',null,null);
+insert into authors
+  values (1,'Ada',1970,'{"lang":"en","tags":["x","y"],"n":5}'),
+  (2,'Bo',1985,'{"lang":"fr","tags":[],"n":7}'),(3,'Cy',null,null);
 insert into books values
   (1,'Alpha',1,2,10.00,'{a,b}','[1,5)','i1'),(2,'Beta, vol. 1',1,null,20.00,'{b}','[5,9)','i2'),
   (3,'Gamma',2,1,30.00,'{}',null,'i3'),(4,'Delta "x"',null,null,null,null,null,null);
@@ -36,9 +39,11 @@ insert into nodes values (1,null),(2,1),(3,1);
 insert into items select generate_series(1,57);
 insert into nopk values ('1','x'),(null,'y');
 insert into accounts (email, name, balance) values ('a@x','A',5);
-insert into docs values (1,'The fat cats ate',to_tsvector('english','The fat cats ate')),(2,'A thin rat',to_tsvector('english','A thin rat'));
+insert into docs values (1,'The fat cats ate',to_tsvector('english','The fat cats ate')),
+  (2,'A thin rat',to_tsvector('english','A thin rat'));
 insert into secrets values (1);
-insert into notes values (1,'00000000-0000-0000-0000-000000000001','mine'),(2,'00000000-0000-0000-0000-000000000002','theirs');
+insert into notes values (1,'00000000-0000-0000-0000-000000000001','mine'),
+  (2,'00000000-0000-0000-0000-000000000002','theirs');
 insert into big values (9007199254740993,'2023-10-18T12:37:59.611Z','{"b":1,  "a":2}',1.50);
 insert into "Order Items" values (1,1,'ä'),(3,2,'b');
 
@@ -46,7 +51,8 @@ alter table notes enable row level security;
 create policy own on notes using (owner = (select auth.uid())) with check (owner = (select auth.uid()));
 
 create function add(a int, b int default 10) returns int language sql immutable as 'select a + b';
-create function books_over(min numeric) returns setof books language sql stable as 'select * from books where price > min';
+create function books_over(min numeric) returns setof books language sql stable
+  as 'select * from books where price > min';
 create function all_items() returns setof items language sql stable as 'select * from items';
 create function bump(by int default 1) returns int language sql volatile as 'select by + 1';
 create function noop() returns void language sql volatile as '';
@@ -60,22 +66,33 @@ begin
   raise exception using errcode = st, message = m, detail = d;
 end $$;
 create function hdr() returns int language sql stable as $$
-  select length(set_config('response.headers', '[{"X-Custom": "yes"}]', true) || set_config('response.status', '418', true))
+  select length(set_config('response.headers', '[{"X-Custom": "yes"}]', true)
+    || set_config('response.status', '418', true))
 $$;
-create function bad_hdr() returns int language sql stable as $$ select length(set_config('response.headers', '{"X": 1}', true)) $$;
-create function bad_status() returns int language sql stable as $$ select length(set_config('response.status', 'tea', true)) $$;
+create function bad_hdr() returns int language sql stable
+  as $$ select length(set_config('response.headers', '{"X": 1}', true)) $$;
+create function bad_status() returns int language sql stable
+  as $$ select length(set_config('response.status', 'tea', true)) $$;
 create function slow(seconds float8) returns void language sql volatile as 'select pg_sleep(seconds)';
-create function claims() returns json language sql stable as $$ select nullif(current_setting('request.jwt.claims', true), '')::json $$;
-create function request_headers() returns json language sql stable as $$ select current_setting('request.headers', true)::json $$;
-create function request_cookies() returns json language sql stable as $$ select current_setting('request.cookies', true)::json $$;
-create function request_line() returns text language sql stable as $$ select current_setting('request.method', true) || ' ' || current_setting('request.path', true) $$;
-create function add_items(n int) returns setof items language sql volatile as 'insert into items select generate_series(2000, 1999 + n) returning *';
+create function claims() returns json language sql stable
+  as $$ select nullif(current_setting('request.jwt.claims', true), '')::json $$;
+create function request_headers() returns json language sql stable
+  as $$ select current_setting('request.headers', true)::json $$;
+create function request_cookies() returns json language sql stable
+  as $$ select current_setting('request.cookies', true)::json $$;
+create function request_line() returns text language sql stable
+  as $$ select current_setting('request.method', true) || ' ' || current_setting('request.path', true) $$;
+create function add_items(n int) returns setof items language sql volatile
+  as 'insert into items select generate_series(2000, 1999 + n) returning *';
 create function sneaky() returns int language sql stable as 'select count(*)::int from add_items(1)';
 create function sum_of(xs int[]) returns int language sql immutable as 'select sum(x)::int from unnest(xs) x';
 create function texts() returns setof text language sql stable as $$ values ('a'), ('b'), ('c') $$;
-create function best_book(a authors) returns setof books rows 1 language sql stable as 'select * from books where author_id = a.id order by price desc limit 1';
-create function search(term text) returns setof books language sql stable as $$ select * from books where title = term $$;
-create function table_result(n int) returns table (x int, y text) language sql stable as $$ select i, 'y' || i from generate_series(1, n) i $$;
+create function best_book(a authors) returns setof books rows 1 language sql stable
+  as 'select * from books where author_id = a.id order by price desc limit 1';
+create function search(term text) returns setof books language sql stable
+  as $$ select * from books where title = term $$;
+create function table_result(n int) returns table (x int, y text) language sql stable
+  as $$ select i, 'y' || i from generate_series(1, n) i $$;
 create function one_book(book int) returns books language sql stable as 'select * from books where id = book';
 
 grant select, insert, update, delete on all tables in schema public to anon, authenticated, service_role;

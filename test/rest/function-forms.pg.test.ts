@@ -11,25 +11,48 @@ tables:
     fields: [{ name: id, type: integer, primary_key: true }, { name: name, type: text }]
     rls: [{ operations: [select], using: name <> 'hidden' }]
   projects:
-    fields: [{ name: id, type: integer, primary_key: true }, { name: title, type: text }, { name: lead_id, type: integer }]
+    fields: [{ name: id, type: integer, primary_key: true }, { name: title, type: text },
+      { name: lead_id, type: integer }]
     rls: [{ operations: [select], using: "true" }]
 rpc:
-  lead: { language: sql, volatility: stable, rows: 1, expose: false, execute: [anon], args: [{ type: projects, required: true }], returns: { type: setof users }, body: "select * from users where id = $1.lead_id" }
-  members: { language: sql, volatility: stable, expose: false, execute: [anon], args: [{ name: project, type: projects, required: true }], returns: { type: setof users }, body: "select * from users where id >= project.lead_id" }
-  own_of_project: { name: own, language: sql, volatility: stable, expose: false, execute: [anon], args: [{ type: projects, required: true }], returns: { type: setof projects }, body: "select * from projects where id = $1.id" }
-  own_of_user: { name: own, language: sql, volatility: stable, expose: false, execute: [anon], args: [{ type: users, required: true }], returns: { type: setof users }, body: "select * from users where id = $1.id" }
-  guarded: { language: sql, volatility: stable, expose: false, args: [{ type: projects, required: true }], returns: { type: setof users }, body: "select * from users" }
-  label: { language: sql, volatility: stable, expose: false, execute: [anon], args: [{ type: projects, required: true }], returns: { type: text }, body: "select $1.id || ' ' || $1.title" }
-  halves: { language: sql, args: [{ name: n, type: integer, required: true }, { name: half, type: integer, mode: out }, { name: rest, type: integer, mode: out }], body: "select n / 2, n % 2" }
-  numbers: { language: sql, volatility: stable, args: [{ name: most, type: integer, default: 3 }], returns: { table: [{ name: n, type: integer }, { name: word, type: text }] }, body: "select g, g::text from generate_series(1, most) g" }
-  joined: { language: sql, args: [{ name: words, type: "text[]", mode: variadic }], returns: { type: text }, body: "select array_to_string(words, '-')" }
-  whole: { language: sql, args: [{ type: jsonb, required: true }], returns: { type: jsonb }, body: "select jsonb_build_object('got', $1)" }
-  steady: { language: sql, volatility: stable, args: [{ type: jsonb, required: true }], returns: { type: jsonb }, body: "select $1" }
-  letters: { language: sql, args: [{ type: text, required: true }], returns: { type: integer }, body: "select length($1)" }
-  bytes: { language: sql, args: [{ type: bytea, required: true }], returns: { type: integer }, body: "select length($1)" }
-  either: { language: sql, args: [{ type: text, required: true }], returns: { type: text }, body: "select 'text ' || $1" }
-  either_number: { name: either, language: sql, args: [{ name: n, type: integer, required: true }], returns: { type: text }, body: "select 'number ' || n" }
-  inner: { language: sql, expose: false, execute: [anon], args: [{ type: integer, required: true }], returns: { type: integer }, body: "select $1" }
+  lead: { language: sql, volatility: stable, rows: 1, expose: false, execute: [anon],
+    args: [{ type: projects, required: true }], returns: { type: setof users },
+    body: "select * from users where id = $1.lead_id" }
+  members: { language: sql, volatility: stable, expose: false, execute: [anon],
+    args: [{ name: project, type: projects, required: true }], returns: { type: setof users },
+    body: "select * from users where id >= project.lead_id" }
+  own_of_project: { name: own, language: sql, volatility: stable, expose: false, execute: [anon],
+    args: [{ type: projects, required: true }], returns: { type: setof projects },
+    body: "select * from projects where id = $1.id" }
+  own_of_user: { name: own, language: sql, volatility: stable, expose: false, execute: [anon],
+    args: [{ type: users, required: true }], returns: { type: setof users },
+    body: "select * from users where id = $1.id" }
+  guarded: { language: sql, volatility: stable, expose: false, args: [{ type: projects, required: true }],
+    returns: { type: setof users }, body: "select * from users" }
+  label: { language: sql, volatility: stable, expose: false, execute: [anon],
+    args: [{ type: projects, required: true }], returns: { type: text }, body: "select $1.id || ' ' || $1.title" }
+  halves: { language: sql,
+    args: [{ name: n, type: integer, required: true }, { name: half, type: integer, mode: out },
+      { name: rest, type: integer, mode: out }], body: "select n / 2, n % 2" }
+  numbers: { language: sql, volatility: stable, args: [{ name: most, type: integer, default: 3 }],
+    returns: { table: [{ name: n, type: integer }, { name: word, type: text }] },
+    body: "select g, g::text from generate_series(1, most) g" }
+  joined: { language: sql, args: [{ name: words, type: "text[]", mode: variadic }], returns: { type: text },
+    body: "select array_to_string(words, '-')" }
+  whole: { language: sql, args: [{ type: jsonb, required: true }], returns: { type: jsonb },
+    body: "select jsonb_build_object('got', $1)" }
+  steady: { language: sql, volatility: stable, args: [{ type: jsonb, required: true }],
+    returns: { type: jsonb }, body: "select $1" }
+  letters: { language: sql, args: [{ type: text, required: true }], returns: { type: integer },
+    body: "select length($1)" }
+  bytes: { language: sql, args: [{ type: bytea, required: true }], returns: { type: integer },
+    body: "select length($1)" }
+  either: { language: sql, args: [{ type: text, required: true }], returns: { type: text },
+    body: "select 'text ' || $1" }
+  either_number: { name: either, language: sql, args: [{ name: n, type: integer, required: true }],
+    returns: { type: text }, body: "select 'number ' || n" }
+  inner: { language: sql, expose: false, execute: [anon], args: [{ type: integer, required: true }],
+    returns: { type: integer }, body: "select $1" }
   work: { kind: procedure, language: sql, body: select 1 }
 `;
 

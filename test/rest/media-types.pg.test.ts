@@ -7,7 +7,8 @@ import { createRestWorld, KEYS, type RestWorld } from '../support/rest-world.ts'
 const SQL = `
 create table places (id int primary key, name text);
 insert into places values (1, 'Rome'), (2, 'Oslo');
-create function hello(name text default 'you') returns text language sql immutable as $$ select 'hello "' || name || '"' $$;
+create function hello(name text default 'you') returns text language sql immutable
+  as $$ select 'hello "' || name || '"' $$;
 create function nothing() returns text language sql immutable as 'select null::text';
 create function bytes() returns bytea language sql immutable as $$ select '\\x00ff0a5c'::bytea $$;
 create function page() returns xml language sql immutable as $$ select xmlelement(name page, 'é') $$;

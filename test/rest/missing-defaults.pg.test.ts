@@ -17,8 +17,10 @@ create table things (
 create table counted (id bigserial primary key, slug text);
 create table strict (id int generated always as identity primary key, slug text unique, n int default 7);
 create table accounts (
-  id int primary key, plan plan_name, inner_plan inner_plan, own_plan own_plan, none plan_name default null, n int default 3);
-create table guarded (id int primary key, word text default secret_value(), doubled int generated always as (id * 2) stored);
+  id int primary key, plan plan_name, inner_plan inner_plan, own_plan own_plan, none plan_name default null,
+  n int default 3);
+create table guarded (id int primary key, word text default secret_value(),
+  doubled int generated always as (id * 2) stored);
 create view thing_view with (security_invoker = true) as select id, slug, size from things;
 grant select, insert, update, delete on all tables in schema public to anon;
 grant usage on sequence counted_id_seq to anon;

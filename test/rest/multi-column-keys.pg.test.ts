@@ -11,7 +11,8 @@ beforeAll(async () => {
   world = await createRestWorld({
     url: database.url,
     sql: `create table regions (country text, code integer, name text, primary key (country, code));
-      create table shops (id integer primary key, country text, code integer, foreign key (country, code) references regions);
+      create table shops (id integer primary key, country text, code integer,
+        foreign key (country, code) references regions);
       grant all on regions, shops to anon, authenticated, service_role;
       insert into regions values ('ch', 1, 'Zurich'), ('de', 1, 'Bayern');
       insert into shops values (1, 'ch', 1), (2, 'ch', null);`,

@@ -9,14 +9,25 @@ tables:
     rls: [{ operations: [select], using: "true" }]
     fields: [{ name: id, type: integer, primary_key: true }, { name: body, type: text }]
 rpc:
-  find: { language: sql, volatility: stable, args: [{ name: id, type: integer, required: true }], returns: { type: setof notes }, body: select * from notes n where n.id = find.id }
-  find_by_body: { name: find, language: sql, volatility: stable, args: [{ name: like, type: text, required: true }, { name: most, type: integer, default: 5 }], returns: { type: setof notes }, body: select * from notes where body like find.like limit most }
+  find: { language: sql, volatility: stable, args: [{ name: id, type: integer, required: true }],
+    returns: { type: setof notes }, body: select * from notes n where n.id = find.id }
+  find_by_body: { name: find, language: sql, volatility: stable,
+    args: [{ name: like, type: text, required: true }, { name: most, type: integer, default: 5 }],
+    returns: { type: setof notes }, body: select * from notes where body like find.like limit most }
   find_none: { name: find, language: sql, auth_required: true, returns: { type: text }, body: select 'nothing' }
-  find_hidden: { name: find, language: sql, expose: false, args: [{ name: id, type: uuid, required: true }], returns: { type: text }, body: select 'hidden' }
-  find_in: { name: find, args: [{ type: jsonb, required: true }], language: sql, returns: { type: jsonb }, body: "select jsonb_build_object('got', $1)" }
-  find_by_both: { name: find, language: sql, args: [{ name: id, type: integer, required: true }, { name: like, type: text, required: true }], returns: { type: text }, body: select 'both' }
-  twins: { language: sql, args: [{ name: a, type: integer, required: true }, { name: b, type: integer, default: 1 }], returns: { type: integer }, body: select 1 }
-  other_twin: { name: twins, language: sql, args: [{ name: a, type: integer, required: true }, { name: c, type: text, default: x }], returns: { type: integer }, body: select 2 }
+  find_hidden: { name: find, language: sql, expose: false, args: [{ name: id, type: uuid, required: true }],
+    returns: { type: text }, body: select 'hidden' }
+  find_in: { name: find, args: [{ type: jsonb, required: true }], language: sql, returns: { type: jsonb },
+    body: "select jsonb_build_object('got', $1)" }
+  find_by_both: { name: find, language: sql,
+    args: [{ name: id, type: integer, required: true }, { name: like, type: text, required: true }],
+    returns: { type: text }, body: select 'both' }
+  twins: { language: sql,
+    args: [{ name: a, type: integer, required: true }, { name: b, type: integer, default: 1 }],
+    returns: { type: integer }, body: select 1 }
+  other_twin: { name: twins, language: sql,
+    args: [{ name: a, type: integer, required: true }, { name: c, type: text, default: x }],
+    returns: { type: integer }, body: select 2 }
 `;
 
 let world: BackendWorld;
@@ -71,7 +82,8 @@ test('an ambiguous call returns all candidates', async () => {
     error: {
       code: 'PGRST203',
       message:
-        'Could not choose the best candidate function between: public.twins(a => integer, b => integer), public.twins(a => integer, c => text)',
+        'Could not choose the best candidate function between: ' +
+        'public.twins(a => integer, b => integer), public.twins(a => integer, c => text)',
     },
   });
   expect((await client.rpc('twins', { a: 1, c: 'y' })).data).toBe(2);

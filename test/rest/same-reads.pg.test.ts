@@ -26,7 +26,8 @@ beforeAll(async () => {
       create function neighbours(notes) returns setof notes language sql stable as 'select * from notes';
       alter table notes enable row level security;
       create policy own on notes for select using (owner is null or owner = auth.uid());
-      insert into owners select ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'owner ' || n from generate_series(1, 3) n;
+      insert into owners select ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'owner ' || n
+        from generate_series(1, 3) n;
       insert into notes values (0, null, '{}', 'for all'), (1, '00000000-0000-0000-0000-000000000001', '{}', 'one'),
         (2, '00000000-0000-0000-0000-000000000002', '{}', 'two');
       grant select on all tables in schema public to anon, authenticated;`,

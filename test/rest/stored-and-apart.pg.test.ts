@@ -26,7 +26,8 @@ views:
     grants: { anon: [select, insert] }
     triggers: [{ timing: instead_of, events: insert, call: book }]
 rpc:
-  book: { language: plpgsql, returns: { type: trigger }, body: "begin insert into bookings (id, guest) values (new.id, lower(new.guest)); return new; end" }
+  book: { language: plpgsql, returns: { type: trigger },
+    body: "begin insert into bookings (id, guest) values (new.id, lower(new.guest)); return new; end" }
 `;
 
 let world: BackendWorld;

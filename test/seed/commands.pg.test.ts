@@ -1,4 +1,4 @@
-// `svc dev` seeds its own database, and again when a file of an entry changes; `svc seed` does it for any other.
+// `svc dev` seeds its database, and seeds again when a file of an entry changes. `svc seed` seeds any other database.
 import { mkdirSync, mkdtempSync, chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ const words = (...all: string[]): void =>
 let svc: SvcProcess;
 
 beforeAll(async () => {
-  // A database of its own runs as another user than root.
+  // The development database runs as an unprivileged user, who must be able to read the folder.
   chmodSync(directory, 0o755);
   mkdirSync(join(directory, 'seed'));
   writeFileSync(config, FILE);
@@ -60,7 +60,7 @@ test('the first start seeds, a saved file seeds again, a refused row leaves the 
   expect([again.code, again.output]).toEqual([0, expect.stringContaining('nothing to do')]);
 });
 
-test('a database elsewhere is seeded only when the mode is said', async () => {
+test('a remote database is seeded only with an explicit mode', async () => {
   const env = { SVC_DATABASE_URL: 'postgres://app:secret@db.example/app' };
   const { code, output } = await runSvc(['seed', '--config', config], { env });
   expect(code).toBe(2);
@@ -81,15 +81,15 @@ test('mistakes in a seed are found without a database', async () => {
   );
   const { code, output } = await runSvc(['validate', '--config', wrong]);
   expect(code).toBe(1);
-  for (const said of [
+  for (const message of [
     'there is no file seed/word.csv',
     'fewer than six characters',
-    'a password for production stands in the file',
-    '"root" is no email address',
+    'the password of a production user is written in the file',
+    '"root" is not an email address',
     'words has no column wrod',
     'there is no table wordz',
     'there is no bucket pictures',
   ]) {
-    expect(output).toContain(said);
+    expect(output).toContain(message);
   }
 });

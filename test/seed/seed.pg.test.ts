@@ -97,10 +97,10 @@ const client = (): SupabaseClient =>
   createClient(world.url, world.keys.publishable, { auth: { persistSession: false } });
 
 async function signedIn(email: string, password: string): Promise<SupabaseClient> {
-  const one = client();
-  const { error } = await one.auth.signInWithPassword({ email, password });
+  const user = client();
+  const { error } = await user.auth.signInWithPassword({ email, password });
   expect(error).toBeNull();
-  return one;
+  return user;
 }
 
 const numbers = async (): Promise<unknown> =>
@@ -147,7 +147,7 @@ test('users sign in, rows belong to them, files are served, and a second run has
   expect(await numbers()).toEqual({ ...all, visits: 6 });
 });
 
-test('ids that are given are behind the counter of the column', async () => {
+test('the counter of a column continues after explicit ids', async () => {
   await run(DEMO);
   const admin = createClient(world.url, world.keys.secret);
   const { data, error } = await admin
@@ -158,7 +158,7 @@ test('ids that are given are behind the counter of the column', async () => {
   expect([error, Number(data?.id) > 8]).toEqual([null, true]);
 });
 
-test('a counter that is ahead of the ids that are given stays where it is', async () => {
+test('a counter beyond the explicit ids does not change', async () => {
   const counter = `pg_get_serial_sequence('todos', 'id')`;
   await world.owner.query(raw(`select setval(${counter}, 100)`));
   await run(`
@@ -306,7 +306,7 @@ test('a SQL file that fails or ends the transaction leaves nothing behind', asyn
   expect(await numbers()).toEqual({ users: 0, lists: 0, todos: 0, visits: 0, objects: 0, seeds: 0 });
 });
 
-test('entries run where their modes say, or by name', async () => {
+test('entries run in their modes, or by name', async () => {
   const seeds = `
 seed:
   - { name: always, rows: { visits: [{ page: a }] } }
@@ -322,8 +322,10 @@ seed:
   await expect(run(seeds, { names: ['amin'] })).rejects.toThrow(/no seed amin/);
 });
 
-test('two who seed at the same time: it is done once', async () => {
-  const seeds = `seed:\n  - { name: one, rows: { visits: [{ page: a }] }, users: [{ as: ann, email: ann@example.com, password: ann-password }] }\n`;
+test('concurrent runs seed once', async () => {
+  const seeds =
+    'seed:\n  - { name: one, rows: { visits: [{ page: a }] }, ' +
+    'users: [{ as: ann, email: ann@example.com, password: ann-password }] }\n';
   await Promise.all([run(seeds), run(seeds), run(seeds)]);
   expect(await numbers()).toMatchObject({ users: 1, visits: 1 });
 });

@@ -99,7 +99,8 @@ const POOLERS = [
 
 for (const [options, reason, verdict] of POOLERS) {
   test.skipIf(reason !== undefined)(
-    `two instances behind PgBouncer ${JSON.stringify(options)}: every answer is its own${reason === undefined ? '' : ` (skipped: ${reason})`}`,
+    `two instances behind PgBouncer ${JSON.stringify(options)}: ` +
+      `every answer is its own${reason === undefined ? '' : ` (skipped: ${reason})`}`,
     { timeout: scaled(600_000) },
     async () => {
       await onServer(`drop table if exists ${TABLES.join(', ')}`);
@@ -127,9 +128,9 @@ async function mixedRequests(clients: readonly SupabaseClient[], requests: numbe
   let next = 0;
   const one = async (number: number, client: SupabaseClient): Promise<void> => {
     const table = TABLES[number % 3] ?? 'plums';
-    const expect_ = (what: string, found: unknown, expected: unknown): void => {
+    const expect_ = (label: string, found: unknown, expected: unknown): void => {
       if (JSON.stringify(found) !== JSON.stringify(expected))
-        wrong.push(`${number} ${what} ${table}: ${JSON.stringify(found)}`);
+        wrong.push(`${number} ${label} ${table}: ${JSON.stringify(found)}`);
     };
     if (number % 50 === 49) {
       // Longer than server.timeouts.db_query.
@@ -241,8 +242,8 @@ test.skipIf(withoutPgBouncer !== undefined)(
       const signedUp = await client.auth.signUp({ email: 'a@example.com', password: 'a long password' });
       expect(signedUp.error).toBeNull();
       // No other password is sent, not even to the pooler.
-      const others = await onServer(`select * from pgbouncer.get_auth('postgres')`);
-      expect(others).toEqual([]);
+      const rows = await onServer(`select * from pgbouncer.get_auth('postgres')`);
+      expect(rows).toEqual([]);
     } finally {
       await instance?.stop();
       await pooler.stop();

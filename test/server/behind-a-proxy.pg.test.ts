@@ -75,7 +75,7 @@ describe.runIf(process.platform === 'linux').each([
 
   beforeAll(async () => {
     if (why !== undefined) return;
-    // Not all of loopback: the clients are there too.
+    // Not all of loopback, because the clients also use loopback addresses.
     const yaml = `${FILE}server: { trusted_proxies: [127.0.0.1] }\n`;
     world = await startBackendWorld(yaml, { files: FILES, log });
     proxy = await startProxy(world.url);
@@ -95,7 +95,8 @@ describe.runIf(process.platform === 'linux').each([
       const fromOne = Array.from({ length: 40 }, () => through('127.0.0.40', SIGN_UP, { body: {} }));
       expect(await tally(fromOne)).toEqual({ 200: 30, 429: 10 });
       const sessions = await world.owner.query<{ ip: string; n: number }>(
-        sql`select host(ip) as ip, count(*)::int as n from auth.sessions where host(ip) in ('127.0.0.1', '127.0.0.10', '127.0.0.40') group by 1 order by 1`,
+        sql`select host(ip) as ip, count(*)::int as n from auth.sessions
+          where host(ip) in ('127.0.0.1', '127.0.0.10', '127.0.0.40') group by 1 order by 1`,
       );
       expect(sessions).toEqual([
         { ip: '127.0.0.10', n: 4 },
@@ -115,7 +116,8 @@ describe.runIf(process.platform === 'linux').each([
       expect(await tally(guesses)).toEqual({ 400: 10, 429: 140 });
       const owner = await through('127.0.0.50', PASSWORD_GRANT, { body: account });
       expect(owner.status).toBe(200);
-      const made = sql`select distinct ip_address as ip from auth.audit_log_entries where payload->>'action' = 'login_failed'`;
+      const made = sql`select distinct ip_address as ip from auth.audit_log_entries
+        where payload->>'action' = 'login_failed'`;
       expect(await world.owner.query(made)).toEqual([{ ip: '127.0.0.51' }]);
     },
   );
@@ -150,7 +152,7 @@ describe('with no proxy that is trusted', () => {
     expect(statuses).toEqual([...Array<number>(10).fill(400), 429]);
   });
 
-  test('a proxy that is not trusted is one client, and named once with what to do', async () => {
+  test('an untrusted proxy counts as one client and is logged once with a hint', async () => {
     const headers = (i: number) => ({ 'x-forwarded-for': `203.0.113.${i}` });
     const signUps = Array.from({ length: 35 }, (_, i) => here(SIGN_UP, { body: {}, headers: headers(i) }));
     expect(await tally(signUps)).toEqual({ 200: 30, 429: 5 });

@@ -143,7 +143,7 @@ test('a token is accepted shortly after its expiry, because clocks differ', asyn
   expect((await ask('/rest/v1/rpc/who', 'pub', 'late')).status).toBe(200);
 });
 
-test('refusals give the reason in the format of the API, and repeat no key', async () => {
+test('refusals give the reason in the format of the API without the key', async () => {
   const expired = await ask('/rest/v1/rpc/who', 'pub', 'expired');
   expect(JSON.parse(expired.text)).toMatchObject({ code: 'PGRST303', message: 'JWT expired' });
   const unknown = await ask('/rest/v1/rpc/who', 'keylike', 'none');

@@ -141,7 +141,7 @@ describe.each([
     expect(await client().rpc('todo_summary')).toMatchObject({ status: 401 });
   });
 
-  test('an upload is private to its owner, or public by URL where the bucket says so', async () => {
+  test('an upload is private to its owner, or public by URL in a public bucket', async () => {
     const { client: ada, id } = await aUser();
     const { client: bob } = await aUser();
     const picture = new Blob([new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 1, 2, 3])], {

@@ -1,4 +1,4 @@
-// Column grants of the file through supabase-js: a caller who may read only some columns is told which.
+// Column grants of the file through supabase-js: the error lists the columns that the caller may read.
 import { createClient } from '@supabase/supabase-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBackendWorld, type BackendWorld } from '../support/backend-world.ts';
@@ -26,7 +26,7 @@ afterAll(() => world?.close());
 
 const client = () => createClient(world.url, world.keys.publishable, { auth: { persistSession: false } });
 
-test('all columns of a table of which some may be read: the refusal names those', async () => {
+test('a read of all columns with a partial grant is refused with the readable columns', async () => {
   const refused = await client().from('people').select();
   expect(refused).toMatchObject({
     status: 401,

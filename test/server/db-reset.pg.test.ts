@@ -8,7 +8,8 @@ import { expect, test } from 'vitest';
 import { runSvc, startSvc } from '../support/svc-process.ts';
 
 const YAML = `version: 1
-tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }], rls: [{ operations: [select, insert], check: 'true' }] } }
+tables: { notes: { fields: [{ name: id, type: bigserial, primary_key: true }],
+    rls: [{ operations: [select, insert], check: 'true' }] } }
 `;
 
 test('not while it is used, not without a yes, and then wholly', async () => {

@@ -124,7 +124,7 @@ test('deployments are applied in their order', { timeout: scaled(240_000) }, asy
   const line = late
     .output()
     .split('\n')
-    .find((one) => one.includes('MIG-403'));
+    .find((line) => line.includes('MIG-403'));
   expect(JSON.parse(line ?? '{}')).toMatchObject({
     level: 'error',
     differs: expect.arrayContaining([expect.stringContaining('policy')]),
@@ -140,7 +140,7 @@ test('deployments are applied in their order', { timeout: scaled(240_000) }, asy
   expect(await isRefused({ text: WITH_POLICY })).toContain('MIG-406');
   expect(await isRefused({ text: WITH_POLICY, stamp: NOON })).toContain('built 2026-11-22 12:00 UTC');
   expect(await isRefused({ text: WITH_POLICY, stamp: LATER })).toContain('MIG-405');
-  // The command line comes before the stamp.
+  // The command line takes precedence over the stamp.
   expect(
     await isRefused({ text: WITH_POLICY, stamp: LATEST, arguments: ['--deploy-seq', String(NOON)] }),
   ).toContain('MIG-403');
@@ -163,7 +163,7 @@ test('deployments are applied in their order', { timeout: scaled(240_000) }, asy
   ).toContain('MIG-403');
   await serves({ text: WITHOUT_POLICY, stamp: LATER, env: { SVC_ALLOW_ROLLBACK: hash } });
   expect(await policies()).toBe(0);
-  // The file that was rolled back does not come back by itself.
+  // The file that was rolled back is not applied again by itself.
   expect(await isRefused({ text: WITH_POLICY, stamp: LATEST })).toContain('MIG-403');
 });
 

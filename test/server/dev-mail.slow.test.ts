@@ -60,7 +60,7 @@ afterAll(async () => {
 
 type Sent = { readonly to: string; readonly state: string };
 
-/** Asks for a code at each address, and returns the mails once each is settled. */
+/** Requests a code for each address, and returns the mails when all are settled. */
 async function codesUnder(
   args: readonly string[],
   addresses: readonly string[],
@@ -98,7 +98,7 @@ test('svc dev captures mail although a provider is configured, and logs the code
   const { mails, output } = await codesUnder([], ['ann@example.com']);
   expect(mails).toEqual([{ to: 'ann@example.com', state: 'caught' }]);
   expect(received).toEqual([]);
-  const line = output.split('\n').find((one) => one.includes('mail captured')) ?? '{}';
+  const line = output.split('\n').find((text) => text.includes('mail captured')) ?? '{}';
   expect(JSON.parse(line)).toMatchObject({
     kind: expect.stringMatching(/^(?:magic_link|confirm)$/),
     to: 'ann@example.com',

@@ -13,7 +13,8 @@ import { copyTodoProject, startTodoServer, type TodoServer } from '../support/to
 
 /** Adds a table to the file. */
 const NOTICES =
-  '  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n';
+  '  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n' +
+  '    rls: [{ operations: [select], using: "true" }]\n';
 
 let svc: TodoServer;
 
@@ -133,7 +134,8 @@ test('a new column and a new table appear without a restart, and no request fail
     text
       .replace(
         '      - { name: body, type: text, required: true, unique: true }\n',
-        '      - { name: body, type: text, required: true, unique: true }\n      - { name: stars, type: integer, default: 3 }\n',
+        '      - { name: body, type: text, required: true, unique: true }\n' +
+          '      - { name: stars, type: integer, default: 3 }\n',
       )
       .replace('storage:\n', `${NOTICES}\nstorage:\n`),
   );

@@ -66,7 +66,7 @@ describe('svc doctor', () => {
       expect(found.get(id), id).toMatchObject({ level: 'ok' });
   });
 
-  test('for people: a line each, and what to do below it', async () => {
+  test('prints one line per finding, with the remedy below', async () => {
     const { output } = await run(['doctor'], { SVC_SECRET_KEY: '' });
     expect(output).toMatch(/✗ keys +SVC_SECRET_KEY is not set\n +→ Create a pair with `svc keys`/);
     // A busy machine is far away.
@@ -74,7 +74,7 @@ describe('svc doctor', () => {
     expect(output).toMatch(/1 error, \d+ warnings?/);
   });
 
-  test('a mistake in the file; the database is looked at all the same', async () => {
+  test('checks the database despite a mistake in the file', async () => {
     writeFileSync(join(folder, 'svc.yaml'), YAML.replace('primary_key', 'primary_kei'));
     const found = await findings();
     expect(found.get('file')).toMatchObject({
@@ -145,7 +145,7 @@ describe('svc doctor', () => {
       expect(readFileSync(ignore, 'utf8')).toBe('node_modules');
       const { output } = await run(['doctor', '--fix', '--json'], {});
       const { data } = JSON.parse(output) as { data: { findings: Finding[] } };
-      const of = (id: string): Finding | undefined => data.findings.find((one) => one.id === id);
+      const of = (id: string): Finding | undefined => data.findings.find((finding) => finding.id === id);
       expect(of('git')).toMatchObject({
         level: 'ok',
         message: expect.stringContaining('repaired: git would commit'),
@@ -346,7 +346,7 @@ describe('svc doctor', () => {
     }
   });
 
-  test('no file at all', async () => {
+  test('reports a missing file', async () => {
     rmSync(join(folder, 'svc.yaml'));
     expect((await findings()).get('file')).toMatchObject({ level: 'error' });
   });

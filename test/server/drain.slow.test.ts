@@ -17,7 +17,7 @@ const KEYS = {
 let database: TestDatabase;
 let project: TodoProject;
 let svc: SvcProcess | undefined;
-// Each with its own: a database knows the directory of its files.
+// Each project has its database, because a database records the directory of its files.
 beforeEach(async () => {
   database = await createDatabase();
   project = copyTodoProject();
@@ -36,7 +36,7 @@ async function start(server: string): Promise<SvcProcess> {
   return (svc = await startSvc({ command: 'serve', config: project.config, env, arguments: ['--migrate'] }));
 }
 
-const statusOf = (url: string): Promise<number | 'refused'> =>
+const fetchStatus = (url: string): Promise<number | 'refused'> =>
   fetch(url).then(
     (response) => response.status,
     () => 'refused' as const,
@@ -44,15 +44,15 @@ const statusOf = (url: string): Promise<number | 'refused'> =>
 const tips = (url: string): Promise<Response> =>
   fetch(`${url}/rest/v1/tips`, { headers: { apikey: KEYS.SVC_PUBLISHABLE_KEY } });
 
-test('the port stays open for the delay after /ready has turned 503, and answers end their connections', async () => {
+test('the port stays open for the delay after /ready returns 503, and responses close their connections', async () => {
   const { url, child } = await start('{ timeouts: { drain_delay: 2s } }');
   const before = await tips(url);
   expect([before.status, before.headers.get('keep-alive')]).toEqual([200, 'timeout=75']);
-  expect(await statusOf(`${url}/ready`)).toBe(200);
+  expect(await fetchStatus(`${url}/ready`)).toBe(200);
   const exit = once(child, 'exit');
   const startedAt = performance.now();
   child.kill('SIGTERM');
-  await expect.poll(() => statusOf(`${url}/ready`), { interval: 10 }).toBe(503);
+  await expect.poll(() => fetchStatus(`${url}/ready`), { interval: 10 }).toBe(503);
   const answers: string[] = [];
   const isRefused = async (): Promise<boolean> => {
     const answer = await tips(url).catch(() => undefined);
@@ -73,13 +73,13 @@ test('there is no delay if no client polls /ready', async () => {
   expect(started.output()).not.toContain('waiting until balancers');
 });
 
-test('a second signal ends the delay, and the shutdown stays an orderly one', async () => {
+test('a second signal ends the delay, and the shutdown remains graceful', async () => {
   const { url, child, ...started } = await start('{ timeouts: { drain_delay: 1h } }');
-  expect(await statusOf(`${url}/ready`)).toBe(200);
+  expect(await fetchStatus(`${url}/ready`)).toBe(200);
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
   await expect.poll(() => started.output()).toContain('waiting until balancers');
-  expect(await statusOf(`${url}/ready`)).toBe(503);
+  expect(await fetchStatus(`${url}/ready`)).toBe(503);
   child.kill('SIGTERM');
   expect(await exit).toEqual([0, null]);
   expect(started.output()).toContain('"stopped"');
@@ -90,7 +90,8 @@ test('with listen_early: false the port opens when the service is ready', async 
   const port = await freePort();
   writeFileSync(
     project.config,
-    `${readFileSync(project.config, 'utf8').replace(/^server:\n(?: .*\n|\n)*/m, '')}\nserver: { listen_early: false }\n`,
+    `${readFileSync(project.config, 'utf8').replace(/^server:\n(?: .*\n|\n)*/m, '')}\n` +
+      'server: { listen_early: false }\n',
   );
   const child = spawn(
     NODE,
@@ -103,7 +104,7 @@ test('with listen_early: false the port opens when the service is ready', async 
   try {
     const seen = new Set<number | 'refused'>();
     const ready = async (): Promise<number | 'refused'> => {
-      const status = await statusOf(`http://127.0.0.1:${port}/ready`);
+      const status = await fetchStatus(`http://127.0.0.1:${port}/ready`);
       seen.add(status);
       return status;
     };

@@ -44,7 +44,7 @@ afterAll(async () => {
 
 type Session = { readonly token: string; readonly id: string };
 
-const headersOf = (token: string) => ({ apikey: world.keys.publishable, authorization: `Bearer ${token}` });
+const authHeaders = (token: string) => ({ apikey: world.keys.publishable, authorization: `Bearer ${token}` });
 
 let count = 0;
 async function signUp(): Promise<Session> {
@@ -58,7 +58,7 @@ async function signUp(): Promise<Session> {
 }
 
 const status = async (url: string, { token }: Session): Promise<number> =>
-  (await fetch(url, { headers: headersOf(token) })).status;
+  (await fetch(url, { headers: authHeaders(token) })).status;
 const statuses = (session: Session): Promise<number[]> =>
   Promise.all(
     [world.url, neighbour.url].flatMap((url) => [
@@ -78,17 +78,17 @@ const REFUSED = [401, 401, 401, 401];
 
 test('a sign-out ends only the token of its session', async () => {
   const session = await signUp();
-  const other = await signUp();
+  const second = await signUp();
   expect(await statuses(session)).toEqual(OPEN);
-  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: headersOf(session.token) });
+  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: authHeaders(session.token) });
   await expect.poll(() => statuses(session)).toEqual(REFUSED);
-  expect(await statuses(other)).toEqual(OPEN);
-  const refused = await fetch(`${neighbour.url}/rest/v1/notes`, { headers: headersOf(session.token) });
+  expect(await statuses(second)).toEqual(OPEN);
+  const refused = await fetch(`${neighbour.url}/rest/v1/notes`, { headers: authHeaders(session.token) });
   expect(await refused.json()).toMatchObject({
     code: 'PGRST303',
     message: 'The session of this token has ended',
   });
-  const user = await fetch(`${neighbour.url}/auth/v1/user`, { headers: headersOf(session.token) });
+  const user = await fetch(`${neighbour.url}/auth/v1/user`, { headers: authHeaders(session.token) });
   expect([user.status, await user.json()]).toMatchObject([403, { error_code: 'session_not_found' }]);
 });
 
@@ -112,11 +112,13 @@ test.each([false, true])(
 test('a function sees an anonymous caller, or refuses where it needs a user', async () => {
   const session = await signUp();
   const call = async (name: string): Promise<unknown> => {
-    const response = await fetch(`${world.url}/functions/v1/${name}`, { headers: headersOf(session.token) });
+    const response = await fetch(`${world.url}/functions/v1/${name}`, {
+      headers: authHeaders(session.token),
+    });
     return response.ok ? await response.json() : response.status;
   };
   expect(await call('whoami')).toEqual({ signedIn: true });
-  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: headersOf(session.token) });
+  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: authHeaders(session.token) });
   await expect.poll(() => call('whoami')).toEqual({ signedIn: false });
   expect(await call('members')).toBe(401);
 });
@@ -125,15 +127,15 @@ test('an instance without its notification connection polls, and listens again a
   const [session, banned] = [await signUp(), await signUp()];
   expect([await statuses(session), await statuses(banned)]).toEqual([OPEN, OPEN]);
   await notices.close();
-  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: headersOf(session.token) });
+  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: authHeaders(session.token) });
   await admin('PUT', banned.id, { ban_duration: '1h' });
-  const there = (who: Session): Promise<number> => status(`${neighbour.url}/rest/v1/notes`, who);
+  const there = (caller: Session): Promise<number> => status(`${neighbour.url}/rest/v1/notes`, caller);
   await expect.poll(() => Promise.all([there(session), there(banned)])).toEqual([401, 401]);
   await admin('PUT', banned.id, { ban_duration: 'none' });
   await expect.poll(() => there(banned)).toBe(200);
   await notices.reopen();
   const later = await signUp();
-  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: headersOf(later.token) });
+  await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: authHeaders(later.token) });
   await expect.poll(() => statuses(later)).toEqual(REFUSED);
 });
 
@@ -157,7 +159,7 @@ test('with revocation by expiry an instance accepts the token until it expires',
   });
   try {
     const session = await signUp();
-    await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: headersOf(session.token) });
+    await fetch(`${world.url}/auth/v1/logout`, { method: 'POST', headers: authHeaders(session.token) });
     await expect.poll(() => statuses(session)).toEqual(REFUSED);
     expect(await status(`${lenient.url}/rest/v1/notes`, session)).toBe(200);
     expect(await status(`${lenient.url}/storage/v1/bucket`, session)).toBe(200);

@@ -1,4 +1,4 @@
-// `SVC_ERROR_WEBHOOK`: what a collector receives from a service whose code fails, and its last report.
+// `SVC_ERROR_WEBHOOK`: the reports that a collector receives from failing functions and from an exiting service.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +16,7 @@ functions: { broken: { runtime: node, file: broken.js } }
 `,
   'broken.js': `export default async () => { throw new TypeError('a mistake of the app'); };\n`,
   // Simulates a mistake of svc in a callback.
-  'plant.mjs': `process.on('SIGURG', () => setImmediate(() => { throw new Error('nobody catches this'); }));\n`,
+  'plant.mjs': `process.on('SIGURG', () => setImmediate(() => { throw new Error('uncaught on purpose'); }));\n`,
 };
 
 test('failures of functions are sent, and an uncaught exception before the process exits', async () => {
@@ -62,7 +62,7 @@ test('failures of functions are sent, and an uncaught exception before the proce
     const ended = once(svc.child, 'exit');
     svc.child.kill('SIGURG');
     expect((await ended)[0]).toBe(70);
-    expect(got[1]).toMatchObject({ message: 'nobody catches this' });
+    expect(got[1]).toMatchObject({ message: 'uncaught on purpose' });
     expect(svc.output()).toContain('uncaught exception, exiting');
   } finally {
     await svc.stop();

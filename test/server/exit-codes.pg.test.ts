@@ -38,7 +38,7 @@ test.each([
   expect(output).not.toContain('fault of svc itself');
 });
 
-test('a start without anything that hashes passwords ends with 78 and what to install', async () => {
+test('a start without a library for password hashes exits with 78 and names it', async () => {
   // As on a Node before 24.7 whose platform has no native half of the library.
   const without = `import Module, { syncBuiltinESMExports } from 'node:module';
     import crypto from 'node:crypto';

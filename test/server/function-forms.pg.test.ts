@@ -11,7 +11,8 @@ version: 1
 rpc:
   halves:
     language: sql
-    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out }, { name: high, type: integer, mode: out }]
+    args: [{ name: n, type: integer, required: true }, { name: low, type: integer, mode: out },
+      { name: high, type: integer, mode: out }]
     body: select n / 2, n - n / 2
   twice:
     args: [{ name: n, type: integer, mode: inout, required: true }]
@@ -45,7 +46,7 @@ rpc:
 });
 afterAll(() => world?.close());
 
-test('arguments that are results come back as columns, a single one too', async () => {
+test('output arguments are returned as columns, including a single one', async () => {
   expect((await client.rpc('halves', { n: 9 })).data).toEqual({ low: 4, high: 5 });
   expect((await client.rpc('twice', { n: 4 })).data).toEqual({ n: 8 });
 });
@@ -65,7 +66,7 @@ test('any number of values as one argument', async () => {
   expect((await client.rpc('longest', { words: ['a', 'ccc', 'bb'] })).data).toBe('ccc');
 });
 
-test('null for a strict function is null; what is not exposed is not there', async () => {
+test('a strict function returns null for null, and hidden functions are not found', async () => {
   expect((await client.rpc('safe_length', { words: null })).data).toBeNull();
   expect((await client.rpc('inner_sum', { a: 1, b: 2 })).error).toMatchObject({ code: 'PGRST202' });
 });

@@ -36,11 +36,15 @@ tables:
       - { name: word, type: text }
     rls: [{ operations: [select], using: "exists (select from notes where notes.id = note_id)" }]
 views:
-  note_counts: { query: "select owner, count(*) as n, string_agg(text, ',' order by id) as texts from notes group by owner" }
+  note_counts:
+    query: "select owner, count(*) as n, string_agg(text, ',' order by id) as texts from notes group by owner"
 rpc:
   all_notes: { language: sql, volatility: stable, returns: { type: setof notes }, body: select * from notes }
-  sum_notes: { language: sql, volatility: stable, returns: { type: bigint }, body: "select sum(text::integer) from notes where text ~ '^[0-9]+$'" }
-  first_part: { language: sql, volatility: stable, rows: 1, expose: false, execute: [anon, authenticated], args: [{ type: notes, required: true }], returns: { type: setof parts }, body: select * from parts where note_id = $1.id order by id limit 1 }
+  sum_notes: { language: sql, volatility: stable, returns: { type: bigint },
+    body: "select sum(text::integer) from notes where text ~ '^[0-9]+$'" }
+  first_part: { language: sql, volatility: stable, rows: 1, expose: false, execute: [anon, authenticated],
+    args: [{ type: notes, required: true }], returns: { type: setof parts },
+    body: select * from parts where note_id = $1.id order by id limit 1 }
 storage:
   files: { public: false, rls: [{ operations: [select, insert, update, delete], check: owner_id = auth.uid()::text }] }
 `;
@@ -54,9 +58,10 @@ insert into parts values (1, 1, 'x'), (2, 1, 'y'), (3, 3, 'z');
 insert into storage.objects (bucket_id, name, owner_id) values ('files', 'ann/a.txt', '${ANN}');
 `;
 
-/** Bob's: texts that no cast takes, a division by zero, very many of them. */
+/** Rows of Bob: texts that no cast accepts and zeros as divisors, in large numbers. */
 const HIDDEN = `
-insert into notes select g, '${BOB}', 'hidden ' || g, 0, '{hidden}', '{"k": {"hidden": true}}' from generate_series(100, 700) g;
+insert into notes select g, '${BOB}', 'hidden ' || g, 0, '{hidden}', '{"k": {"hidden": true}}'
+  from generate_series(100, 700) g;
 update notes set text = '99999999999999999999' where id = 101;
 insert into parts select g, g, 'hidden' from generate_series(100, 700) g;
 insert into storage.objects (bucket_id, name, owner_id) values ('files', 'bob/secret.txt', '${BOB}'),
@@ -179,7 +184,7 @@ const writes: fc.Arbitrary<Sent> = fc
     filters: fc.array(filter, { minLength: 1, maxLength: 2 }),
     as: fc.constantFrom('anon' as const, 'ann' as const),
     prefer: fc.constantFrom('', ',count=exact', ',max-affected=2,handling=strict', ',return=representation'),
-    // A value that has the wrong type is only reported when a row takes it, so it is sent where one does: in FIXED.
+    // A value of the wrong type is reported only when a row is compared with it, so FIXED contains such requests.
     body: fc.constantFrom('{"n":5}', '{"text":"new"}', `{"owner":"${BOB}"}`),
   })
   .map(({ filters, prefer, body, ...rest }) => ({

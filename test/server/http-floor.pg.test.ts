@@ -107,7 +107,7 @@ describe('the body limit', () => {
     },
   );
 
-  test('a small rest of a refused request keeps the connection', async () => {
+  test('a refused request with a small remaining body keeps the connection', async () => {
     const response = await send('/nowhere', { method: 'POST', body: 'x'.repeat(1_000) });
     expect([response.status, response.headers.get('connection')]).toEqual([404, 'keep-alive']);
   });
@@ -135,7 +135,7 @@ test.each([
   expect([response.ok, await response.json()]).toEqual([false, expect.objectContaining(body)]);
 });
 
-test('the deadline of a request ends it and its statement', async () => {
+test('the deadline of a request cancels it and its statement', async () => {
   const response = await send('/rest/v1/rpc/nap', { method: 'POST', body: '{}' });
   expect(response.status).toBe(504);
   expect(await response.json()).toMatchObject({ code: 'SVC102' });
@@ -199,8 +199,8 @@ test.each([
   const [plain, absolute] = await Promise.all(
     [path, `http://proxy.example${path}`].map((target) => exchange(`GET ${target} HTTP/1.1\r\n${head}`)),
   );
-  const statusOf = (answer: string | undefined): string | undefined => answer?.split('\r\n', 1)[0];
-  expect(statusOf(absolute)).toBe(statusOf(plain));
+  const statusLine = (answer: string | undefined): string | undefined => answer?.split('\r\n', 1)[0];
+  expect(statusLine(absolute)).toBe(statusLine(plain));
   expect(absolute?.split('\r\n\r\n')[1]).toBe(plain?.split('\r\n\r\n')[1]);
 });
 
@@ -223,7 +223,7 @@ test.each([
   expect(answer).toContain(`"code":"${code}"`);
 });
 
-test('the log has one line a request and none of the secrets', async () => {
+test('the log has one line per request and no secrets', async () => {
   const { publishable, secret } = world.keys;
   await send(`/rest/v1/notes?apikey=${secret}&select=id`, { headers: { authorization: `Bearer ${secret}` } });
   await send('/auth/v1/signup', {
@@ -258,7 +258,8 @@ describe.concurrent('requests that do not end', () => {
     return answer;
   }
   const head = (path: string): string =>
-    `POST ${path} HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n`;
+    `POST ${path} HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\n` +
+    'Content-Type: application/json\r\nContent-Length: 100000\r\n';
 
   test('a body that trickles: 408 at the deadline, and the connection is closed', async () => {
     const answer = await trickle(

@@ -9,7 +9,8 @@ import { runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 import { copyTodoProject, type TodoProject } from '../support/todo-project.ts';
 
 const NOTICES =
-  'tables:\n  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n';
+  'tables:\n  notices:\n    fields: [{ name: id, type: bigserial, primary_key: true }]\n' +
+  '    rls: [{ operations: [select], using: "true" }]\n';
 
 let project: TodoProject;
 let database: TestDatabase;
@@ -36,10 +37,11 @@ afterAll(async () => {
 });
 
 const client = () => createClient(svc.url, svc.publishableKey, { auth: { persistSession: false } });
-const statusOf = async (table: string): Promise<number> => (await client().from(table).select('id')).status;
+const selectStatus = async (table: string): Promise<number> =>
+  (await client().from(table).select('id')).status;
 
 test('an app in two files answers the client as in one', async () => {
-  expect(await statusOf('tips')).toBe(200);
+  expect(await selectStatus('tips')).toBe(200);
   const { data } = await client().auth.signUp({
     email: 'ann@example.com',
     password: 'correct horse battery',
@@ -54,7 +56,7 @@ test('a change of an included file is served; a mistake in it is reported with i
   await expect
     .poll(() => svc.output())
     .toMatch(/tables\/example\.yaml:\d+:\d+ error tables\.tips\.fields\[1\]\.requird/);
-  expect(await statusOf('tips')).toBe(200);
+  expect(await selectStatus('tips')).toBe(200);
   writeFileSync(
     file,
     good.replace(
@@ -65,12 +67,12 @@ test('a change of an included file is served; a mistake in it is reported with i
   await expect.poll(async () => (await client().from('tips').select('stars')).status).toBe(200);
 });
 
-test('a new file that the pattern takes up is served, and one that is gone is no longer', async () => {
-  expect(await statusOf('notices')).toBe(404);
+test('a new file that matches the pattern is served, and a deleted one is not', async () => {
+  expect(await selectStatus('notices')).toBe(404);
   writeFileSync(join(tables, 'notices.yaml'), NOTICES);
-  await expect.poll(() => statusOf('notices')).toBe(200);
+  await expect.poll(() => selectStatus('notices')).toBe(200);
   renameSync(join(tables, 'notices.yaml'), join(project.directory, 'notices.away'));
-  await expect.poll(() => statusOf('notices')).toBe(404);
+  await expect.poll(() => selectStatus('notices')).toBe(404);
 });
 
 test('svc config print writes one equivalent file', async () => {

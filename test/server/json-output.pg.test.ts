@@ -56,7 +56,7 @@ type Report = {
   readonly problems: ReadonlyArray<{ code: string }>;
 };
 
-/** Runs it as the command line does, and holds what it printed against its shape. */
+/** Runs a command and validates its output against its schema. */
 async function run(
   words: readonly string[],
 ): Promise<{ readonly exitCode: number; readonly report: Report }> {
@@ -107,6 +107,7 @@ describe('in their order', () => {
     ['seed', 0, { seeded: [] }],
     ['refresh', 0, { refreshed: [{ name: 'counts' }] }],
     ['sql|select n from counts', 0, { command: 'SELECT', more: false, rows: [{ n: '1' }] }],
+    ['schedules list', 0, { schedules: [] }],
     ['types', 0, { file: null, text: expect.stringContaining('notes') }],
     ['keys', 0, { publishable: expect.stringMatching(/^svc_publishable_/) }],
     ['keys list', 0, { keys: [{ state: 'in_use', imported: false }] }],
@@ -135,7 +136,7 @@ describe('in their order', () => {
   });
 });
 
-describe('what fails', () => {
+describe('failures', () => {
   test.each<[words: readonly string[], exitCode: number, code: string]>([
     [['sql', 'select nothing_there'], 1, '42703'],
     [['sql', 'delete from notes'], 1, '25006'],
@@ -151,7 +152,7 @@ describe('what fails', () => {
   ])('%j', async (words, exitCode, code) => {
     const named = words.map((word) => (word === '.' ? folder : word));
     const { exitCode: ended, report } = await run(named);
-    expect([ended, report.ok, report.data, report.problems.map((one) => one.code)]).toEqual([
+    expect([ended, report.ok, report.data, report.problems.map((problem) => problem.code)]).toEqual([
       exitCode,
       false,
       null,

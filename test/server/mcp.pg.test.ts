@@ -73,9 +73,10 @@ describe('svc mcp', () => {
     admin = new pg.Client(database.url);
     await admin.connect();
     await admin.query(
-      `insert into auth.users (id, email, encrypted_password, aud) values ('${ANN}', 'ann@example.com', 'hash-of-ann', 'authenticated')`,
+      `insert into auth.users (id, email, encrypted_password, aud)
+        values ('${ANN}', 'ann@example.com', 'hash-of-ann', 'authenticated')`,
     );
-    await admin.query(`insert into notes (owner, text) values ('${ANN}', 'of ann'), (null, 'of nobody')`);
+    await admin.query(`insert into notes (owner, text) values ('${ANN}', 'of ann'), (null, 'of no user')`);
     open = await connect('--data', 'all');
     withoutRows = await connect('--data', 'none');
   });
@@ -93,19 +94,19 @@ describe('svc mcp', () => {
       'validate_config',
       'plan_change',
       'list_tables',
-      'describe_table',
-      'query',
       'list_functions',
       'read_function',
+      'describe_table',
+      'query',
+      'doctor',
       'search_docs',
       'read_doc',
       'explain_code',
-      'doctor',
     ]);
     expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
   });
 
-  test('it knows the file, its tables and functions, and judges a draft', async () => {
+  test('it returns the file, its tables and functions, and checks a draft', async () => {
     expect((await call(open, 'read_config')).text).toBe(YAML);
     expect(JSON.parse((await call(open, 'list_tables')).text)).toMatchObject({
       tables: [{ name: 'notes', rls: '1 policies' }],
@@ -126,7 +127,7 @@ describe('svc mcp', () => {
     expect(rows).toEqual([]);
   });
 
-  test('the documentation is there without a network', async () => {
+  test('the documentation is available offline', async () => {
     expect((await call(open, 'explain_code', { code: 'PGRST205' })).text).toContain('no such table');
     expect((await call(open, 'search_docs', { words: 'materialized refresh' })).text).toContain(
       'migrations.md',
@@ -285,7 +286,7 @@ describe('svc mcp', () => {
       writeFileSync(path, draft);
       const examined = await call(withoutRows, 'doctor');
       for (const { text } of [planned, examined])
-        expect(text).not.toMatch(/of ann|of nobody|hash-of-ann|ann@example\.com|bad_config/);
+        expect(text).not.toMatch(/of ann|of no user|hash-of-ann|ann@example\.com|bad_config/);
     } finally {
       writeFileSync(path, YAML);
       await admin.query('delete from notes where id = 77');
@@ -316,7 +317,12 @@ describe('svc mcp', () => {
       (text) =>
         YAML.replace(
           'tables:',
-          `tables:\n  parts:\n    rls: []\n    fields: [{ name: id, type: text, primary_key: true }]\n    partition_by: { list: [id] }\n    partitions: [{ name: a, values: "in (('x' || (${READ_USERS} ~ '${text}')))" }, { name: b, values: in ('xtrue') }]`,
+          'tables:\n  parts:\n    rls: []\n' +
+            '    fields: [{ name: id, type: text, primary_key: true }]\n' +
+            '    partition_by: { list: [id] }\n' +
+            '    partitions: ' +
+            `[{ name: a, values: "in (('x' || (${READ_USERS} ~ '${text}')))" }, ` +
+            "{ name: b, values: in ('xtrue') }]",
         ),
     ],
     [
@@ -324,7 +330,9 @@ describe('svc mcp', () => {
       (text) =>
         YAML.replace(
           'tables:',
-          `types: { d: { domain: text, check: "${READ_USERS} ~ '${text}'" } }\ntables:\n  parts:\n    rls: []\n    fields: [{ name: id, type: d, primary_key: true }]\n    partition_by: { list: [id] }\n    partitions: [{ name: a, values: in ('x') }]`,
+          `types: { d: { domain: text, check: "${READ_USERS} ~ '${text}'" } }\ntables:\n  parts:\n` +
+            '    rls: []\n    fields: [{ name: id, type: d, primary_key: true }]\n' +
+            "    partition_by: { list: [id] }\n    partitions: [{ name: a, values: in ('x') }]",
         ),
     ],
     [
@@ -332,7 +340,10 @@ describe('svc mcp', () => {
       () =>
         YAML.replace(
           'tables:',
-          `tables:\n  parts:\n    rls: []\n    fields: [{ name: id, type: text, primary_key: true }]\n    partition_by: { list: [id] }\n    partitions: [{ name: a, values: "in ((${READ_USERS}))" }]`,
+          'tables:\n  parts:\n    rls: []\n' +
+            '    fields: [{ name: id, type: text, primary_key: true }]\n' +
+            '    partition_by: { list: [id] }\n' +
+            `    partitions: [{ name: a, values: "in ((${READ_USERS}))" }]`,
         ),
     ],
     [
@@ -340,10 +351,13 @@ describe('svc mcp', () => {
       (text) =>
         YAML.replace(
           FIELDS,
-          `      - { name: text, type: text }\n      - { name: n, type: integer, default: { sql: "1 / leak('${text}')" } }`,
+          '      - { name: text, type: text }\n' +
+            `      - { name: n, type: integer, default: { sql: "1 / leak('${text}')" } }`,
         ).replace(
           'rpc:\n',
-          `rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], returns: { type: integer }, body: "select count(*)::int from auth.users where email ~ t" }\n`,
+          'rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], ' +
+            'returns: { type: integer }, ' +
+            'body: "select count(*)::int from auth.users where email ~ t" }\n',
         ),
     ],
     [
@@ -354,17 +368,19 @@ describe('svc mcp', () => {
           `    indexes: [{ columns: [{ expression: "(1 / leak('${text}'))" }] }]\n    rls:`,
         ).replace(
           'rpc:\n',
-          `rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], returns: { type: integer }, body: "select count(*)::int from auth.users where email ~ t" }\n`,
+          'rpc:\n  leak: { language: sql, volatility: immutable, args: [{ name: t, type: text }], ' +
+            'returns: { type: integer }, ' +
+            'body: "select count(*)::int from auth.users where email ~ t" }\n',
         ),
     ],
   ];
   test.each(ORACLES)('without rows a plan does not depend on rows: %s', async (_name, draft) => {
-    const planOf = async (text: string): Promise<string> =>
+    const planDraft = async (text: string): Promise<string> =>
       (await call(withoutRows, 'plan_change', { text: draft(text) })).text
         .replaceAll(text, 'TEXT')
         // Names that are hashes of the text.
         .replaceAll(/(?<=_)[0-9a-f]{6}(?=_)/g, 'HASH');
-    const [present, absent] = [await planOf('ann@example.com'), await planOf('bob@example.com')];
+    const [present, absent] = [await planDraft('ann@example.com'), await planDraft('bob@example.com')];
     expect(present).toEqual(absent);
     expect(present).not.toMatch(/hash-of-ann/);
   });
@@ -406,7 +422,8 @@ describe('svc mcp', () => {
     "copy notes to program 'true'",
     "copy (select 1) to '/tmp/svc-mcp-written'",
     "select lo_import('/etc/passwd')",
-    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`,
     'do $$ begin delete from notes; end $$',
     'alter role svc_reader superuser',
     'drop table notes',
@@ -414,7 +431,7 @@ describe('svc mcp', () => {
   ];
   test.each(HOSTILE)('%s', async (sql) => {
     for (const as of [undefined, 'service_role']) {
-      // Runs as a caller who may write, too, so that only the transaction prevents it.
+      // Runs as a caller who can write, so that only the transaction prevents it.
       const answer = await call(open, 'query', { sql, ...(as === undefined ? {} : { as }) });
       if (!/set role|set_config\('role'/.test(sql))
         expect(answer, `${as} ${answer.text}`).toMatchObject({ isError: true });
@@ -427,11 +444,13 @@ describe('svc mcp', () => {
     expect(rows).toEqual([{ notes: 2, mine: null, called: true, last: 2, super: false }]);
   });
 
-  test('locks that a statement takes end with it', async () => {
+  test('locks of a statement are released with it', async () => {
     await call(open, 'query', { sql: 'select pg_advisory_lock(42)' });
     await call(open, 'query', { sql: 'lock table notes in access exclusive mode', as: 'service_role' });
     const { rows } = await admin.query(
-      "select 1 from pg_locks where (locktype = 'advisory' and objid = 42) or (mode = 'AccessExclusiveLock' and relation = 'notes'::regclass)",
+      `select 1 from pg_locks
+        where (locktype = 'advisory' and objid = 42)
+        or (mode = 'AccessExclusiveLock' and relation = 'notes'::regclass)`,
     );
     expect(rows).toEqual([]);
   });

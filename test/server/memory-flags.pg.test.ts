@@ -38,7 +38,7 @@ test.each([
   expect(restartFlags({ env: {}, execArgv: [], ...given })).toEqual(expected ? [YOUNG_HEAP_LIMIT] : []);
 });
 
-const commandOf = (pid: number | undefined): string => readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+const commandLine = (pid: number | undefined): string => readFileSync(`/proc/${pid}/cmdline`, 'latin1');
 
 test.runIf(process.platform === 'linux')(
   'the restarted process keeps its id, its signals and its exit codes',
@@ -51,8 +51,8 @@ test.runIf(process.platform === 'linux')(
       arguments: ['--migrate'],
     });
     const shown = processesBelow(svc.child.pid ?? 0);
-    expect(commandOf(svc.child.pid)).toContain(YOUNG_HEAP_LIMIT);
-    // Code functions run in processes of their own.
+    expect(commandLine(svc.child.pid)).toContain(YOUNG_HEAP_LIMIT);
+    // Code functions run in separate processes.
     expect(shown.filter(({ command }) => command.includes(' serve '))).toHaveLength(1);
     const exit = once(svc.child, 'exit');
     svc.child.kill('SIGTERM');
@@ -67,13 +67,13 @@ test.runIf(process.platform === 'linux')('SVC_NO_REEXEC=1 prevents the restart',
   const env = { ...KEYS, SVC_DATABASE_URL: database.url, SVC_NO_REEXEC: '1' };
   const svc = await startSvc({ command: 'serve', config: project.config, env, arguments: ['--migrate'] });
   try {
-    expect(commandOf(svc.child.pid)).not.toContain(YOUNG_HEAP_LIMIT);
+    expect(commandLine(svc.child.pid)).not.toContain(YOUNG_HEAP_LIMIT);
   } finally {
     await svc.stop();
   }
 });
 
-/** Of the process itself: what the system counts would include its parent's. */
+/** Prints the peak memory of the process itself. The counters of the system include its parent. */
 const PRINT_PEAK = `import { readFileSync } from 'node:fs'; process.on('exit', () =>
   process.stderr.write('peak ' + /VmHWM:\\s+(\\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'))[1]));`;
 
@@ -88,7 +88,7 @@ test.runIf(process.platform === 'linux')(
       const { code, output } = await runSvc(['validate', '--config', config], { env });
       expect(code, output).toBe(0);
       const kilobytes = Number(/peak (\d+)/.exec(output)?.[1]);
-      // As much as Node itself at least, or it was not measured.
+      // A smaller value than that of Node itself would mean that nothing was measured.
       expect(kilobytes).toBeGreaterThan(50_000);
       expect(kilobytes).toBeLessThan(200_000);
     } finally {
@@ -107,7 +107,7 @@ const YOUNG_HEAPS = `
       kept.push({ i });
       if (kept.length > 1e5) kept = [];
     }
-    return getHeapSpaceStatistics().find((one) => one.space_name === 'new_space').space_size / 1024;
+    return getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size / 1024;
   }
   for (const flag of process.argv.slice(1)) setFlagsFromString(flag);
   const before = youngHeap();

@@ -37,21 +37,22 @@ async function scrape(world: BackendWorld, headers: Record<string, string> = {})
   return await fetch(`${world.url}/metrics`, { headers });
 }
 
-test('answers are counted by method, route and status, for who has the token', async () => {
+test('responses are counted by method, route and status, and the token gives access', async () => {
   const world = await aBackend({ env: { SVC_METRICS_TOKEN: TOKEN } });
   await fetch(`${world.url}/rest/v1/notes`, { headers: { apikey: world.keys.publishable } });
   const response = await scrape(world, { authorization: `Bearer ${TOKEN}` });
   const text = await response.text();
   expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
   expect(text).toContain(
-    'http_server_request_duration_seconds_count{http_request_method="GET",http_route="/rest/v1/*",http_response_status_code="200"} 1\n',
+    'http_server_request_duration_seconds_count{http_request_method="GET",http_route="/rest/v1/*",' +
+      'http_response_status_code="200"} 1\n',
   );
   expect(text).toContain('svc_ready 1\n');
   expect(text).toMatch(/^db_client_connection_max\{pool="requests"\} [1-9]/m);
   expect(text).toMatch(/^process_resident_memory_bytes [1-9]\d{6,}$/m);
 });
 
-test('another token, our keys and no token are refused', async () => {
+test('a wrong token, API keys and a missing token are refused', async () => {
   const world = await aBackend({ env: { SVC_METRICS_TOKEN: TOKEN } });
   for (const presented of [`${TOKEN}x`, world.keys.secret, undefined]) {
     const headers: Record<string, string> = presented ? { authorization: `Bearer ${presented}` } : {};
@@ -76,7 +77,7 @@ test('a token that can be guessed is refused at the start', async () => {
   );
 });
 
-/** Asked by a name of ours: `fetch` does not let one choose. */
+/** Sends a chosen Host header, which `fetch` does not allow. */
 async function adminAnswer(
   { backend }: BackendWorld,
   path: string,
@@ -94,8 +95,8 @@ async function adminAnswer(
   });
 }
 
-/** Values by series, as a strict reader of the format takes them. */
-function seriesOf(text: string): Map<string, number> {
+/** Parses the values by series, as a strict reader of the format does. */
+function parseSeries(text: string): Map<string, number> {
   const series = new Map<string, number>();
   let name = '';
   expect(text.endsWith('\n')).toBe(true);
@@ -114,7 +115,7 @@ function seriesOf(text: string): Map<string, number> {
   return series;
 }
 
-/** All kinds of requests, once each. */
+/** Sends one request of each kind. */
 async function useEverything({ url, keys }: BackendWorld): Promise<void> {
   const headers = { apikey: keys.publishable, 'content-type': 'application/json' };
   const post = (path: string, body: unknown): Promise<Response> =>
@@ -136,7 +137,7 @@ async function useEverything({ url, keys }: BackendWorld): Promise<void> {
 
 const ADMIN = { host: '127.0.0.1', port: 0 };
 
-test('the admin port has metrics and probes for programs that know the machine, and nothing else', async () => {
+test('the admin port serves only metrics and probes', async () => {
   const world = await aBackend({ admin: ADMIN, env: { SVC_ADMIN_HOSTS: 'metrics.internal, other' } });
   for (const path of ['/metrics', '/live', '/health', '/ready'])
     expect((await adminAnswer(world, path)).status, path).toBe(200);
@@ -155,10 +156,10 @@ test('the admin port has metrics and probes for programs that know the machine, 
 test('every API, statement and connection is counted', async () => {
   const world = await aBackend({ admin: ADMIN });
   await useEverything(world);
-  // A request is counted once its answer has ended, which its client may know a little earlier.
+  // A request is counted when its response has ended, which the client may notice slightly earlier.
   const text = async (): Promise<string> => (await adminAnswer(world, '/metrics')).text;
   await expect.poll(text).toContain('svc_functions_duration_seconds_count{function="hello",result="ok"} 1\n');
-  const series = seriesOf(await text());
+  const series = parseSeries(await text());
   expect(Object.fromEntries(series)).toMatchObject({
     'svc_auth_events_total{action="signup",result="ok"}': 1,
     'svc_auth_events_total{action="token_password",result="ok"}': 1,
@@ -185,7 +186,7 @@ test('every API, statement and connection is counted', async () => {
     expect(series.get(`db_client_connection_max{pool="${pool}"}`), pool).toBeGreaterThan(0);
 });
 
-test('the page about metrics, the dashboard and the alarms name what is there', async () => {
+test('the page about metrics, the dashboard and the alarms use existing metrics', async () => {
   const world = await aBackend({ admin: ADMIN });
   await useEverything(world);
   const { text } = await adminAnswer(world, '/metrics');
@@ -243,8 +244,8 @@ test('hostile requests add no series', async () => {
     const answer = await fetch(`${world.url}${kinds[number % kinds.length]}`, { method, headers });
     await answer.arrayBuffer();
   };
-  const count = async (): Promise<number> => seriesOf((await adminAnswer(world, '/metrics')).text).size;
-  // Everything of each kind has been asked once.
+  const count = async (): Promise<number> => parseSeries((await adminAnswer(world, '/metrics')).text).size;
+  // Each kind of request has been sent once.
   for (let number = 0; number < 54; number += 1) await ask(number);
   const before = await count();
   for (let number = 54; number < 600; number += 1) await ask(number);

@@ -19,7 +19,7 @@ tables:
       - { operations: [all], using: id = auth.uid() }
     fields:
       - { name: id, primary_key: true, foreign_key: { references: auth.users.id, on_delete: cascade } }
-      - { name: name, type: text, required: true, check: name <> 'Nobody' }
+      - { name: name, type: text, required: true, check: name <> 'Refused' }
       - { name: updated_at, type: timestamptz, on_update: now() }
 `,
     { log },
@@ -32,7 +32,7 @@ const client = (key = world.keys.publishable): SupabaseClient =>
 
 const PASSWORD = 'correct horse battery';
 
-test('signed up by password, anonymously and by an administrator: each finds its row', async () => {
+test('users who sign up by password, anonymously or through an administrator get a row', async () => {
   const ann = client();
   await ann.auth.signUp({ email: 'ann@example.com', password: PASSWORD, options: { data: { name: 'Ann' } } });
   expect((await ann.from('profiles').select('name, updated_at')).data).toEqual([
@@ -65,17 +65,17 @@ test('a changed row gets a time stamp, even if the request contains another one'
 
 test('a row that is refused refuses the user', async () => {
   const { error } = await client().auth.signUp({
-    email: 'nobody@example.com',
+    email: 'refused@example.com',
     password: PASSWORD,
-    options: { data: { name: 'Nobody' } },
+    options: { data: { name: 'Refused' } },
   });
   expect(error).toMatchObject({ status: 500 });
-  const found = await world.owner.query(raw(`select from auth.users where email = 'nobody@example.com'`));
+  const found = await world.owner.query(raw(`select from auth.users where email = 'refused@example.com'`));
   expect(found).toEqual([]);
   expect(JSON.stringify(lines())).toMatch(/svc_meta\.new_user_[0-9a-f]{8}|svc_new_user_profiles/);
 });
 
-test('a row of a trigger of one’s own that is there already is not taken for a taken address', async () => {
+test('a row that a user trigger has inserted is not reported as a registered address', async () => {
   await world.owner.query(
     raw(`
       create table claims (name text primary key);

@@ -14,7 +14,8 @@ test('commands on a database of a newer version end with 78 and name the version
   try {
     writeFileSync(
       join(folder, 'svc.yaml'),
-      'version: 1\nproject: { name: newer }\ntables: { notes: { fields: [{ name: id, type: bigint, primary_key: true }], rls: false } }\n',
+      'version: 1\nproject: { name: newer }\n' +
+        'tables: { notes: { fields: [{ name: id, type: bigint, primary_key: true }], rls: false } }\n',
     );
     await provisionAt(database.url);
     const client = new pg.Client(database.url);

@@ -68,7 +68,7 @@ test('every route of storage is described, and no other', () => {
       .replace(':object', '{bucket}/{path}')
       .replace(':rest', '{upload}')
       .replace(':bucket', '{bucket}');
-    // One route for a bucket and for what is in it.
+    // One route for a bucket and its objects.
     const both = /^(DELETE \/object|POST \/object\/sign)\/:bucket$/.test(route);
     return [`${method} ${described}`, ...(both ? [`${method} ${described}/{path}`] : [])];
   });
@@ -126,7 +126,7 @@ describe('of a running svc', () => {
     expect(validator.version).toBe('3.1');
   });
 
-  test('each API is in it, with its prefix and who may call', () => {
+  test('it contains each API with its prefix and security', () => {
     expect(document.info.title).toBe('Shelves');
     const prefixes = new Set(
       Object.keys(document.paths).map((path) => path.split('/').slice(1, 3).join('/')),
@@ -138,16 +138,16 @@ describe('of a running svc', () => {
       'rest/v1',
       'storage/v1',
     ]);
-    const securityOf = (method: string, path: string): unknown => document.paths[path]?.[method]?.security;
-    expect(securityOf('post', '/functions/v1/greet')).toEqual([{}]);
-    expect(securityOf('post', '/functions/v1/secret')).toEqual([{ apikey: [], bearer: [] }]);
-    expect(securityOf('get', '/auth/v1/admin/users')).toEqual([{ apikey: [] }]);
+    const security = (method: string, path: string): unknown => document.paths[path]?.[method]?.security;
+    expect(security('post', '/functions/v1/greet')).toEqual([{}]);
+    expect(security('post', '/functions/v1/secret')).toEqual([{ apikey: [], bearer: [] }]);
+    expect(security('get', '/auth/v1/admin/users')).toEqual([{ apikey: [] }]);
     expect(document.components.schemas['books']).toMatchObject({
       properties: { state: { enum: ['new', 'read', null], default: 'new' } },
     });
   });
 
-  test('it needs a key, and shows only the tables that the caller may use', async () => {
+  test('it requires a key, and contains only tables that the caller can use', async () => {
     const answer = await fetch(`${svc.url}/openapi.json`);
     expect([answer.status, await answer.json()]).toMatchObject([
       401,
@@ -180,7 +180,7 @@ describe('of a running svc', () => {
       const described = operation?.responses[String(answer.status)] ?? operation?.responses['default'];
       expect(described, `${method} ${template} ${answer.status}`).toBeDefined();
       const schema = described?.content?.['application/json']?.schema;
-      // Without return=representation a write answers nothing.
+      // Without return=representation a write returns an empty body.
       if (schema !== undefined && body !== '') {
         const validate = ajv.compile(rebased(schema));
         validate(body);
@@ -209,9 +209,12 @@ describe('of a running svc', () => {
     const { users } = (await check('GET', '/auth/v1/admin/users', '/auth/v1/admin/users', {
       as: 'admin',
     })) as { users: { id: string }[] };
-    const one = `/auth/v1/admin/users/${users[0]?.id}`;
-    await check('GET', '/auth/v1/admin/users/{id}', one, { as: 'admin' });
-    await check('PUT', '/auth/v1/admin/users/{id}', one, { as: 'admin', body: { ban_duration: 'none' } });
+    const userPath = `/auth/v1/admin/users/${users[0]?.id}`;
+    await check('GET', '/auth/v1/admin/users/{id}', userPath, { as: 'admin' });
+    await check('PUT', '/auth/v1/admin/users/{id}', userPath, {
+      as: 'admin',
+      body: { ban_duration: 'none' },
+    });
     await check('POST', '/auth/v1/admin/users', '/auth/v1/admin/users', {
       as: 'admin',
       body: { email: 'bob@example.com', email_confirm: true },
@@ -226,7 +229,7 @@ describe('of a running svc', () => {
       as: 'user',
       body: { factor_type: 'totp', friendly_name: 'phone' },
     })) as { id: string };
-    await check('GET', '/auth/v1/admin/users/{id}/factors', `${one}/factors`, { as: 'admin' });
+    await check('GET', '/auth/v1/admin/users/{id}/factors', `${userPath}/factors`, { as: 'admin' });
     await check('POST', '/auth/v1/factors/{id}/challenge', `/auth/v1/factors/${factor.id}/challenge`, {
       as: 'user',
     });
@@ -288,8 +291,8 @@ describe('of a running svc', () => {
     await check('GET', '/rest/v1/books', '/rest/v1/books');
     await check('GET', '/rest/v1/books', '/rest/v1/books?nothing=eq.1');
     // Most were answered well, and some refused: both are described.
-    expect(asked.filter((one) => one.startsWith('2')).length).toBeGreaterThan(30);
-    expect(asked.filter((one) => one.startsWith('4')).length).toBeGreaterThanOrEqual(5);
+    expect(asked.filter((status) => status.startsWith('2')).length).toBeGreaterThan(30);
+    expect(asked.filter((status) => status.startsWith('4')).length).toBeGreaterThanOrEqual(5);
   });
 });
 

@@ -17,7 +17,8 @@ auth: { allow_signup: true, jwt_expiry: 1h }
 providers: { email: { type: resend, api_key: "\${MAIL_KEY}", default_from_email: a@example.com } }
 `;
 const TABLES =
-  'tables: { notes: { fields: [{ name: id, type: bigint, primary_key: true }], rls: [{ operations: [select], using: "true" }] } }\n';
+  'tables: { notes: { fields: [{ name: id, type: bigint, primary_key: true }], ' +
+  'rls: [{ operations: [select], using: "true" }] } }\n';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-overlay-'));
 const config = join(folder, 'svc.yaml');
@@ -68,13 +69,13 @@ test('an overlay is watched: a mistake is reported with its place, and a valid o
     .toMatch(/svc\.development\.yaml:2:1 error tables[\s\S]*an overlay cannot change tables/);
   write('svc.development.yaml', 'providers: { email: null }\nauth: { allow_signup: false }\n');
   await expect.poll(() => isSignupClosed(dev)).toBe(true);
-  // One that is gone counts no more.
+  // A deleted overlay no longer applies.
   write('svc.yaml', SVC_YAML.replace(/providers.*\n/, ''));
   rmSync(join(folder, 'svc.development.yaml'));
   await expect.poll(() => isSignupClosed(dev)).toBe(false);
 });
 
-test('instances share the file, what it includes and the overlay of the mode as one text', async () => {
+test('instances share the file, its included files and the overlay of the mode as one text', async () => {
   write('svc.yaml', SVC_YAML.replace(/providers.*\n/, ''));
   const pushed = await svc('config', 'push', 'svc.yaml', '--mode', 'staging');
   expect(pushed).toMatchObject({ code: 0 });
@@ -92,7 +93,7 @@ test('instances share the file, what it includes and the overlay of the mode as 
   expect((await svc('config', 'diff', 'svc.yaml')).output).toContain('-');
 });
 
-test('validate reads every overlay that is there, or the one of --mode', async () => {
+test('validate reads all overlays, or only the one of --mode', async () => {
   write('svc.staging.yaml', 'auth: { jwt_expiri: 5m }\n');
   const all = await svc('validate');
   expect([all.code, all.output]).toEqual([

@@ -26,7 +26,7 @@ tables:
     constraints: [{ foreign_key: [reading, at], references: "readings(id, at)" }]
 `;
 
-test('rows are read and written through the table, whose policies hold; old partitions leave it', async () => {
+test('rows are read and written through the table with its policies, and old partitions are detached', async () => {
   const { log, lines } = collectLog();
   const world = await startBackendWorld(yaml, { log });
   const second = await startBackend({ ...world.options, log });

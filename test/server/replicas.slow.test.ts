@@ -65,7 +65,7 @@ type Place = {
   readonly applied: string | null;
 };
 
-/** Which server answers a call of a function. */
+/** Returns the server that runs a call of a function. */
 async function ask(
   { url }: Instance,
   { name = 'here', key = world.keys.publishable, prefer = '' } = {},
@@ -141,7 +141,7 @@ test('without writes, the replica serves reads', async () => {
   expect(places.every(({ staleness }) => staleness === null)).toBe(true);
 });
 
-test('what writes, what the secret key asks and what asks for the primary is answered there', async () => {
+test('writes, requests of the secret key and requests for the primary are served by the primary', async () => {
   const instance = await world.instance();
   await onReplica(instance);
   expect((await ask(instance, { name: 'here_volatile' })).where).toBe('primary');
@@ -181,7 +181,7 @@ test('a stalled replica: the primary answers, and callers notice no difference',
   }
 });
 
-test('bounded: the response contains its age, a writer reads its own writes, and a late replica is not read', async () => {
+test('bounded: responses contain their age, writers read their own writes, late replicas are skipped', async () => {
   const instance = await world.instance({
     database: 'replicas: { reads: bounded, max_staleness: 500ms }',
   });
@@ -189,7 +189,7 @@ test('bounded: the response contains its age, a writer reads its own writes, and
   const { staleness } = await ask(instance);
   expect(Number(staleness)).toBeGreaterThanOrEqual(0);
   expect(Number(staleness)).toBeLessThan(10_000);
-  // The secret key may have it too.
+  // The secret key can request it too.
   await expect.poll(async () => (await ask(instance, { key: world.keys.secret })).where).toBe('replica');
   await world.standby.pause();
   try {
@@ -224,7 +224,7 @@ test('a statement that the replay stops is answered by the primary', async () =>
     await expect
       .poll(async () => world.standby.query(`select 1 from pg_stat_activity where wait_event = 'PgSleep'`))
       .not.toEqual([]);
-    // An exclusive lock is replayed at once, whatever reads.
+    // The replica replays an exclusive lock at once, despite running reads.
     await world.query(`alter table notes add column extra int`);
     const response = await slow;
     expect(await response.text()).toBe('false');
@@ -281,7 +281,7 @@ test('several hosts, the primary is unavailable: a standby answers reads with an
   await proxy.close();
 });
 
-test('a replica that is gone: the primary answers, and the replica again once it is back', async () => {
+test('the primary serves reads while a replica is away, and the replica does when it returns', async () => {
   const proxy = await startSilentProxy(world.standby.url);
   const instance = await world.instance({ readUrl: proxy.through(world.replicaUrl) });
   await onReplica(instance);

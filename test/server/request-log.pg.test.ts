@@ -38,8 +38,8 @@ async function lineAbout(requestId: string): Promise<LogLine> {
   return found()[0] as LogLine;
 }
 
-/** Sent as it is: `fetch` would encode the path. */
-async function lineOf(path: string, method = 'GET'): Promise<LogLine> {
+/** Sends the path unchanged, because `fetch` would encode it. */
+async function requestLine(path: string, method = 'GET'): Promise<LogLine> {
   const { hostname, port } = new URL(world.url);
   const requestId = `line-${lines().length}-${path.replaceAll(/\W/g, '.')}`.slice(0, 64);
   const head = [
@@ -65,29 +65,29 @@ test.each([
   ['/%zz', 400, 'bad_request', /hexadecimal/],
   ['/rest/v1/%zz', 400, 'bad_request', /hexadecimal/],
 ])('%s is refused, and its line contains the reason', async (path, status, code, hint) => {
-  const line = await lineOf(path);
+  const line = await requestLine(path);
   expect(line).toMatchObject({ msg: 'request', method: 'GET', url: path, status, code });
   if (hint) expect(line['hint']).toMatch(hint);
 });
 
-test('what was answered has neither code nor hint', async () => {
-  const line = await lineOf('/rest/v1/notes');
+test('a successful request is logged without code and hint', async () => {
+  const line = await requestLine('/rest/v1/notes');
   expect(line).toMatchObject({ status: 200 });
   expect(Object.keys(line)).not.toContain('code');
   expect(Object.keys(line)).not.toContain('hint');
 });
 
-test('what was answered: by which route, with whose rights, how long with the database, how large', async () => {
-  const line = await lineOf('/rest/v1/notes?select=id');
+test('the line contains route, role and database time, and no user', async () => {
+  const line = await requestLine('/rest/v1/notes?select=id');
   expect(line).toMatchObject({ route: '/rest/v1/*', role: 'anon' });
   expect(line['dbMs']).toBeGreaterThan(0);
   expect(line['dbMs']).toBeLessThanOrEqual(Number(line['ms']));
   expect(Object.keys(line)).not.toContain('user');
-  const untouched = await lineOf('/rest/v1/nothing');
+  const untouched = await requestLine('/rest/v1/nothing');
   for (const key of ['role', 'dbMs']) expect(Object.keys(untouched)).not.toContain(key);
 });
 
-test('the bytes of each answer of a connection are its own', async () => {
+test('each line of a connection has the bytes of its response', async () => {
   const { hostname, port } = new URL(world.url);
   const socket = connect({ host: hostname, port: Number(port) });
   let received = 0;
@@ -109,27 +109,27 @@ test('the bytes of each answer of a connection are its own', async () => {
 describe('SVC_LOG_USERS', () => {
   test('names the user', async () => {
     const named = collectLog();
-    const other = await startBackendWorld(FILE, { log: named.log, env: { SVC_LOG_USERS: 'on' } });
+    const second = await startBackendWorld(FILE, { log: named.log, env: { SVC_LOG_USERS: 'on' } });
     try {
-      const signedUp = await fetch(`${other.url}/auth/v1/signup`, {
+      const signedUp = await fetch(`${second.url}/auth/v1/signup`, {
         method: 'POST',
-        headers: { apikey: other.keys.publishable, 'content-type': 'application/json' },
+        headers: { apikey: second.keys.publishable, 'content-type': 'application/json' },
         body: JSON.stringify({ email: 'ann@example.com', password: 'correct horse battery' }),
       });
       const { access_token: token, user } = (await signedUp.json()) as {
         access_token: string;
         user: { id: string };
       };
-      const headers = { apikey: other.keys.publishable, authorization: `Bearer ${token}` };
-      await (await fetch(`${other.url}/rest/v1/notes`, { headers })).text();
+      const headers = { apikey: second.keys.publishable, authorization: `Bearer ${token}` };
+      await (await fetch(`${second.url}/rest/v1/notes`, { headers })).text();
       const ofNotes = (): readonly LogLine[] => named.lines().filter(({ url }) => url === '/rest/v1/notes');
       await expect.poll(ofNotes).toMatchObject([{ role: 'authenticated', user: user.id }]);
     } finally {
-      await other.close();
+      await second.close();
     }
   });
 
-  test('a value that is none is refused', async () => {
+  test('an invalid value is refused', async () => {
     await expect(startBackendWorld(FILE, { env: { SVC_LOG_USERS: 'yes' } })).rejects.toThrow(
       'SVC_LOG_USERS is "yes"',
     );
@@ -137,7 +137,7 @@ describe('SVC_LOG_USERS', () => {
 });
 
 test('a hint of the database does not fill the log', async () => {
-  const line = await lineOf('/rest/v1/rpc/refuse', 'POST');
+  const line = await requestLine('/rest/v1/rpc/refuse', 'POST');
   expect(line).toMatchObject({ code: 'P0001' });
   expect(String(line['hint'])).toMatch(/^long long/);
   expect(String(line['hint']).length).toBeLessThan(400);
@@ -164,22 +164,22 @@ describe('SVC_LOG_SAMPLE', () => {
     ['0.5', 20, 80],
   ])('%s keeps every refusal and that share of the others', async (share, least, most) => {
     const sampled = collectLog();
-    const other = await startBackendWorld(FILE, { log: sampled.log, env: { SVC_LOG_SAMPLE: share } });
+    const second = await startBackendWorld(FILE, { log: sampled.log, env: { SVC_LOG_SAMPLE: share } });
     try {
-      const headers = { apikey: other.keys.publishable };
-      for (let n = 0; n < 100; n++) await (await fetch(`${other.url}/rest/v1/notes`, { headers })).text();
-      await fetch(`${other.url}/nothing`);
+      const headers = { apikey: second.keys.publishable };
+      for (let n = 0; n < 100; n++) await (await fetch(`${second.url}/rest/v1/notes`, { headers })).text();
+      await fetch(`${second.url}/nothing`);
       const ofRequests = (): readonly LogLine[] => sampled.lines().filter(({ msg }) => msg === 'request');
       await expect.poll(() => ofRequests().at(-1)).toMatchObject({ status: 404 });
       const kept = ofRequests().filter(({ status }) => status === 200).length;
       expect(kept).toBeGreaterThanOrEqual(least);
       expect(kept).toBeLessThanOrEqual(most);
     } finally {
-      await other.close();
+      await second.close();
     }
   });
 
-  test('a share that is none is refused', async () => {
+  test('an invalid share is refused', async () => {
     await expect(startBackendWorld(FILE, { env: { SVC_LOG_SAMPLE: '1%' } })).rejects.toThrow(
       'SVC_LOG_SAMPLE is "1%"',
     );

@@ -47,7 +47,7 @@ test.each<[string, Record<string, string>, RegExp]>([
   expect(output).not.toContain('svc_secret_short');
 });
 
-test('without --migrate it serves the existing schema and lists what is pending; with it the schema is migrated', async () => {
+test('serves the existing schema and lists pending changes, and migrates with --migrate', async () => {
   const env = { ...KEYS, SVC_DATABASE_URL: database.url };
   svc = await startSvc({ command: 'serve', config: project.config, env });
   expect(svc.output()).toContain('Start with --migrate to apply pending changes');
@@ -96,7 +96,8 @@ test('.production.env next to the file is loaded, and the environment overrides 
   const fromFile = 'svc_publishable_from_the_file_aaaaaaaa';
   writeFileSync(
     join(project.directory, '.production.env'),
-    `SVC_PUBLISHABLE_KEY=${fromFile}\nSVC_SECRET_KEY=${KEYS.SVC_SECRET_KEY}\nSVC_DATABASE_URL=postgres://nobody@127.0.0.1:1/x\n`,
+    `SVC_PUBLISHABLE_KEY=${fromFile}\nSVC_SECRET_KEY=${KEYS.SVC_SECRET_KEY}\n` +
+      'SVC_DATABASE_URL=postgres://nobody@127.0.0.1:1/x\n',
   );
   svc = await startSvc({
     command: 'serve',
@@ -112,7 +113,8 @@ test('.production.env next to the file is loaded, and the environment overrides 
 
 test('a configuration is read from a URL', async () => {
   const text =
-    'version: 1\ntables:\n  things:\n    fields: [{ name: id, type: int, primary_key: true }]\n    rls: [{ operations: [select], using: "true" }]\n';
+    'version: 1\ntables:\n  things:\n    fields: [{ name: id, type: int, primary_key: true }]\n' +
+    '    rls: [{ operations: [select], using: "true" }]\n';
   const server = createServer((_request, response) => response.end(text)).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -190,7 +192,8 @@ async function busyStatements(url: string): Promise<number> {
   await client.connect();
   try {
     const { rows } = await client.query(
-      `select count(*)::int as n from pg_stat_activity where datname = current_database() and state = 'active' and application_name ~ '^svc/[0-9a-f]+/request$'`,
+      `select count(*)::int as n from pg_stat_activity
+        where datname = current_database() and state = 'active' and application_name ~ '^svc/[0-9a-f]+/request$'`,
     );
     return rows[0].n;
   } finally {
@@ -212,7 +215,7 @@ test('a start refused because of its functions changes no table', async () => {
   expect(rows).toEqual([{ tips: null }]);
 });
 
-test('SIGHUP applies what it can, and names the keys that need a restart', async () => {
+test('SIGHUP applies keys that can change, and names the keys that need a restart', async () => {
   svc = await startSvc({
     command: 'serve',
     config: project.config,
@@ -221,7 +224,8 @@ test('SIGHUP applies what it can, and names the keys that need a restart', async
   });
   const text = readFileSync(project.config, 'utf8');
   const settings =
-    'server:\n  max_body_size: 64B\n  timeouts: { db_query: 7s }\ndatabase: { pool: { max: 7, min: 1, idle_timeout: 5s } }\n';
+    'server:\n  max_body_size: 64B\n  timeouts: { db_query: 7s }\n' +
+    'database: { pool: { max: 7, min: 1, idle_timeout: 5s } }\n';
   writeFileSync(project.config, `${text.replace(/^server:\n(?: .*\n|\n)*/m, '')}\n${settings}`);
   svc.child.kill('SIGHUP');
   await expect.poll(() => svc?.output()).toContain('"reloaded"');
@@ -229,7 +233,7 @@ test('SIGHUP applies what it can, and names the keys that need a restart', async
     svc
       .output()
       .split('\n')
-      .find((one) => one.includes('restart the service to apply them')) ?? '{}';
+      .find((line) => line.includes('restart the service to apply them')) ?? '{}';
   expect(JSON.parse(line)).toMatchObject({
     level: 'warn',
     keys: [

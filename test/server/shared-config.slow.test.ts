@@ -19,7 +19,8 @@ tables:
   notes:
     fields:
       - { name: id, type: int, primary_key: true }
-${columns.map((name) => `      - { name: ${name}, type: text }\n`).join('')}    rls: [{ operations: [select], using: 'true' }]
+${columns.map((name) => `      - { name: ${name}, type: text }`).join('\n')}
+    rls: [{ operations: [select], using: 'true' }]
 ${more}`;
 const WITH_MAIL =
   'providers: { email: { type: resend, api_key: "${MAIL_KEY}", default_from_email: a@example.com } }\n';
@@ -120,7 +121,7 @@ test('a file with mistakes, or one that needs source files, changes nothing', as
   expect(await rows()).toEqual([]);
 });
 
-test('what is pushed and saved is served by every instance that can', async () => {
+test('every compatible instance serves a pushed or saved file', async () => {
   expect(await push(file(['body']))).toMatchObject({ code: 0 });
   const same = await push(file(['body']));
   expect([same.code, same.output]).toEqual([0, expect.stringContaining('nothing to do')]);
@@ -203,7 +204,7 @@ test('what is pushed and saved is served by every instance that can', async () =
   expect((await config('diff', path)).output).toContain('+       - { name: title, type: text }');
 });
 
-test('a push that is killed on its way changes nothing, and the next one goes through', async () => {
+test('a killed push changes nothing, and the next push succeeds', async () => {
   const before = await applied();
   const blocker = new pg.Client({ connectionString: database.url });
   await blocker.connect();
@@ -231,7 +232,7 @@ test('a push that is killed on its way changes nothing, and the next one goes th
   for (const svc of running) await expect.poll(() => knows(svc, 'after_the_kill')).toBe(true);
 });
 
-test('an empty database takes the seed of its first start, once', async () => {
+test('an empty database is seeded once, at its first start', async () => {
   const empty = await createDatabase();
   try {
     const env = { ...environment(), SVC_DATABASE_URL: empty.url };

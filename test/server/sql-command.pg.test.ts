@@ -37,7 +37,7 @@ describe('svc sql', () => {
     runSvc(['sql', ...args, '--config', join(folder, 'svc.yaml')], {
       env: { ...KEYS, SVC_DATABASE_URL: database.url },
     });
-  const rowsOf = async (...args: readonly string[]): Promise<unknown> => {
+  const selectRows = async (...args: readonly string[]): Promise<unknown> => {
     const { code, output } = await sql('--json', ...args);
     expect(code, output).toBe(0);
     return (JSON.parse(output) as { data: { rows: unknown } }).data.rows;
@@ -71,13 +71,13 @@ describe('svc sql', () => {
 
   test('each caller sees what the API would show', async () => {
     const texts = 'select text from notes order by id';
-    expect(await rowsOf(texts)).toEqual([{ text: 'of ann' }, { text: 'of bob' }]);
-    expect(await rowsOf('--as', 'service_role', texts)).toEqual([{ text: 'of ann' }, { text: 'of bob' }]);
-    expect(await rowsOf('--as', 'Ann@example.com', texts)).toEqual([{ text: 'of ann' }]);
-    expect(await rowsOf('--as', ann, 'select auth.uid() as id, auth.email() as email')).toEqual([
+    expect(await selectRows(texts)).toEqual([{ text: 'of ann' }, { text: 'of bob' }]);
+    expect(await selectRows('--as', 'service_role', texts)).toEqual([{ text: 'of ann' }, { text: 'of bob' }]);
+    expect(await selectRows('--as', 'Ann@example.com', texts)).toEqual([{ text: 'of ann' }]);
+    expect(await selectRows('--as', ann, 'select auth.uid() as id, auth.email() as email')).toEqual([
       { id: ann, email: 'ann@example.com' },
     ]);
-    expect(await rowsOf('--as', 'anon', texts)).toEqual([]);
+    expect(await selectRows('--as', 'anon', texts)).toEqual([]);
     const stranger = await sql('--as', 'eve@example.com', texts);
     expect([stranger.code, stranger.output]).toEqual([1, expect.stringContaining('no user eve@example.com')]);
   });
@@ -95,7 +95,7 @@ describe('svc sql', () => {
   ])('%s changes nothing', async (statement, said) => {
     const { code, output } = await sql('--timeout', '1', statement);
     expect([code, output]).toEqual([1, expect.stringMatching(said)]);
-    expect(await rowsOf('select count(*)::int as notes from notes')).toEqual([{ notes: 2 }]);
+    expect(await selectRows('select count(*)::int as notes from notes')).toEqual([{ notes: 2 }]);
   });
 
   test('with --write it changes what the caller may change, in one transaction', async () => {
@@ -106,7 +106,7 @@ describe('svc sql', () => {
       '--yes',
       '--as',
       'anon',
-      "insert into notes (text) values ('of nobody')",
+      "insert into notes (text) values ('of no user')",
     );
     expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/row-level security/)]);
     const half = join(folder, 'half.sql');
@@ -116,7 +116,7 @@ describe('svc sql', () => {
       1,
       expect.stringMatching(/column "nothing"[\s\S]*values \(1\);\n.*\^/),
     ]);
-    expect(await rowsOf('select count(*)::int as notes from notes')).toEqual([{ notes: 2 }]);
+    expect(await selectRows('select count(*)::int as notes from notes')).toEqual([{ notes: 2 }]);
     const whole = join(folder, 'whole.sql');
     writeFileSync(
       whole,
@@ -127,17 +127,17 @@ describe('svc sql', () => {
   });
 
   test('answers are cut at the limit, and printed for people, programs and spreadsheets', async () => {
-    const many = 'select g as n, null as nothing, \'a "b"\' as said from generate_series(1, 1000000) g';
+    const many = 'select g as n, null as nothing, \'a "b"\' as quoted from generate_series(1, 1000000) g';
     const table = await sql('--limit', '2', many);
     expect(table.output).toMatch(
-      /n  nothing  said\n-+  -+  -+\n1  ∅        a "b"\n2  ∅        a "b"\n\(2 rows; more rows exist/,
+      /n  nothing  quoted\n-+  -+  -+\n1  ∅        a "b"\n2  ∅        a "b"\n\(2 rows; more rows exist/,
     );
     const hostile = await sql('select e\'\\x1b]0;taken\\x07\\r\' as "\x1b[2J"');
     expect(hostile.output.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
     const csv = await sql('--limit', '1', '--format', 'csv', many);
-    expect(csv.output).toContain('n,nothing,said\r\n1,,"a ""b"""');
+    expect(csv.output).toContain('n,nothing,quoted\r\n1,,"a ""b"""');
     expect(
-      await rowsOf('select 1 as i, 9007199254740993 as big, true as yes, \'{"a": [1]}\'::jsonb as j'),
+      await selectRows('select 1 as i, 9007199254740993 as big, true as yes, \'{"a": [1]}\'::jsonb as j'),
     ).toEqual([{ i: 1, big: '9007199254740993', yes: true, j: { a: [1] } }]);
     const plan = await sql('--explain', '--as', 'ann@example.com', 'select * from notes');
     expect(plan.output).toMatch(/Filter: .*owner/);
@@ -145,7 +145,7 @@ describe('svc sql', () => {
     expect(wrong.output).toMatch(/"nots" does not exist \(42P01\)\n {2}from nots\n {7}\^/);
   });
 
-  test('nothing of it stays on the server', async () => {
+  test('no connection of the command remains on the server', async () => {
     const admin = new pg.Client(database.url);
     await admin.connect();
     const { rows } = await admin.query(

@@ -63,17 +63,18 @@ test('a change is served; a mistake is reported with its place, and nothing is l
   writeFileSync(file, `${SQL}\ncreate table more (id int);\n`);
   await expect
     .poll(() => svc.output())
-    .toMatch(/app\.sql:6:1 error sql\n(.*\n){2}\s+CREATE TABLE has no place/);
+    .toMatch(/app\.sql:6:1 error sql\n(.*\n){2}\s+CREATE TABLE is not supported/);
   writeFileSync(file, `${SQL}create view broken as select nothing_like_it from notes;\n`);
   await expect.poll(() => svc.output()).toMatch(/app\.sql:5:\d+[^\n]*[^]*nothing_like_it/);
   expect((await client().rpc('shout', { words: 'ah' })).data).toBe('AH!');
 });
 
-test('a new file is taken up', async () => {
+test('a new file is applied', async () => {
   writeFileSync(join(folder, 'sql/app.sql'), SQL);
   writeFileSync(
     join(folder, 'sql/more.sql'),
-    `create function before_note() returns trigger language plpgsql as $$ begin new.title := coalesce(new.title, 'Untitled'); return new; end $$;
+    `create function before_note() returns trigger language plpgsql
+      as $$ begin new.title := coalesce(new.title, 'Untitled'); return new; end $$;
      create trigger before_note before insert on notes for each row execute function before_note();`,
   );
   await expect

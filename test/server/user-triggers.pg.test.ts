@@ -22,7 +22,8 @@ auth:
   allow_anonymous: true
   redirect_urls: [https://app.example]
   oauth:
-    acme: { client_id: svc, client_secret: a-secret-of-the-client, redirect_url: "${REDIRECT}", issuer: "${peer.issuer}" }
+    acme: { client_id: svc, client_secret: a-secret-of-the-client, redirect_url: "${REDIRECT}",
+      issuer: "${peer.issuer}" }
   triggers:
     - { name: on_auth_user_created, timing: after, events: [insert], call: handle_new_user }
 tables:
@@ -50,11 +51,12 @@ rpc:
       log,
       files: {
         'sql/new_user.sql': `begin
-  if new.raw_user_meta_data ->> 'name' = 'Nobody' then
-    raise exception 'nobody is called Nobody';
+  if new.raw_user_meta_data ->> 'name' = 'Refused' then
+    raise exception 'this name is refused: Refused';
   end if;
   insert into public.profiles (id, name)
-  values (new.id, coalesce(new.raw_user_meta_data ->> 'full_name', new.raw_user_meta_data ->> 'name', new.email, 'Anonymous'));
+  values (new.id, coalesce(new.raw_user_meta_data ->> 'full_name', new.raw_user_meta_data ->> 'name',
+    new.email, 'Anonymous'));
   return new;
 end;
 `,
@@ -94,8 +96,8 @@ async function throughProvider(login: string): Promise<URL> {
 }
 
 test('if it raises there is no user, the response contains the failure, and the log its place', async () => {
-  const data = { name: 'Nobody' };
-  const email = 'nobody@example.com';
+  const data = { name: 'Refused' };
+  const email = 'refused@example.com';
   const signedUp = await client().auth.signUp({ email, password: PASSWORD, options: { data } });
   expect(signedUp.error).toMatchObject({
     status: 500,
@@ -106,11 +108,11 @@ test('if it raises there is no user, the response contains the failure, and the 
   const made = await client(world.keys.secret).auth.admin.createUser({ email, user_metadata: data });
   expect(made.error?.status).toBe(500);
   expect(
-    await world.owner.query(raw(`select from auth.users where raw_user_meta_data ->> 'name' = 'Nobody'`)),
+    await world.owner.query(raw(`select from auth.users where raw_user_meta_data ->> 'name' = 'Refused'`)),
   ).toEqual([]);
   const logged = JSON.stringify(lines());
   // The text that the function raises contains a value of the row.
-  expect(logged).not.toContain('nobody is called Nobody');
+  expect(logged).not.toContain('this name is refused: Refused');
   expect(logged).toMatch(/PL\/pgSQL function (public\.)?handle_new_user\(\) line \d+ at RAISE/);
 });
 

@@ -72,7 +72,7 @@ test('each caller reads and writes their own rows through it, with embeds in bot
   expect((await ann.from('todos').select()).data).toEqual([]);
 });
 
-test('the description lists what is served, with its comment', async () => {
+test('the description lists the served relations with their comments', async () => {
   const response = await fetch(`${world.url}/rest/v1/`, {
     headers: { apikey: world.keys.secret, accept: 'application/vnd.oai.openapi+json' },
   });

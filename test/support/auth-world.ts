@@ -206,7 +206,7 @@ async function send(
   return { status: response.status, headers: response.headers, text, json };
 }
 
-/** A browser's navigation: `fetch` would send its own metadata instead. */
+/** Navigates like a browser. `fetch` would send its own metadata instead. */
 export async function navigate(
   url: string,
   headers: Readonly<Record<string, string>> = {},
@@ -240,18 +240,18 @@ export async function navigate(
 
 /** Opens the page of a mailed link as a browser and presses its first button, or the button of `field`. */
 export async function pressButton(link: string, field?: string): Promise<Reply> {
-  return await navigate(link, {}, formOf(await navigate(link), field));
+  return await navigate(link, {}, readForm(await navigate(link), field));
 }
 
 /** Returns the body that a button of this page posts. */
-export function formOf(page: Reply, field?: string): string {
+export function readForm(page: Reply, field?: string): string {
   const value = /name="form" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
   return new URLSearchParams({ form: value, ...(field === undefined ? {} : { [field]: '1' }) }).toString();
 }
 
 /**
- * A POST from another address of this machine: the whole of 127/8 is local, and each address is a client of
- * its own.
+ * Sends a POST from another address of this machine. All addresses of 127/8 are local, and each counts as a separate
+ * client.
  */
 export async function postFrom(
   world: AuthWorld,
@@ -277,7 +277,7 @@ export async function postFrom(
 
 let users = 0;
 
-/** A new user with a session, as a client library would have it. */
+/** Creates a user with a session, as a client library has it. */
 export async function aUser(
   world: AuthWorld,
   options: { email?: string; password?: string; data?: Record<string, unknown> } = {},
@@ -295,14 +295,14 @@ export async function aUser(
   };
 }
 
-/** The claims of an access token, unverified. */
+/** Returns the unverified claims of an access token. */
 // oxlint-disable-next-line typescript/no-explicit-any
-export function claimsOf(token: string): any {
+export function decodeClaims(token: string): any {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
 }
 
-/** The link and the code of a caught mail. */
-export function secretsOf(mail: OutboxEntry): { link: URL; code: string; token: string } {
+/** Returns the link and the code of a captured mail. */
+export function mailSecrets(mail: OutboxEntry): { link: URL; code: string; token: string } {
   const href =
     /href="([^"]*\/verify\?[^"]*)"/.exec(mail.html ?? '')?.[1]?.replaceAll('&amp;', '&') ?? 'http://none/';
   const link = new URL(href);
@@ -310,8 +310,8 @@ export function secretsOf(mail: OutboxEntry): { link: URL; code: string; token: 
   return { link, code, token: link.searchParams.get('token') ?? '' };
 }
 
-/** The fragment or query of a redirect as an object. */
-export function redirectOf(reply: Reply): {
+/** Returns the target, fragment and query of a redirect. */
+export function parseRedirect(reply: Reply): {
   target: string;
   fragment: Record<string, string>;
   query: Record<string, string>;

@@ -88,6 +88,7 @@ export function aConfig(overrides: ConfigOverrides = {}): Config {
     rpc: [],
     functions: [],
     functionsBundle: undefined,
+    schedules: [],
     seed: [],
     migrations: {
       drop: 'retire',

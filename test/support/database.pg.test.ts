@@ -34,7 +34,7 @@ test('drop ends the connections that are still open', async () => {
   expect(await exists(database.name)).toBe(false);
 });
 
-test('a template is built once however many ask for it at once, and clones do not share rows', async () => {
+test('concurrent requests build a template once, and clones do not share rows', async () => {
   let built = 0;
   const build = async (url: string) => {
     built += 1;

@@ -27,7 +27,7 @@ export async function createDatabase(
   await onServer(server, (client) => create(client, name, options.template?.name ?? 'template0'));
   return {
     name,
-    url: urlOf(server, name),
+    url: databaseUrl(server, name),
     drop: () => onServer(server, (client) => drop(client, name)),
   };
 }
@@ -47,7 +47,7 @@ export async function templateDatabase(
     const draft = `${template}_draft`;
     await drop(client, draft);
     await create(client, draft, 'template0');
-    await build(urlOf(server, draft));
+    await build(databaseUrl(server, draft));
     await closeToAll(client, draft);
     await client.query(
       `alter database ${pg.escapeIdentifier(draft)} rename to ${pg.escapeIdentifier(template)}`,
@@ -116,7 +116,7 @@ async function onServer<T>(server: string, work: (client: pg.Client) => Promise<
   }
 }
 
-function urlOf(server: string, database: string): string {
+function databaseUrl(server: string, database: string): string {
   const url = new URL(server);
   url.pathname = `/${database}`;
   return url.href;

@@ -1,6 +1,7 @@
 // A small library schema as the data API would expose it, without a database, for unit tests of plans and SQL.
 //
-//   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags, nodes with a parent, a view and functions.
+//   teams ← authors ⇐ books (author and editor), books ↔ tags through book_tags,
+//   nodes with a parent, a view and functions.
 import { groupBy } from '../../src/lib/group-by.ts';
 import { NO_ALTERNATIVE_NAMES } from '../../src/rest/plan/alternative-names.ts';
 import type { Catalog, Column, ForeignKey, Relation, Routine } from '../../src/catalog/catalog.ts';
@@ -43,7 +44,7 @@ function table(
     origins: {},
     estimatedRows: 1_000,
     ...rest,
-    column: new Map(list.map((one) => [one.name, one])),
+    column: new Map(list.map((column) => [column.name, column])),
     hidden: new Set(rest.hidden),
     alternatives: NO_ALTERNATIVE_NAMES,
   };
@@ -153,7 +154,7 @@ const ROUTINES: readonly ExposedRoutine[] = [
 function byKey<T extends { readonly schema: string; readonly name: string }>(
   all: readonly T[],
 ): Map<string, T> {
-  return new Map(all.map((one) => [`${one.schema}.${one.name}`, one]));
+  return new Map(all.map((relation) => [`${relation.schema}.${relation.name}`, relation]));
 }
 
 function expose(): Exposed {

@@ -1,8 +1,8 @@
-/** The environment with the Node of the machine, and without what the npm that runs these tests has set. */
+/** The environment with the Node of the machine, without the variables of the npm that runs these tests. */
 export const OF_THE_MACHINE: NodeJS.ProcessEnv & { readonly PATH: string } = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
   PATH: (process.env['PATH'] ?? '')
     .split(':')
-    .filter((one) => !one.endsWith('node_modules/.bin'))
+    .filter((directory) => !directory.endsWith('node_modules/.bin'))
     .join(':'),
 };

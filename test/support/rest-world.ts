@@ -204,13 +204,13 @@ async function readSnapshot(
   version: number,
 ): Promise<Snapshot> {
   const catalog = await introspect(owner, ['public', 'other']);
-  return { config: configOf(catalog, options), catalog, version };
+  return { config: buildConfig(catalog, options), catalog, version };
 }
 
 const POSITION = { line: 1, column: 1 };
 
 /** A configuration that declares everything in the database. */
-function configOf(catalog: Catalog, options: RestWorldOptions): Config {
+function buildConfig(catalog: Catalog, options: RestWorldOptions): Config {
   const undeclared = new Set([...(options.undeclared ?? []), ...(options.exposed ?? [])]);
   const retired = new Set(options.retired);
   const tables: Table[] = [...catalog.relations.values()]

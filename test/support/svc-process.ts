@@ -107,7 +107,7 @@ async function untilReady(url: string, child: ChildProcess, output: () => string
     if (child.exitCode !== null || child.signalCode !== null) {
       throw new Error(`svc ended before it was ready:\n${output()}`);
     }
-    // Not `/ready`: who asks for it is taken for a balancer, for whom a stop waits.
+    // Not `/ready`: its callers count as balancers, and a stop waits for them.
     const ready = await fetch(`${url}/health`).then(
       (response) => response.ok,
       () => false,

@@ -12,7 +12,7 @@ import { SignJWT } from 'jose';
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { blocksOf, ROOT } from '../support/documentation/blocks.ts';
+import { readBlocks, ROOT } from '../support/documentation/blocks.ts';
 import { NODE, runSvc, startSvc, type SvcProcess } from '../support/svc-process.ts';
 
 const KEYS = {
@@ -37,7 +37,7 @@ afterEach(async () => {
 
 /** Creates a folder with the files of the page, and runs svc on the page's svc.yaml with this text in it. */
 async function begin(page: string, part: string): Promise<void> {
-  const blocks = blocksOf(page);
+  const blocks = readBlocks(page);
   folder = mkdtempSync(join(tmpdir(), 'svc-coming-'));
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const yaml = blocks.filter(({ language, code }) => language === 'yaml' && code.includes(part));
@@ -63,7 +63,7 @@ function put(path: string, content: string | Buffer): void {
 
 /** Returns the commands of the page that contain the part, with the addresses and keys of this run. */
 function runCommands(page: string, part: string, values: Readonly<Record<string, string>> = {}): void {
-  const blocks = blocksOf(page).filter(({ language, code }) => language === 'sh' && code.includes(part));
+  const blocks = readBlocks(page).filter(({ language, code }) => language === 'sh' && code.includes(part));
   expect(blocks).toHaveLength(1);
   const all = { 'http://localhost:8080': svc?.url ?? '', 'svc_secret_…': KEYS.SVC_SECRET_KEY, ...values };
   const code = Object.entries(all).reduce(
@@ -81,7 +81,7 @@ function runCommands(page: string, part: string, values: Readonly<Record<string,
 
 /** Adds the part of the file that the page shows for it. */
 async function seed(page: string): Promise<string> {
-  const [whole, part] = blocksOf(page)
+  const [whole, part] = readBlocks(page)
     .filter(({ language }) => language === 'yaml')
     .map(({ code }) => code);
   put('svc.yaml', `${whole}${part}`);
@@ -255,10 +255,12 @@ describe('from PostgREST', () => {
       create table films (id bigint generated always as identity primary key, owner uuid not null, title text not null);
       create table api.directors (id int primary key, name text, salary int);
       insert into api.directors values (1, 'Varda', 100);
-      create function films_of(who uuid) returns setof films language sql stable as 'select * from films where owner = who';
+      create function films_of(owner_id uuid) returns setof films language sql stable
+        as 'select * from films where owner = owner_id';
       create table basic_auth.users (id uuid primary key, email text, pass text, role text);
       insert into films (owner, title) values ('${ANN}', 'Vagabond');
-      insert into basic_auth.users values ('${ANN}', 'ann@example.com', crypt('first password', gen_salt('bf')), 'editor')`);
+      insert into basic_auth.users
+        values ('${ANN}', 'ann@example.com', crypt('first password', gen_salt('bf')), 'editor')`);
   }
 
   async function query(text: string): Promise<void> {
@@ -272,7 +274,7 @@ describe('from PostgREST', () => {
     await begin('docs/from-postgrest.md', 'expose:');
     await prepare();
     await serve();
-    const [statements] = blocksOf('docs/from-postgrest.md').filter(({ language }) => language === 'sql');
+    const [statements] = readBlocks('docs/from-postgrest.md').filter(({ language }) => language === 'sql');
     await query(statements?.code ?? '');
     put('jwt-secret.txt', SECRET);
     const imported = await runSvc(['keys', 'import', '--secret-file', 'jwt-secret.txt'], {
@@ -294,7 +296,7 @@ describe('from PostgREST', () => {
       .toHaveLength(1);
     expect((await eve.from('films').update({ title: 'Mine' }).eq('id', 1).select()).data).toEqual([]);
     expect((await anon().from('films').select('title')).data).toEqual([{ title: 'Sans toit' }]);
-    expect((await anon().rpc('films_of', { who: ANN }).select('title')).data).toEqual([
+    expect((await anon().rpc('films_of', { owner_id: ANN }).select('title')).data).toEqual([
       { title: 'Sans toit' },
     ]);
     expect((await anon().from('films').insert({ owner: ANN, title: 'x' })).error).not.toBeNull();

@@ -10,10 +10,10 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { freePort } from '../../src/lib/free-port.ts';
 import { hasChromium, openChromium, type Chromium } from '../support/browser/chromium.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { blocksOf, ROOT } from '../support/documentation/blocks.ts';
+import { readBlocks, ROOT } from '../support/documentation/blocks.ts';
 import { scaled } from '../support/run/scaled.ts';
 
-const BLOCKS = blocksOf('docs/tutorial.md');
+const BLOCKS = readBlocks('docs/tutorial.md');
 const PASSWORD = 'correct horse battery';
 const PICTURE = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',

@@ -36,12 +36,14 @@ tables:
   lists:
     fields:
       - { name: id, type: uuid, primary_key: true, default: uuid_v7() }
-      - { name: owner_id, type: uuid, required: true, default: { sql: auth.uid() }, foreign_key: { references: auth.users.id, on_delete: cascade } }
+      - { name: owner_id, type: uuid, required: true, default: { sql: auth.uid() },
+          foreign_key: { references: auth.users.id, on_delete: cascade } }
       - { name: title, type: text, required: true, check: "length(title) between 1 and 200" }
     indexes:
       - { columns: [owner_id] }
     rls:
-      - { operations: [select, insert, update, delete], using: owner_id = auth.uid(), with_check: owner_id = auth.uid() }
+      - { operations: [select, insert, update, delete], using: owner_id = auth.uid(),
+          with_check: owner_id = auth.uid() }
   todos:
     fields:
       - { name: id, type: bigserial, primary_key: true }
@@ -52,12 +54,15 @@ tables:
       - { name: details, type: jsonb }
       - { name: file, type: text, ref: storage.papers, on_delete: cascade }
     rls:
-      - { operations: [select, insert, update, delete], using: exists (select from lists where lists.id = list_id), with_check: exists (select from lists where lists.id = list_id) }
+      - { operations: [select, insert, update, delete],
+          using: exists (select from lists where lists.id = list_id),
+          with_check: exists (select from lists where lists.id = list_id) }
 storage:
   papers:
     max_size: 5MB
     rls:
-      - { operations: [select, insert, update, delete], using: "owner_id = auth.uid()::text", with_check: "owner_id = auth.uid()::text" }
+      - { operations: [select, insert, update, delete], using: "owner_id = auth.uid()::text",
+          with_check: "owner_id = auth.uid()::text" }
   pictures:
     public: true
 rpc:
@@ -87,7 +92,7 @@ let mail: SMTPServer;
 let env: Record<string, string>;
 let svc: SvcProcess | undefined;
 const mails: string[] = [];
-const others: ChildProcess[] = [];
+const processes: ChildProcess[] = [];
 
 beforeAll(async () => {
   cluster = await startFreshCluster();
@@ -123,7 +128,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await svc?.stop();
-  for (const child of others) if (child.exitCode === null) child.kill('SIGKILL');
+  for (const child of processes) if (child.exitCode === null) child.kill('SIGKILL');
   await new Promise<void>((resolve) => mail.close(resolve));
   await cluster.stop();
   rmSync(folder, { recursive: true, force: true });
@@ -152,13 +157,15 @@ const read = (name: string): string => readFileSync(join(folder, name), 'utf8');
 
 /** Data for each kind of row that must be deleted, long expired. */
 const EXPIRED = `
-  insert into auth.flow_state (provider_type, authentication_method, created_at) values ('x', 'oauth', now() - interval '2 days');
+  insert into auth.flow_state (provider_type, authentication_method, created_at)
+    values ('x', 'oauth', now() - interval '2 days');
   insert into auth.audit_log_entries (payload, created_at) values ('{"old": true}', now() - interval '91 days');
   insert into auth.rate_limits (bucket, key, tokens, updated_at) values ('old', 'old', 1, now() - interval '2 days');
   insert into auth.email_throttle (email_hash, kind, sent_at) values ('old', 'old', now() - interval '2 days');
   insert into auth.mail_outbox (kind, recipient, subject, state, created_at, id)
     values ('recovery', 'old@example.com', 'old', 'sent', now() - interval '8 days', gen_random_uuid());
-  insert into storage.pending_blobs (version, bucket_id, name, expires_at) values ('old', 'papers', 'old', now() - interval '1 day');
+  insert into storage.pending_blobs (version, bucket_id, name, expires_at)
+    values ('old', 'papers', 'old', now() - interval '1 day');
   insert into storage.resumable_uploads (version, bucket_id, name, raw_metadata, file_metadata, upsert, expires_at)
     values ('old', 'papers', 'old', '', '{}', false, now() - interval '2 days');
   update auth.signing_keys set created_at = now() - interval '1 day' where state = 'standby';`;
@@ -269,7 +276,7 @@ describe('one project from its first file to its last deployment', () => {
     expect((await papers.update('a/one.txt', new Blob(['two']))).error).toBeNull();
     expect((await papers.copy('a/one.txt', 'a/two.txt')).error).toBeNull();
     expect((await papers.move('a/two.txt', 'b/two.txt')).error).toBeNull();
-    expect((await papers.list('a')).data?.map((one) => one.name)).toEqual(['one.txt']);
+    expect((await papers.list('a')).data?.map((file) => file.name)).toEqual(['one.txt']);
     expect(await (await papers.download('b/two.txt')).data?.text()).toBe('two');
     const signed = await papers.createSignedUrl('a/one.txt', 60);
     expect(await (await fetch(signed.data?.signedUrl ?? '')).text()).toBe('two');
@@ -295,9 +302,9 @@ describe('one project from its first file to its last deployment', () => {
       }).start();
     });
     expect(await (await papers.download('d/pieces.txt')).data?.text()).toBe('in pieces');
-    // The file goes with the row that refers to it.
+    // Deleting the row deletes the file that it refers to.
     expect((await ada.from('todos').delete().eq('title', 'Milk')).error).toBeNull();
-    await expect.poll(async () => (await papers.list('a')).data?.map((one) => one.name)).toEqual([]);
+    await expect.poll(async () => (await papers.list('a')).data?.map((file) => file.name)).toEqual([]);
   });
 
   test('every way to sign in', async () => {
@@ -383,7 +390,8 @@ describe('one project from its first file to its last deployment', () => {
     await succeeds('migrate', 'rename', 'todos.title', 'headline');
     write('svc.yaml', read('svc.yaml').replace('      - { name: details, type: jsonb }\n', ''));
     await succeeds('migrate', 'apply');
-    const columns = `select column_name from information_schema.columns where table_schema = 'public' and table_name = 'todos'`;
+    const columns = `select column_name from information_schema.columns
+      where table_schema = 'public' and table_name = 'todos'`;
     expect(await sql(admin, columns)).toContainEqual({ column_name: 'headline' });
     expect(await succeeds('migrate', 'history')).toBeDefined();
     await succeeds('migrate', 'prune', 'tables.todos.fields.details', '--allow', 'data_loss=todos.details');
@@ -434,7 +442,8 @@ describe('one project from its first file to its last deployment', () => {
     await succeeds('migrate', 'apply', '--allow-rollback');
     await sql(
       admin,
-      `create function public.refuse() returns event_trigger language plpgsql as $$ begin raise 'no changes now: %', tg_tag; end $$`,
+      `create function public.refuse() returns event_trigger language plpgsql
+        as $$ begin raise 'no changes now: %', tg_tag; end $$`,
     );
     await sql(admin, 'create event trigger refuse on ddl_command_start execute function public.refuse()');
     await sql(admin, 'alter role app_admin in database app set default_transaction_read_only = on');
@@ -461,7 +470,7 @@ describe('one project from its first file to its last deployment', () => {
       [LAUNCHER, 'receive', '--dir', join(folder, 'releases'), '--port', String(port), '--host', '127.0.0.1'],
       { env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env }, stdio: 'ignore' },
     );
-    others.push(receiver);
+    processes.push(receiver);
     const url = `http://127.0.0.1:${port}`;
     await expect
       .poll(

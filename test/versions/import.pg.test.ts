@@ -13,10 +13,7 @@ import { createCommunity, PASSWORD, serveFiles, userId, type FileApi } from '../
 import { addUser, type SupabaseProject } from '../import/supabase-project.ts';
 import { scaled } from '../support/run/scaled.ts';
 
-/**
- * The server of the run has another version only when SVC_TEST_POSTGRES says so, as the projects of other
- * versions do.
- */
+/** The server of the run has another version only if SVC_TEST_POSTGRES is set, as in the projects of other versions. */
 const given = process.env['SVC_TEST_POSTGRES'];
 const reason =
   given === undefined
@@ -55,7 +52,7 @@ describe.each(DIRECTIONS)('from %s to %s', (_from, _to, servers) => {
       try {
         project = await createCommunity(from);
         target = await createDatabase({ server: to });
-        const version = async (url: string | undefined): Promise<number> => await majorOf(url ?? '');
+        const version = async (url: string | undefined): Promise<number> => await readMajorVersion(url ?? '');
         expect(await version(project.url)).not.toBe(await version(target.url));
         const keys = generateApiKeys();
         const env = {
@@ -76,7 +73,7 @@ describe.each(DIRECTIONS)('from %s to %s', (_from, _to, servers) => {
         expect(await svc('import', 'supabase', 'copy')).toContain('users: 24 added');
         expect(await svc('import', 'supabase', 'files', '--api', api.url)).toMatch(/files: \d\d copied/);
         expect(await svc('import', 'supabase', 'verify')).toBe('Both sides are equal.\n');
-        // Both print and hash their values alike, or all of it would come again.
+        // Both versions print and hash values alike. Otherwise everything would be copied again.
         expect(await svc('import', 'supabase', 'copy')).not.toMatch(/: [1-9]\d* added|[1-9]\d* changed/);
         await addUser(project, { id: userId(99), email: 'user99@example.com' });
         await project.query(
@@ -116,7 +113,7 @@ describe.each(DIRECTIONS)('from %s to %s', (_from, _to, servers) => {
   );
 });
 
-async function majorOf(url: string): Promise<number> {
+async function readMajorVersion(url: string): Promise<number> {
   const { Client } = (await import('pg')).default;
   const client = new Client({ connectionString: url });
   await client.connect();

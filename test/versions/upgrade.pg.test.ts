@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/embedded-postgres/embedded-postgres.ts';
 import { readNativePackage } from '../../src/embedded-postgres/native-package.ts';
 import { silentLog } from '../../src/log/log.ts';
-import { linesOf } from '../support/documentation/blocks.ts';
+import { readLines } from '../support/documentation/blocks.ts';
 import { LAUNCHER, NODE, runSvc, startSvc } from '../support/svc-process.ts';
 import { scaled } from '../support/run/scaled.ts';
 
@@ -53,7 +53,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Version as the documentation page has it. */
-const [, ...words] = (linesOf('docs/development-database.md', 'svc db upgrade')[0] ?? '').split(' ');
+const [, ...words] = (readLines('docs/development-database.md', 'svc db upgrade')[0] ?? '').split(' ');
 const upgrade = (...args: readonly string[]): ReturnType<typeof runSvc> =>
   runSvc([...words, '--config', config, ...args], {});
 

@@ -168,7 +168,8 @@ function providerProof({ now, order }: Attempt): Proof {
 async function touchIdentity({ db, now, order }: Attempt, claims?: ProviderProfile['claims']): Promise<void> {
   const { provider, profile } = order;
   await db.query(sql`
-    update auth.identities set identity_data = coalesce(${claims ? JSON.stringify(claims) : null}::jsonb, identity_data),
+    update auth.identities set identity_data = coalesce(${claims ? JSON.stringify(claims) : null}::jsonb,
+      identity_data),
       last_sign_in_at = ${now}, updated_at = ${now}
     where provider = ${provider} and provider_id = ${profile.subject}`);
 }

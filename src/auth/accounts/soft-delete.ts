@@ -21,7 +21,8 @@ export async function softDelete(db: Queryable, user: UserRow, now: Date): Promi
   });
   for (const identity of user.identities) {
     await db.query(sql`
-      update auth.identities set identity_data = '{}', provider_id = ${obscured(identity.provider_id)}, updated_at = ${now}
+      update auth.identities set identity_data = '{}', provider_id = ${obscured(identity.provider_id)},
+        updated_at = ${now}
       where id = ${identity.id}`);
   }
   await db.query(sql`delete from auth.mfa_factors where user_id = ${user.id}`);

@@ -48,7 +48,8 @@ export async function enroll(request: UserRequest): Promise<Answer> {
     if (lacksFactor) throw problems.insufficientAal(403, 'AAL2 required to enroll a new factor');
     await db.query(sql`
       insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, secret, created_at, updated_at)
-      values (${id}, ${user.id}, ${friendlyName}, 'totp', 'unverified', ${auth.boxes.totpSecret.seal(secret, id)}, ${now}, ${now})`);
+      values (${id}, ${user.id}, ${friendlyName}, 'totp', 'unverified', ${auth.boxes.totpSecret.seal(secret, id)},
+        ${now}, ${now})`);
     await recordAudit(db, request, 'factor_in_progress', user, { factor_type: 'totp' });
   });
   const issuer = body.filled('issuer') ?? request.settings.projectName ?? new URL(request.authUrl).host;
@@ -136,7 +137,8 @@ async function raise(
   const { now } = request;
   const { user, session } = request.signedIn;
   const [raised] = await db.query(sql`
-    update auth.sessions set aal = 'aal2', restricted = false, factor_id = ${factorId}, updated_at = ${now}, refreshed_at = ${now},
+    update auth.sessions set aal = 'aal2', restricted = false, factor_id = ${factorId}, updated_at = ${now},
+      refreshed_at = ${now},
       refresh_token_counter = refresh_token_counter + 2, refresh_token_floor = refresh_token_counter + 2
     where id = ${session.id} returning id`);
   if (!raised) throw problems.sessionNotFound();
@@ -146,7 +148,8 @@ async function raise(
     on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at`);
   await db.query(sql`update auth.mfa_challenges set verified_at = ${now} where id = ${challengeId}`);
   await db.query(sql`
-    update auth.mfa_factors set status = 'verified', updated_at = ${now} where id = ${factorId} and status <> 'verified'`);
+    update auth.mfa_factors set status = 'verified', updated_at = ${now} where id = ${factorId}
+      and status <> 'verified'`);
   await db.query(sql`
     delete from auth.sessions where user_id = ${user.id} and id <> ${session.id} and aal = 'aal1'`);
   await db.query(sql`

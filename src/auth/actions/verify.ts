@@ -169,7 +169,8 @@ async function ownerOfAddress(db: Queryable, typed: string, type: string): Promi
   if (user?.email_change) return user.id;
   const [pending] = await db.query<{ user_id: string }>(sql`
     select user_id from auth.one_time_tokens
-    where token_type = 'email_change_token_new' and relates_to = any(${storedForms(typed)}::text[]) order by created_at desc limit 1`);
+    where token_type = 'email_change_token_new' and relates_to = any(${storedForms(typed)}::text[])
+      order by created_at desc limit 1`);
   return pending?.user_id ?? user?.id;
 }
 

@@ -66,7 +66,8 @@ export function linkPage(request: AuthRequest, question: LinkQuestion): Answer {
   const page = htmlPage(language, title, [
     `<p>${sentence(strong(provider), strong(identity), named)}</p>`,
     `<p>${warning}</p>`,
-    `<form method="post" action="${escapeHtml(action)}"><input type="hidden" name="code" value="${escapeHtml(code)}"><button type="submit">${button}</button></form>`,
+    `<form method="post" action="${escapeHtml(action)}"><input type="hidden" name="code" ` +
+      `value="${escapeHtml(code)}"><button type="submit">${button}</button></form>`,
   ]);
   return { ...page, headers: { ...page.headers, 'set-cookie': cookie } };
 }

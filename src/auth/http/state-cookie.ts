@@ -8,7 +8,10 @@ const LIFETIME_SECONDS = 600;
 export function stateCookie(state: string, authUrl: string): string {
   // Apple posts back from another site, and a browser does not send a Lax cookie with such a request.
   const site = authUrl.startsWith('https:') ? 'Secure; SameSite=None' : 'SameSite=Lax';
-  return `${cookieName('flow', state)}=1; Path=${new URL(authUrl).pathname}/callback; Max-Age=${LIFETIME_SECONDS}; HttpOnly; ${site}`;
+  return (
+    `${cookieName('flow', state)}=1; Path=${new URL(authUrl).pathname}/callback; ` +
+    `Max-Age=${LIFETIME_SECONDS}; HttpOnly; ${site}`
+  );
 }
 
 /**
@@ -32,7 +35,10 @@ export function hasStateCookie(request: AuthRequest, state: string): boolean {
 /** Returns the cookie of the confirm page. It is strict, because only the button on that page may send it. */
 export function linkCookie(code: string, authUrl: string): string {
   const secure = authUrl.startsWith('https:') ? 'Secure; ' : '';
-  return `${cookieName('link', code)}=1; Path=${new URL(authUrl).pathname}/user/identities/confirm; Max-Age=300; HttpOnly; ${secure}SameSite=Strict`;
+  return (
+    `${cookieName('link', code)}=1; Path=${new URL(authUrl).pathname}/user/identities/confirm; Max-Age=300; ` +
+    `HttpOnly; ${secure}SameSite=Strict`
+  );
 }
 
 export function hasLinkCookie(request: AuthRequest, code: string): boolean {

@@ -10,7 +10,9 @@ type NoticeWords = {
 
 export const NOTICE_WORDS: Readonly<Record<'en' | 'de', NoticeWords>> = {
   en: {
-    when: '{{ .Time }}{{ if .Device }}, {{ .Device }}{{ end }}. If this was not you, reset your password and contact the operator of {{ .SiteURL }}.',
+    when:
+      '{{ .Time }}{{ if .Device }}, {{ .Device }}{{ end }}. ' +
+      'If this was not you, reset your password and contact the operator of {{ .SiteURL }}.',
     texts: {
       password_changed: {
         subject: 'Your password was changed',
@@ -39,17 +41,24 @@ export const NOTICE_WORDS: Readonly<Record<'en' | 'de', NoticeWords>> = {
       credentials_removed: {
         subject: 'Earlier credentials were removed',
         sentence:
-          '{{ if .PasswordRemoved }}The password set before you confirmed {{ .Email }} was removed. Use “forgot password” to choose a new one.{{ else }}A sign-in that was added before you confirmed {{ .Email }} was removed.{{ end }}',
+          '{{ if .PasswordRemoved }}The password set before you confirmed {{ .Email }} was removed. ' +
+          'Use “forgot password” to choose a new one.{{ else }}A sign-in that was added ' +
+          'before you confirmed {{ .Email }} was removed.{{ end }}',
       },
       guarded_sign_in: {
         subject: 'Sign-in without the second factor',
         sentence:
-          'A person with access to this mailbox signed in to the account {{ .Email }}. The account stays closed until its second factor is verified. If you do not have this factor, contact the operator.',
+          'A person with access to this mailbox signed in to the account {{ .Email }}. ' +
+          'The account stays closed until its second factor is verified. ' +
+          'If you do not have this factor, contact the operator.',
       },
     },
   },
   de: {
-    when: '{{ .Time }}{{ if .Device }}, {{ .Device }}{{ end }}. Wenn du das nicht warst, setze dein Passwort zurück und wende dich an den Betreiber von {{ .SiteURL }}.',
+    when:
+      '{{ .Time }}{{ if .Device }}, {{ .Device }}{{ end }}. ' +
+      'Wenn du das nicht warst, setze dein Passwort zurück ' +
+      'und wende dich an den Betreiber von {{ .SiteURL }}.',
     texts: {
       password_changed: {
         subject: 'Dein Passwort wurde geändert',
@@ -78,12 +87,16 @@ export const NOTICE_WORDS: Readonly<Record<'en' | 'de', NoticeWords>> = {
       credentials_removed: {
         subject: 'Frühere Zugangsdaten wurden entfernt',
         sentence:
-          '{{ if .PasswordRemoved }}Das Passwort, das vor der Bestätigung von {{ .Email }} gesetzt wurde, wurde entfernt. Wähle mit „Passwort vergessen“ ein neues.{{ else }}Eine Anmeldung, die vor der Bestätigung von {{ .Email }} hinzugefügt wurde, wurde entfernt.{{ end }}',
+          '{{ if .PasswordRemoved }}Das Passwort, das vor der Bestätigung von {{ .Email }} gesetzt wurde, ' +
+          'wurde entfernt. Wähle mit „Passwort vergessen“ ein neues.{{ else }}Eine Anmeldung, ' +
+          'die vor der Bestätigung von {{ .Email }} hinzugefügt wurde, wurde entfernt.{{ end }}',
       },
       guarded_sign_in: {
         subject: 'Anmeldung ohne zweiten Faktor',
         sentence:
-          'Jemand mit Zugriff auf dieses Postfach hat sich im Konto {{ .Email }} angemeldet. Das Konto bleibt gesperrt, bis der zweite Faktor bestätigt ist. Wenn du diesen Faktor nicht hast, wende dich an den Betreiber.',
+          'Jemand mit Zugriff auf dieses Postfach hat sich im Konto {{ .Email }} angemeldet. ' +
+          'Das Konto bleibt gesperrt, bis der zweite Faktor bestätigt ist. ' +
+          'Wenn du diesen Faktor nicht hast, wende dich an den Betreiber.',
       },
     },
   },

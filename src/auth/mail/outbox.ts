@@ -191,7 +191,8 @@ export class Outbox {
 
   async #settle(id: string, state: 'failed' | 'uncertain', error: string): Promise<void> {
     await this.#options.db.query(sql`
-      update auth.mail_outbox set state = ${state}, last_error = ${error.slice(0, 1000)}, content = null, lease_until = null
+      update auth.mail_outbox set state = ${state}, last_error = ${error.slice(0, 1000)}, content = null,
+        lease_until = null
       where id = ${id}`);
   }
 

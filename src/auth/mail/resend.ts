@@ -31,7 +31,8 @@ export function resendTransport(apiKey: string, baseUrl: string = DEFAULT_BASE_U
       const answer: unknown = await response.json().catch(() => undefined);
       const fields = isJsonObject(answer) ? answer : {};
       if (response.ok) return typeof fields['id'] === 'string' ? fields['id'] : '';
-      const message = `Resend answered ${response.status}: ${typeof fields['message'] === 'string' ? fields['message'] : ''}`;
+      const reason = typeof fields['message'] === 'string' ? fields['message'] : '';
+      const message = `Resend answered ${response.status}: ${reason}`;
       // 409: a request with the same key is in progress. 429: a quota. Both are temporary.
       const isTemporary = response.status >= 500 || response.status === 429 || response.status === 409;
       throw new MailFailure(isTemporary ? 'retry' : 'rejected', message);

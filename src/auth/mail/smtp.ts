@@ -56,7 +56,8 @@ export function smtpTransport(url: string): MailTransport {
       if (!options) {
         throw new MailFailure(
           'rejected',
-          'SMTP: providers.email.url must look like smtp://user:password@host:587, with special characters percent-encoded',
+          'SMTP: providers.email.url must look like smtp://user:password@host:587, ' +
+            'with special characters percent-encoded',
         );
       }
       const progress = new SendProgress();

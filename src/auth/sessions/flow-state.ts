@@ -41,8 +41,8 @@ export function isPkce(flow: FlowRow): boolean {
 }
 
 const COLUMNS = sql`id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
-  auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer, invite_token,
-  linking_target_id, linking_session_id, email_optional, opens_restricted, created_at`;
+  auth_code_issued_at, failures, provider_secrets, provider_access_token, provider_refresh_token, referrer,
+  invite_token, linking_target_id, linking_session_id, email_optional, opens_restricted, created_at`;
 
 /** Time between the redirect to the provider and the callback. */
 export const OAUTH_FLOW_MS = 600_000;
@@ -84,13 +84,15 @@ export type NewFlow = {
 
 export async function insertFlow(db: Queryable, id: string, now: Date, flow: NewFlow): Promise<void> {
   await db.query(sql`
-    insert into auth.flow_state (id, user_id, provider_type, authentication_method, code_challenge, code_challenge_method,
+    insert into auth.flow_state (id, user_id, provider_type, authentication_method, code_challenge,
+      code_challenge_method,
       state_hash, provider_secrets, referrer, invite_token, linking_target_id, linking_session_id, email_optional,
       created_at, updated_at)
     values (${id}, ${flow.userId ?? null}, ${flow.providerType}, ${flow.method}, ${flow.challenge?.challenge ?? null},
       ${flow.challenge?.method ?? null}, ${flow.state === undefined ? null : hashSecret(flow.state)},
       ${flow.providerSecrets ?? null}, ${flow.referrer ?? null}, ${flow.inviteToken ?? null},
-      ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false}, ${now}, ${now})`);
+      ${flow.linking?.userId ?? null}, ${flow.linking?.sessionId ?? null}, ${flow.emailOptional ?? false},
+      ${now}, ${now})`);
 }
 
 export type SpentState =
@@ -112,7 +114,8 @@ export async function spendState(
   const hash = hashSecret(state);
   const isItsPath = sql`(${provider ?? null}::text is null or provider_type = ${provider ?? null})`;
   const [flow] = await db.query<FlowRow>(sql`
-    update auth.flow_state set state_hash = ${`used:${hash}`} where state_hash = ${hash} and ${isItsPath} returning ${COLUMNS}`);
+    update auth.flow_state set state_hash = ${`used:${hash}`} where state_hash = ${hash} and ${isItsPath}
+      returning ${COLUMNS}`);
   if (flow) return { kind: 'flow', flow };
   const [used] = await db.query<FlowRow>(sql`
     select ${COLUMNS} from auth.flow_state where state_hash = ${`used:${hash}`} and ${isItsPath}`);
@@ -144,7 +147,8 @@ export async function issueCode(
   const [issued] = await db.query(sql`
     update auth.flow_state set auth_code = ${hashSecret(code)}, auth_code_issued_at = ${now}, user_id = ${userId},
       provider_access_token = ${seal(tokens?.accessToken, 'access')},
-      provider_refresh_token = ${seal(tokens?.refreshToken, 'refresh')}, provider_secrets = ${seal(profile && JSON.stringify(profile), 'profile')},
+      provider_refresh_token = ${seal(tokens?.refreshToken, 'refresh')},
+        provider_secrets = ${seal(profile && JSON.stringify(profile), 'profile')},
       opens_restricted = ${isRestricted}, updated_at = ${now}
     where id = ${flowId} returning 1`);
   return issued ? code : undefined;

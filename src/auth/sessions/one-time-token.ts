@@ -78,7 +78,8 @@ export async function issueOneTimeToken(
     insert into auth.one_time_tokens
       (user_id, token_type, token_hash, code_hash, relates_to, flow_state_id, expels, requester, created_at, updated_at,
         expires_at, code_expires_at, slot)
-    values (${userId}, ${kind}, ${hashToken(token)}, ${hashCode(auth, kind, email, code)}, ${email}, ${flowStateId ?? null},
+    values (${userId}, ${kind}, ${hashToken(token)}, ${hashCode(auth, kind, email, code)}, ${email},
+      ${flowStateId ?? null},
       ${revokes}, ${requester}, ${now}, ${now}, ${new Date(now.getTime() + linkLifetimeMs)},
       ${new Date(now.getTime() + LIFETIME_MS)}, ${slotFor(userId, kind, requester)})
     on conflict (user_id, token_type, slot) do update set
@@ -132,8 +133,10 @@ export async function findByToken(
   now: Date,
 ): Promise<OneTimeTokenRow | undefined> {
   const [row] = await db.query<OneTimeTokenRow>(sql`
-    select id, user_id, token_type, code_hash, relates_to, flow_state_id, expels as revokes, created_at from auth.one_time_tokens
-    where token_hash = ${hashToken(token)} and token_type = any(${kinds}::auth.one_time_token_type[]) and expires_at > ${now}
+    select id, user_id, token_type, code_hash, relates_to, flow_state_id, expels as revokes, created_at
+      from auth.one_time_tokens
+    where token_hash = ${hashToken(token)} and token_type = any(${kinds}::auth.one_time_token_type[])
+      and expires_at > ${now}
     for update`);
   return row;
 }
@@ -164,7 +167,8 @@ export async function findByCode(
     update auth.one_time_tokens set
       attempts = attempts + (requester is null or requester = ${network})::int,
       attempts_elsewhere = attempts_elsewhere + (requester is not null and requester <> ${network})::int
-    where user_id = ${userId} and token_type = any(${kinds}::auth.one_time_token_type[]) and relates_to = any(${emails}::text[])
+    where user_id = ${userId} and token_type = any(${kinds}::auth.one_time_token_type[])
+      and relates_to = any(${emails}::text[])
       and least(expires_at, code_expires_at) > ${now} and case
         when requester is null then attempts < ${MAX_ATTEMPTS}
         when requester = ${network} then attempts < ${MAX_ATTEMPTS_OF_REQUESTER}

@@ -66,16 +66,19 @@ export async function loadSessionAndUser(
   const source =
     ids.userId === undefined
       ? sql`auth.sessions s join auth.users u on u.id = s.user_id where s.id = ${ids.sessionId}`
-      : sql`auth.users u left join auth.sessions s on s.id = ${ids.sessionId} and s.user_id = u.id where u.id = ${ids.userId}`;
+      : sql`auth.users u left join auth.sessions s on s.id = ${ids.sessionId} and s.user_id = u.id
+        where u.id = ${ids.userId}`;
   const name = ids.userId === undefined ? 'auth_session_by_id' : 'auth_session_by_user';
   const statement = sql`
     select ${USER_COLUMNS}, s.id as s_id, s.created_at as s_created_at,
       s.aal as s_aal, s.not_after as s_not_after, s.refreshed_at as s_refreshed_at,
       s.refresh_token_hmac_key as s_refresh_token_hmac_key,
-      s.refresh_token_counter::float8 as s_refresh_token_counter, s.refresh_token_floor::float8 as s_refresh_token_floor,
+      s.refresh_token_counter::float8 as s_refresh_token_counter,
+      s.refresh_token_floor::float8 as s_refresh_token_floor,
       s.restricted as s_restricted, s.token_seconds as s_token_seconds,
       coalesce((
-        select json_agg(json_build_object('method', a.authentication_method, 'timestamp', floor(extract(epoch from a.updated_at))::int)
+        select json_agg(json_build_object('method', a.authentication_method,
+          'timestamp', floor(extract(epoch from a.updated_at))::int)
           order by a.updated_at desc, a.authentication_method)
         from auth.mfa_amr_claims a where a.session_id = s.id), '[]') as s_amr
     from ${source}`;
@@ -152,7 +155,8 @@ export async function openSession(
     ), session as (
       insert into auth.sessions (id, user_id, created_at, updated_at, aal, user_agent, ip, restricted,
         refresh_token_hmac_key, token_seconds)
-      select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipUserAgent(request)}, ${request.client.address}::inet,
+      select ${id}, signed_in.id, ${now}::timestamptz, ${now}::timestamptz, 'aal1', ${clipUserAgent(request)},
+        ${request.client.address}::inet,
         ${isRestricted}::boolean, ${auth.boxes.sessionKey.seal(key, id)}::bytea, ${tokenSeconds}::integer
       from signed_in returning id
     ), amr as (

@@ -57,7 +57,8 @@ export function matchTotp(secret: Buffer, code: string, now: Date): number | und
 /** Returns false if this step or a later one was accepted before. Of parallel calls only one gets true. */
 export async function spendStep(db: Queryable, factorId: string, step: number): Promise<boolean> {
   const [spent] = await db.query(sql`
-    update auth.mfa_factors set last_used_step = ${step} where id = ${factorId} and last_used_step < ${step} returning id`);
+    update auth.mfa_factors set last_used_step = ${step} where id = ${factorId} and last_used_step < ${step}
+      returning id`);
   return spent !== undefined;
 }
 
@@ -77,7 +78,8 @@ export async function openTotpSecret(
 export async function dropFactor(db: Queryable, factorId: string, now: Date): Promise<void> {
   await db.query(sql`
     with lowered as (
-      update auth.sessions set aal = 'aal1', factor_id = null, updated_at = ${now} where factor_id = ${factorId} returning id
+      update auth.sessions set aal = 'aal1', factor_id = null, updated_at = ${now} where factor_id = ${factorId}
+        returning id
     ), forgotten as (
       delete from auth.mfa_amr_claims where session_id in (select id from lowered) and authentication_method = 'totp'
     )

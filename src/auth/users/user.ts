@@ -72,7 +72,8 @@ export const USER_COLUMNS: Sql = raw(`
   u.raw_app_meta_data, u.raw_user_meta_data, u.created_at, u.updated_at, u.phone, u.phone_confirmed_at,
   u.phone_change, u.phone_change_sent_at, u.confirmed_at, u.banned_until, u.reauthentication_sent_at,
   u.is_sso_user, u.is_anonymous, u.deleted_at, u.email_proven_at, u.password_set_at,
-  coalesce((select json_agg(to_json(i) order by i.created_at, i.id) from auth.identities i where i.user_id = u.id), '[]') as identities,
+  coalesce((select json_agg(to_json(i) order by i.created_at, i.id) from auth.identities i
+    where i.user_id = u.id), '[]') as identities,
   coalesce((
     select json_agg(json_build_object('id', f.id, 'friendly_name', f.friendly_name, 'factor_type', f.factor_type,
       'status', f.status, 'phone', f.phone, 'last_challenged_at', f.last_challenged_at, 'created_at', f.created_at,
@@ -143,7 +144,8 @@ export async function insertUser(db: Queryable, now: Date, user: NewUser): Promi
   try {
     await db.query(sql`
       insert into auth.users (id, email, phone, encrypted_password, raw_user_meta_data, raw_app_meta_data, is_anonymous,
-        email_confirmed_at, phone_confirmed_at, email_proven_at, password_set_at, banned_until, invited_at, created_at, updated_at)
+        email_confirmed_at, phone_confirmed_at, email_proven_at, password_set_at, banned_until, invited_at,
+        created_at, updated_at)
       values (${id}, ${user.email}, ${user.phone ?? null}, ${user.passwordHash}, ${JSON.stringify(user.userMetadata)},
         ${JSON.stringify(user.appMetadata)}, ${user.isAnonymous}, ${user.confirmed ? now : null},
         ${user.phoneConfirmed ? now : null}, ${user.proven ? now : null}, ${user.passwordHash === null ? null : now},
@@ -252,7 +254,8 @@ export async function syncProviders(db: Queryable, userId: string): Promise<void
         'providers', p.providers) end
     from (
       select jsonb_agg(one.provider order by one.first_at, one.provider) as providers
-      from (select provider, min(created_at) as first_at from auth.identities where user_id = ${userId} group by provider) one
+      from (select provider, min(created_at) as first_at from auth.identities where user_id = ${userId}
+        group by provider) one
     ) p
     where u.id = ${userId}`);
 }

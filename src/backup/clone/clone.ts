@@ -30,7 +30,7 @@ const CARRIED = new Set([
   'svc_meta.data_step',
   'svc_meta.seed',
 ]);
-const OWN = /^(?:auth|storage|realtime|svc_meta)\./;
+const OWN = /^(?:auth|storage|realtime|svc_meta|svc_events)\./;
 
 export type CloneChoice = {
   readonly masks: readonly Mask[];

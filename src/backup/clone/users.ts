@@ -53,8 +53,10 @@ export function userValues(
     );
   const identities = new Map<string, Sql>();
   if (way !== undefined) {
-    const id = sql`case when provider in ('email', 'phone') then provider_id else ${maskText(raw('provider_id'), 'hash', salt)} end`;
-    const data = sql`jsonb_strip_nulls(jsonb_build_object('sub', ${id}, 'email', ${maskText(raw(`(identity_data ->> 'email')`), way, salt)}))`;
+    const id = sql`case when provider in ('email', 'phone') then provider_id
+      else ${maskText(raw('provider_id'), 'hash', salt)} end`;
+    const data = sql`jsonb_strip_nulls(jsonb_build_object('sub', ${id}, 'email',
+      ${maskText(raw(`(identity_data ->> 'email')`), way, salt)}))`;
     const kept =
       keep === undefined
         ? raw('false')

@@ -94,7 +94,9 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
       case when c.relkind = 'p' then ${PARTITIONS} end as partitions
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where c.relkind in ('r', 'p') and not c.relispartition and (c.relpersistence = 'p' and n.nspname in ('auth', 'storage', 'svc_meta') or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
+    where c.relkind in ('r', 'p') and not c.relispartition and (c.relpersistence = 'p'
+      and n.nspname in ('auth', 'storage', 'svc_meta')
+      or n.nspname || '.' || c.relname = any (${[...declared.keys()]}))
       and n.nspname || '.' || c.relname <> all (${NOT_SAVED})
     order by 1, 2`);
   return found.map(({ schema, name, own, columns, partitions }) => ({
@@ -106,9 +108,10 @@ async function readFound(snapshot: Connected, model: SchemaModel): Promise<Found
 }
 
 /** The partitions of `c`, in the form of `SavedPartition`. */
-const PARTITIONS =
-  raw(`(select coalesce(json_agg(json_build_object('schema', pn.nspname, 'name', p.relname, 'of', json_build_array(un.nspname, u.relname),
-      'bound', pg_get_expr(p.relpartbound, p.oid), 'by', pg_get_partkeydef(p.oid)) order by t.level, pn.nspname, p.relname), '[]')
+const PARTITIONS = raw(`(select coalesce(json_agg(json_build_object('schema', pn.nspname, 'name', p.relname,
+      'of', json_build_array(un.nspname, u.relname),
+      'bound', pg_get_expr(p.relpartbound, p.oid), 'by', pg_get_partkeydef(p.oid))
+      order by t.level, pn.nspname, p.relname), '[]')
     from pg_partition_tree(c.oid) t join pg_class p on p.oid = t.relid join pg_namespace pn on pn.oid = p.relnamespace
     join pg_class u on u.oid = t.parentrelid join pg_namespace un on un.oid = u.relnamespace where t.level > 0)`);
 
@@ -122,7 +125,8 @@ async function saveTable(
   const { text } =
     values === undefined && where === undefined && partitions === null
       ? sql`copy ${table} (${list(columns.map((column) => ident(column)))}) to stdout`.compile()
-      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))} from ${raw(partitions ? '' : 'only')} ${table} where ${where ?? raw('true')}) to stdout`.compile();
+      : sql`copy (select ${list(columns.map((column) => values?.get(column) ?? ident(column)))}
+        from ${raw(partitions ? '' : 'only')} ${table} where ${where ?? raw('true')}) to stdout`.compile();
   const plain = new PassThrough();
   const packed = createGzip({ level: 3 });
   pipeline(plain, packed, () => {});

@@ -67,10 +67,7 @@ export function backupCommand(terminal: Terminal): Command {
   const command = new Command('backup')
     .description('save the database and the stored files of one moment, while the service keeps running')
     .option('-c, --config <file>', 'the configuration file')
-    .option(
-      '--to <place>',
-      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
-    )
+    .addOption(targetOption())
     .option('--same-bucket', 'allow the bucket of the stored files, with a prefix')
     .addOption(
       new Option('--engine <name>', 'engine that saves the database: pg_dump, or svc itself (copy)')
@@ -89,16 +86,30 @@ export function backupCommand(terminal: Terminal): Command {
     .option('--keep <periods>', 'remove older backups afterwards, as prune does: 7d,4w,12m')
     .addHelpText(
       'after',
-      '\nExample:\n  svc backup --to /var/backups/svc\n\nIt runs pg_dump if its version is that of the server or newer. Otherwise svc saves what svc.yaml declares.\nA backup does not contain secrets of the environment: store SVC_SECRET_KEY elsewhere.',
+      '\nExample:\n  svc backup --to /var/backups/svc\n\n' +
+        'It runs pg_dump if its version is that of the server or newer. ' +
+        'Otherwise svc saves what svc.yaml declares.\n' +
+        'A backup does not contain secrets of the environment: store SVC_SECRET_KEY elsewhere.',
     );
   reporting(command, terminal, CREATED, async (out, options: Options) => await backup(options, out));
+  addListCommand(command, terminal);
+  addPruneCommand(command, terminal);
+  addVerifyCommand(command, terminal);
+  return command;
+}
+
+function targetOption(): Option {
+  return new Option(
+    '--to <place>',
+    'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
+  );
+}
+
+function addListCommand(command: Command, terminal: Terminal): void {
   const list = command
     .command('list')
     .description('list the backups, oldest first')
-    .option(
-      '--to <place>',
-      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
-    );
+    .addOption(targetOption());
   reporting(list, terminal, LISTED, async (out, own: Options, { parent }: Command) => {
     const target = await openBackupTarget({ ...parent?.opts<Options>(), ...own }, process.env);
     try {
@@ -114,6 +125,9 @@ export function backupCommand(terminal: Terminal): Command {
       target.close();
     }
   });
+}
+
+function addPruneCommand(command: Command, terminal: Terminal): void {
   const prune = command
     .command('prune')
     .description('remove old backups, and stored files that no other backup contains')
@@ -121,10 +135,7 @@ export function backupCommand(terminal: Terminal): Command {
       '--keep <periods>',
       'keep the newest backup of each of the last days, weeks and months: 7d,4w,12m',
     )
-    .option(
-      '--to <place>',
-      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
-    )
+    .addOption(targetOption())
     .option('--dry-run', 'list what would be removed, without removing it');
   reporting(prune, terminal, PRUNED, async (out, own: Options, { parent }: Command) => {
     const options = { ...parent?.opts<Options>(), ...own };
@@ -135,14 +146,14 @@ export function backupCommand(terminal: Terminal): Command {
     out.print(describePruned(pruned, options.dryRun));
     return { data: toData(pruned) };
   });
+}
+
+function addVerifyCommand(command: Command, terminal: Terminal): void {
   const verify = command
     .command('verify')
     .description('read a backup and compare every byte with its hashes')
     .argument('[id]', 'id of the backup (default: the newest)')
-    .option(
-      '--to <place>',
-      'target for backups: a folder, or s3://bucket/prefix (default: SVC_BACKUP_TARGET)',
-    )
+    .addOption(targetOption())
     .option('--restore', 'also restore it into a temporary database')
     .option(
       '--identity <file>',
@@ -169,7 +180,6 @@ export function backupCommand(terminal: Terminal): Command {
       }
     },
   );
-  return command;
 }
 
 function toData({ removed, kept, files, bytes, busy }: Pruned): z.input<typeof PRUNED> {

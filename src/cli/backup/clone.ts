@@ -78,7 +78,10 @@ export function cloneCommand(terminal: Terminal): Command {
     .option('--unmasked', 'copy everything unmasked')
     .addHelpText(
       'after',
-      "\nExample:\n  svc clone --from /var/backups/svc --mask auth.users.email=email --mask orders.note=text --keep-users '*@example.com'\n\nSessions, tokens, signing keys, second factors and queued mail are never cloned.\nThe previous database of svc dev is kept in .svc/postgres.before-clone until the next clone.",
+      '\nExample:\n  svc clone --from /var/backups/svc ' +
+        "--mask auth.users.email=email --mask orders.note=text --keep-users '*@example.com'\n\n" +
+        'Sessions, tokens, signing keys, second factors and queued mail are never cloned.\n' +
+        'The previous database of svc dev is kept in .svc/postgres.before-clone until the next clone.',
     );
   return reporting(command, terminal, CLONED, async (out, options: Options) => {
     const data = await clone(options, out);

@@ -64,7 +64,8 @@ export function restoreCommand(terminal: Terminal): Command {
     .option('--keep-mail', 'send mails that were queued; they may have been sent since the backup')
     .addHelpText(
       'after',
-      '\nExample:\n  SVC_DATABASE_URL=postgres://…/new_app svc restore /var/backups/svc\n\nsvc restore never overwrites data: it rejects a database with tables.',
+      '\nExample:\n  SVC_DATABASE_URL=postgres://…/new_app svc restore /var/backups/svc\n\n' +
+        'svc restore never overwrites data: it rejects a database with tables.',
     );
   return reporting(
     command,

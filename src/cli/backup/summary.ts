@@ -39,7 +39,11 @@ export function summarize(id: string, manifest: Manifest): z.infer<typeof SUMMAR
 export function describe(manifest: Manifest): string {
   const { takenAt, postgres, blobs } = manifest;
   const rows = countRows(manifest) ?? 'encrypted';
-  return `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ${rows} rows (${approximateBytes(countBytes(manifest))}), ${blobs.count} files (${approximateBytes(blobs.bytes)})`;
+  return (
+    `${takenAt}, PostgreSQL ${Math.floor(postgres / 10_000)}, ` +
+    `${rows} rows (${approximateBytes(countBytes(manifest))}), ` +
+    `${blobs.count} files (${approximateBytes(blobs.bytes)})`
+  );
 }
 
 /** Returns the number of rows, or null if it is encrypted. */

@@ -13,6 +13,12 @@ const PLACES: Readonly<Record<string, Names>> = {
   'explain <code>': () => [...new Set(explainedCodes().map(({ code }) => code))],
   'refresh <names>': (options) => listKeys(readFile(options)['views']),
   'seed <names>': (options) => listKeys(readFile(options)['seed']),
+  ...Object.fromEntries(
+    ['run', 'pause', 'resume', 'runs'].map((command): [string, Names] => [
+      `schedules ${command} <name>`,
+      (options) => listKeys(readFile(options)['schedules']),
+    ]),
+  ),
   'migrate rename <path>': (options) => {
     const { tables } = readFile(options);
     return Object.entries(isMap(tables) ? tables : {}).flatMap(([table, declared]) => [

@@ -166,7 +166,8 @@ async function print(
   terminal.print(text.trimEnd());
   if (masked.length > 0)
     terminal.printError(
-      `note: these secrets are written in the file and masked here: ${masked.map(renderPath).join(', ')}\n  → Use \${VAR} to keep a secret out of the file. --show-secrets prints them.`,
+      `note: these secrets are written in the file and masked here: ${masked.map(renderPath).join(', ')}\n` +
+        '  → Use ${VAR} to keep a secret out of the file. --show-secrets prints them.',
     );
   return { data: { text } };
 }
@@ -271,7 +272,9 @@ async function report(outcome: ConfigOutcome, terminal: Terminal): Promise<z.inf
   const { row, migration, problems } = outcome;
   const steps = migration.kind === 'applied' ? migration.plan.steps.length : 0;
   terminal.print(
-    `${terminal.style('green', '✓')} ${row.id} is applied: ${steps} ${steps === 1 ? 'change' : 'changes'} in the database. Instances load it now (see svc config status)`,
+    `${terminal.style('green', '✓')} ${row.id} is applied: ` +
+      `${steps} ${steps === 1 ? 'change' : 'changes'} in the database. ` +
+      'Instances load it now (see svc config status)',
   );
   const late = migration.kind === 'applied' ? await migration.background : problems;
   if (late.length > 0) throw refusal(late, true);

@@ -64,7 +64,8 @@ export class FollowedRows {
       throw failure(
         EXIT.badConfiguration,
         'no configuration has been applied in this database',
-        'Run `svc config push svc.yaml` first, or start with --initial-config svc.yaml, which applies only if there is none.',
+        'Run `svc config push svc.yaml` first, or start with --initial-config svc.yaml, ' +
+          'which applies only if there is none.',
       );
     } catch (error) {
       await owner.close();

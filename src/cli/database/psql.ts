@@ -24,7 +24,10 @@ export function psqlCommand(terminal: Terminal): Command {
     .option('--as <caller>', 'owner, anon, service_role, or a user by address or id', 'owner')
     .addHelpText(
       'after',
-      "\nExamples:\n  svc psql\n  svc psql --as ada@example.com\n  svc psql -- -c 'select count(*) from notes'\n\n--as shows what a caller sees. It is not a security boundary: psql can switch back to the owner. svc sql needs no psql.",
+      '\nExamples:\n  svc psql\n  svc psql --as ada@example.com\n' +
+        "  svc psql -- -c 'select count(*) from notes'\n\n" +
+        '--as shows what a caller sees. It is not a security boundary: psql can switch back to the owner. ' +
+        'svc sql needs no psql.',
     )
     .action(async (args: readonly string[], options: Options) => {
       process.exitCode = await psql(args, options, terminal);
@@ -59,7 +62,8 @@ function findPsql(env: Environment): string {
   throw failure(
     EXIT.badConfiguration,
     'psql was not found',
-    'Install the PostgreSQL client programs (Debian: postgresql-client), set SVC_PG_BIN to their folder, or use svc sql.',
+    'Install the PostgreSQL client programs (Debian: postgresql-client), set SVC_PG_BIN to their folder, ' +
+      'or use svc sql.',
   );
 }
 

@@ -26,9 +26,8 @@ export function refreshCommand(terminal: Terminal): Command {
       await withOwner(env, directory, { applicationName: 'svc-refresh', max: 1 }, async (owner) => {
         await refreshViews(owner, config, names, ({ name, concurrently, ms }) => {
           refreshed.push({ name, ms, concurrently });
-          out.print(
-            `refreshed ${name} in ${ms} ms${concurrently ? '' : '. Readers were blocked; a unique index over columns avoids that'}`,
-          );
+          const note = concurrently ? '' : '. Readers were blocked; a unique index over columns avoids that';
+          out.print(`refreshed ${name} in ${ms} ms${note}`);
         });
       });
       if (refreshed.length === 0) out.print('nothing to do: the file has no materialized views');

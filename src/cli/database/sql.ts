@@ -54,7 +54,8 @@ export function sqlCommand(terminal: Terminal): Command {
     .option('--timeout <seconds>', 'statement timeout', parseCount, 30)
     .addHelpText(
       'after',
-      "\nExamples:\n  svc sql 'select count(*) from notes'\n  svc sql --as ada@example.com 'select * from notes'\n  svc sql --write -f mend.sql",
+      "\nExamples:\n  svc sql 'select count(*) from notes'\n" +
+        "  svc sql --as ada@example.com 'select * from notes'\n  svc sql --write -f mend.sql",
     );
   return reporting(command, terminal, ANSWERED, (out, argument: string | undefined, options: Options) =>
     sql(argument, options, out),

@@ -21,7 +21,8 @@ const RENDERERS: Readonly<Record<Format, (answered: Answered) => string>> = {
         .map((value, at) => value.padEnd(widths[at] ?? 0))
         .join('  ')
         .trimEnd();
-    const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'}${more ? '; more rows exist, see --limit' : ''})`;
+    const note = more ? '; more rows exist, see --limit' : '';
+    const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'}${note})`;
     return [line(head), widths.map((width) => '-'.repeat(width)).join('  '), ...cells.map(line), count].join(
       '\n',
     );

@@ -82,7 +82,8 @@ export async function upgrade(
     await rename(data, aside);
     await rename(join(work, 'postgres'), data);
     terminal.print(
-      `upgraded to PostgreSQL ${native.major}: ${copied}\nThe previous database is in ${aside}. Delete it when you no longer need it.`,
+      `upgraded to PostgreSQL ${native.major}: ${copied}\n` +
+        `The previous database is in ${aside}. Delete it when you no longer need it.`,
     );
     return { from: has, to: native.major, aside };
   } finally {

@@ -102,7 +102,8 @@ export function receiveCommand(terminal: Terminal): Command {
     .option('--host <address>', 'listen address', '0.0.0.0')
     .addHelpText(
       'after',
-      `\nNeeds ${TOKEN_VARIABLE} and the variables of \`svc serve\`: SVC_DATABASE_URL, the keys, SVC_ENV_* of functions.`,
+      `\nNeeds ${TOKEN_VARIABLE} and the variables of \`svc serve\`: SVC_DATABASE_URL, the keys, ` +
+        'SVC_ENV_* of functions.',
     )
     .action(async (options: ReceiveOptions) => await receive(options, terminal));
 }

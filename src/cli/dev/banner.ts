@@ -29,7 +29,8 @@ export function banner({
   const database = postgresVersion ? `embedded PostgreSQL ${postgresVersion}` : 'SVC_DATABASE_URL';
   const lines = [
     '',
-    `${style('green', '✓')} ${style('bold', project.config.project.name ?? project.source)} is ready in ${Math.round(readyInMs)} ms, on ${database}`,
+    `${style('green', '✓')} ${style('bold', project.config.project.name ?? project.source)} is ready ` +
+      `in ${Math.round(readyInMs)} ms, on ${database}`,
     '',
     `  base URL         ${style('cyan', url)}`,
     `  dashboard        ${style('cyan', `${url}/dashboard`)}`,
@@ -42,7 +43,8 @@ export function banner({
     '',
     style(
       'dim',
-      `  ${project.source}${project.overlay === undefined ? '' : ` with ${project.overlay}`} is watched; stop with Ctrl-C`,
+      `  ${project.source}${project.overlay === undefined ? '' : ` with ${project.overlay}`} is watched; ` +
+        'stop with Ctrl-C',
     ),
     '',
   ];

@@ -9,7 +9,9 @@ import { realtime } from './database.ts';
 beforeAll(loadSqlParser);
 
 function parseConfig(table: string): Config {
-  const text = `version: 1\ntables: { notes: { ${table} fields: [{ name: id, type: int, primary_key: true }], rls: [] } }\n`;
+  const text =
+    `version: 1\ntables: { notes: { ${table} fields: [{ name: id, type: int, primary_key: true }], rls: ` +
+    '[] } }\n';
   const loaded = loadConfig({ name: 'svc.yaml', directory: tmpdir(), text }, { variables: {} });
   if (!loaded.ok) throw new Error(loaded.mistakes.map(({ message }) => message).join('\n'));
   return loaded.config;

@@ -98,8 +98,8 @@ function listCommand(terminal: Terminal): Command {
       if (config.functions.length === 0) {
         terminal.print('No code functions are declared. Create one with `svc functions new <name>`.');
       }
-      for (const { name, file, authRequired, timeoutMs } of config.functions) {
-        const access = authRequired ? 'signed-in callers' : 'public';
+      for (const { name, file, http, authRequired, timeoutMs } of config.functions) {
+        const access = !http ? 'schedules only' : authRequired ? 'signed-in callers' : 'public';
         terminal.print(`${name.padEnd(24)} ${access.padEnd(18)} ${`${timeoutMs / 1000}s`.padEnd(6)} ${file}`);
       }
     });

@@ -48,7 +48,8 @@ export function describeChanges({ kind, added, changed, removed }: Changes): str
 export function describeLeft(left: readonly Factor[]): string[] {
   if (left.length === 0) return [];
   return [
-    `${left.length} second factors were not copied. Their users sign in with the password alone and enroll a new factor:`,
+    `${left.length} second factors were not copied. ` +
+      'Their users sign in with the password alone and enroll a new factor:',
     ...left.slice(0, NAMED).map(({ name, why }) => `  ${name}: ${why}`),
     ...(left.length > NAMED ? [`  and ${left.length - NAMED} more`] : []),
   ];
@@ -97,7 +98,9 @@ export function describeRestored(
   { database }: DatabaseAddress,
   refused: readonly Refused[],
 ): string {
-  const made = `note: ${path} is restored as the database ${database}. Run \`svc import supabase forget ${path}\` to delete it`;
+  const made =
+    `note: ${path} is restored as the database ${database}. ` +
+    `Run \`svc import supabase forget ${path}\` to delete it`;
   if (refused.length === 0) return made;
   return [
     made,

@@ -75,7 +75,8 @@ export async function sourceAddress(
     throw failure(
       EXIT.misuse,
       'the source project is missing',
-      `Set ${SOURCE_VARIABLE} to its connection string, which Supabase shows under Connect → Session pooler. For a dump: --from project.dump`,
+      `Set ${SOURCE_VARIABLE} to its connection string, ` +
+        'which Supabase shows under Connect → Session pooler. For a dump: --from project.dump',
     );
   }
   if (existsSync(text)) {

@@ -56,7 +56,8 @@ function addIgnored(file: string): void {
 }
 
 function starter(name: string): string {
-  return `# The whole backend. \`svc schema\` prints a JSON Schema that explains every key to editors; \`svc validate\` checks this file.
+  return `# The whole backend. \`svc schema\` prints a JSON Schema that explains every key to editors;
+# \`svc validate\` checks this file.
 version: 1
 
 project:
@@ -66,7 +67,11 @@ tables:
   notes:
     fields:
       - { name: id, type: uuid, primary_key: true, default: uuid_v7() }
-      - { name: owner_id, type: uuid, required: true, default: { sql: auth.uid() }, foreign_key: { references: auth.users.id, on_delete: cascade } }
+      - name: owner_id
+        type: uuid
+        required: true
+        default: { sql: auth.uid() }
+        foreign_key: { references: auth.users.id, on_delete: cascade }
       - { name: body, type: text, required: true }
       - { name: created_at, type: timestamptz, required: true, default: now() }
     indexes:

@@ -52,7 +52,9 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
     .description('create a pair of API keys; the sub-commands manage the keys that sign tokens')
     .addHelpText(
       'after',
-      '\nExample:\n  svc keys >> .production.env\n\nThe publishable key can be used in a browser. The secret key bypasses row-level security: keep it on servers.',
+      '\nExample:\n  svc keys >> .production.env\n\n' +
+        'The publishable key can be used in a browser. ' +
+        'The secret key bypasses row-level security: keep it on servers.',
     );
   reporting(command, terminal, PAIR, async (out) => {
     const { publishable, secret } = generateApiKeys();
@@ -64,7 +66,13 @@ export function keysCommand(terminal: Terminal, environment: () => Environment):
 }
 
 function keyringCommands(terminal: Terminal, environment: () => Environment): Command[] {
-  const rotate = reporting(
+  return [rotateCommand, listCommand, revokeCommand, importCommand, aliasCommand, resetCommand].map(
+    (command) => command(terminal, environment),
+  );
+}
+
+function rotateCommand(terminal: Terminal, environment: () => Environment): Command {
+  return reporting(
     new Command('rotate')
       .description('create the next signing key; all users stay signed in')
       .option('--now', 'sign with it immediately, before other services have cached it'),
@@ -76,12 +84,16 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
         out.print(
           options.now
             ? `Key ${kid} signs from now on. Tokens of the earlier key stay valid until they expire.`
-            : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. Tokens of the earlier key stay valid until they expire.`,
+            : `Key ${kid} is published and signs in ${STANDBY_MINUTES} minutes. ` +
+                'Tokens of the earlier key stay valid until they expire.',
         );
         return { data: { kid, signs_in_minutes: options.now ? 0 : STANDBY_MINUTES } };
       }),
   );
-  const list = reporting(
+}
+
+function listCommand(terminal: Terminal, environment: () => Environment): Command {
+  return reporting(
     new Command('list').description('show the signing keys'),
     terminal,
     KEYS,
@@ -103,7 +115,10 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
         return { data: { keys: listed } };
       }),
   );
-  const revoke = reporting(
+}
+
+function revokeCommand(terminal: Terminal, environment: () => Environment): Command {
+  return reporting(
     new Command('revoke')
       .description(
         'revoke a signing key immediately: its tokens stop working, and sessions continue after a refresh',
@@ -117,6 +132,9 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       return { data: { kid } };
     },
   );
+}
+
+function importCommand(terminal: Terminal, environment: () => Environment): Command {
   const importKey = new Command('import')
     .description('accept the tokens of another product, by its shared secret (HS256) or its public JWK')
     .option('--secret-file <path>', 'file with the shared secret')
@@ -126,7 +144,7 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       'roles that its tokens may have; service_role bypasses all policies',
       'authenticated,anon',
     );
-  reporting(
+  return reporting(
     importKey,
     terminal,
     ACCEPTED,
@@ -146,14 +164,6 @@ function keyringCommands(terminal: Terminal, environment: () => Environment): Co
       });
     },
   );
-  return [
-    rotate,
-    list,
-    revoke,
-    importKey,
-    aliasCommand(terminal, environment),
-    resetCommand(terminal, environment),
-  ];
 }
 
 const ALIAS_DAYS = 90;
@@ -223,7 +233,8 @@ function parseDays(text: string): number {
 function resetCommand(terminal: Terminal, environment: () => Environment): Command {
   const command = new Command('reset')
     .description(
-      'create a new keyring after the secret of the old one is lost: signs out all users and makes second factors unusable',
+      'create a new keyring after the secret of the old one is lost: ' +
+        'signs out all users and makes second factors unusable',
     )
     .option('--yes', 'confirm the reset');
   return reporting(command, terminal, RESET, async (out, options: { yes?: boolean }) => {
@@ -239,7 +250,8 @@ function resetCommand(terminal: Terminal, environment: () => Environment): Comma
       await Keyring.open(db, keyringSecrets(env), 'replace');
     });
     out.print(
-      'Created a new keyring. Users must sign in again. An admin must remove second factors before users enroll them again.',
+      'Created a new keyring. Users must sign in again. ' +
+        'An admin must remove second factors before users enroll them again.',
     );
     return { data: { reset: true } };
   });

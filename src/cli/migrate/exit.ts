@@ -16,7 +16,8 @@ export const MIGRATE_EXIT = {
 /** Returns the failure. `begun`: the migration was refused after some steps had run. */
 export function refusal(problems: readonly MigrationProblem[], begun = false): CommandFailure {
   const state = begun
-    ? 'Completed steps are kept. Run svc migrate status to list the remaining steps. Resolve the problems and run it again to continue.'
+    ? 'Completed steps are kept. Run svc migrate status to list the remaining steps. ' +
+      'Resolve the problems and run it again to continue.'
     : 'Nothing was changed.';
   return new CommandFailure(
     migrateExitCode(problems),

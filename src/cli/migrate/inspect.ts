@@ -31,7 +31,8 @@ export async function status(
       'applied',
       state === null
         ? 'nothing yet'
-        : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}${state.complete ? '' : ', background steps remain'}`,
+        : `${state.schemaHash.slice(0, 8)} at ${state.appliedAt.toISOString()}` +
+            (state.complete ? '' : ', background steps remain'),
     );
     print('file', plan.schemaHash.slice(0, 8));
     if (superseded) print('superseded', `${superseded.code} ${describeSuperseded(superseded)}`);
@@ -180,7 +181,9 @@ export async function history(
     for (const run of runs) {
       const took = run.finishedAt ? `${run.finishedAt.getTime() - run.startedAt.getTime()} ms` : '';
       const hashes = `${(run.parentHash ?? '').slice(0, 8).padEnd(8)} → ${run.schemaHash.slice(0, 8)}`;
-      const head = `${run.id.padStart(5)}  ${run.startedAt.toISOString()}  ${run.kind.padEnd(6)} ${run.status.padEnd(11)}`;
+      const head =
+        `${run.id.padStart(5)}  ${run.startedAt.toISOString()}  ${run.kind.padEnd(6)} ` +
+        `${run.status.padEnd(11)}`;
       const error = run.error ? `\n       ${run.error}` : '';
       terminal.print(`${head} ${hashes}  ${run.steps} statements  ${took}  ${run.instance}${error}`);
     }

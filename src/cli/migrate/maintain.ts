@@ -56,7 +56,8 @@ export async function rename(
   for (const [part, text] of changed) await writeFile(partFile(part), text);
   const files = [...changed.keys()].map(partFile);
   terminal.print(
-    `${files.join(', ')}: ${path} is now ${name}, with renamed_from. Change expressions that use it yourself; svc validate and svc migrate plan find them.`,
+    `${files.join(', ')}: ${path} is now ${name}, with renamed_from. ` +
+      'Change expressions that use it yourself; svc validate and svc migrate plan find them.',
   );
   return { data: { path, name, files } };
 }

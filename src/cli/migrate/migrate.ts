@@ -12,12 +12,22 @@ import * as results from './results.ts';
 
 export function migrateCommand(terminal: Terminal): Command {
   const command = new Command('migrate').description('migrate the database to svc.yaml');
-  const add = (name: string, description: string, isDefault = false): Command =>
+  const add: AddCommand = (name, description, isDefault = false) =>
     command
       .command(name, { isDefault })
       .description(description)
       .option('-c, --config <location>', 'the configuration file')
       .addOption(modeOption('development'));
+  addChanges(add, terminal);
+  addInspections(add, terminal);
+  addMaintenance(add, terminal);
+  addPull(command, terminal);
+  return command;
+}
+
+type AddCommand = (name: string, description: string, isDefault?: boolean) => Command;
+
+function addChanges(add: AddCommand, terminal: Terminal): void {
   reporting(
     addChangeOptions(
       add('plan', 'show the steps of the migration; changes nothing', true)
@@ -47,6 +57,20 @@ export function migrateCommand(terminal: Terminal): Command {
     (out, file: string | undefined, options: ChangeOptions) => apply(file, options, out),
   );
   reporting(
+    addChangeOptions(
+      add('down', 'migrate back to the file of an earlier run').argument(
+        '[run]',
+        'a run of `svc migrate history` (default: the previous file)',
+      ),
+    ),
+    terminal,
+    results.WENT_BACK,
+    (out, run: string | undefined, options: ChangeOptions) => down(run, options, out),
+  );
+}
+
+function addInspections(add: AddCommand, terminal: Terminal): void {
+  reporting(
     add('status', 'show what is applied, pending and retired'),
     terminal,
     results.STATUS,
@@ -59,16 +83,14 @@ export function migrateCommand(terminal: Terminal): Command {
     (out, options: CommonOptions) => drift(options, out),
   );
   reporting(
-    addChangeOptions(
-      add('down', 'migrate back to the file of an earlier run').argument(
-        '[run]',
-        'a run of `svc migrate history` (default: the previous file)',
-      ),
-    ),
+    add('history', 'list the runs').option('--limit <n>', 'maximum number of runs', Number, 20),
     terminal,
-    results.WENT_BACK,
-    (out, run: string | undefined, options: ChangeOptions) => down(run, options, out),
+    results.RUNS,
+    (out, options: CommonOptions & { limit: number }) => history(options, out),
   );
+}
+
+function addMaintenance(add: AddCommand, terminal: Terminal): void {
   reporting(
     add('prune', 'drop retired tables and columns')
       .argument(
@@ -81,6 +103,17 @@ export function migrateCommand(terminal: Terminal): Command {
     (out, names: string[], options: CommonOptions & { allow?: string[] }) =>
       pruneRetired(names, options, out),
   );
+  reporting(
+    add('rename', 'rename a table or field in the file')
+      .argument('<path>', 'for example todos or todos.title')
+      .argument('<name>', 'the new name'),
+    terminal,
+    results.RENAMED,
+    (out, path: string, name: string, options: CommonOptions) => rename(path, name, options, out),
+  );
+}
+
+function addPull(command: Command, terminal: Terminal): void {
   reporting(
     command
       .command('pull')
@@ -99,19 +132,4 @@ export function migrateCommand(terminal: Terminal): Command {
     results.ADOPTED,
     (out, options: PullOptions) => pull(options, out),
   );
-  reporting(
-    add('history', 'list the runs').option('--limit <n>', 'maximum number of runs', Number, 20),
-    terminal,
-    results.RUNS,
-    (out, options: CommonOptions & { limit: number }) => history(options, out),
-  );
-  reporting(
-    add('rename', 'rename a table or field in the file')
-      .argument('<path>', 'for example todos or todos.title')
-      .argument('<name>', 'the new name'),
-    terminal,
-    results.RENAMED,
-    (out, path: string, name: string, options: CommonOptions) => rename(path, name, options, out),
-  );
-  return command;
 }

@@ -106,7 +106,8 @@ async function verify(
   if (verdict.kind === 'differs')
     throw new CommandFailure(
       EXIT.fault,
-      `${verdict.lines.join('\n')}\n\nThe file would change the database that it was pulled from. This is a defect of pull. Please report the lines above.`,
+      `${verdict.lines.join('\n')}\n\nThe file would change the database that it was pulled from. ` +
+        'This is a defect of pull. Please report the lines above.',
     );
   if (verdict.kind === 'not-compared')
     terminal.printError(
@@ -190,6 +191,8 @@ function checkPulled(text: string, file: string): Config {
   const errors = loaded.mistakes.filter(({ severity }) => severity === 'error');
   throw new CommandFailure(
     EXIT.fault,
-    `${renderMistakes(errors, { file, text })}\n\nsvc cannot read the file that it wrote. This is a defect of pull. Please report the lines above. Correct or remove them to use the file.`,
+    `${renderMistakes(errors, { file, text })}\n\n` +
+      'svc cannot read the file that it wrote. This is a defect of pull. Please report the lines above. ' +
+      'Correct or remove them to use the file.',
   );
 }

@@ -25,7 +25,8 @@ export async function writeAll(
       for (const { sign, text: line } of diffLines(before, text)) terminal.print(`${sign} ${line}`);
     throw failure(
       EXIT.problem,
-      `${existing.map(({ file }) => file).join(', ')} already exists with other content: - is the file, + is the database. No file was written.`,
+      `${existing.map(({ file }) => file).join(', ')} already exists with other content: - is the file, ` +
+        '+ is the database. No file was written.',
       'Use --force to overwrite it, or --out to write another file.',
     );
   }
@@ -45,7 +46,8 @@ export async function rejectUnknownFiles(directory: string, files: ReadonlySet<s
   if (unknown.length > 0)
     throw failure(
       EXIT.problem,
-      `${unknown.join(', ')} already exists and belongs to no table of this database; svc.yaml would include it. No file was written.`,
+      `${unknown.join(', ')} already exists and belongs to no table of this database; ` +
+        'svc.yaml would include it. No file was written.',
       'Move it away, or choose another folder with --out.',
     );
 }

@@ -96,7 +96,8 @@ export function migrator(options: MigratorOptions): Migrator {
           EXIT.problem,
           `${renderProblems(outcome.problems).join('\n')}\n\n${
             outcome.begun
-              ? 'The change was refused after some steps. Completed steps are kept, and the next start continues from there.'
+              ? 'The change was refused after some steps. ' +
+                'Completed steps are kept, and the next start continues from there.'
               : 'The change was refused, and the database was not changed.'
           }`,
         );
@@ -121,7 +122,8 @@ function summarise(steps: readonly Step[]): string {
   const shown = removals.slice(0, MAX_LINES).map(line);
   const more = removals.length - shown.length;
   return [
-    `applied ${steps.length} changes to the database, ${removals.length} of them removals (svc migrate history lists them)`,
+    `applied ${steps.length} changes to the database, ` +
+      `${removals.length} of them removals (svc migrate history lists them)`,
     ...shown,
     ...(more > 0 ? [`  … and ${more} more removals`] : []),
   ].join('\n');

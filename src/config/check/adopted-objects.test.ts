@@ -1,4 +1,4 @@
-// What PostgreSQL accepts is at most worth a warning: a file that was pulled from a database has to be valid.
+// Loads files that PostgreSQL accepts. A file that was pulled from a database must be valid, with warnings at most.
 import { expect, test } from 'vitest';
 import { loadConfig } from '../load.ts';
 
@@ -33,16 +33,20 @@ test.each([
       'required: true }',
       'required: true, foreign_key: { references: t.id, on_delete: set_null } }',
     ),
-    ['warning: set_null cannot empty parent: the column is required, so removing what it refers to fails'],
+    [
+      'warning: set_null cannot empty parent, which is required: deleting or changing the referenced row would fail',
+    ],
   ],
   [
     'set null of several columns, one of them required',
     table(
-      'constraints: [{ unique: [id, parent] }, { foreign_key: [id, parent], references: "t(id, parent)", on_delete: set_null }]',
+      'constraints: [{ unique: [id, parent] }, { foreign_key: [id, parent], references: "t(id, parent)", ' +
+        'on_delete: set_null }]',
     ),
     [
-      'warning: set_null cannot empty id: the column is part of the primary key, so removing what it refers to fails',
-      'warning: set_null cannot empty parent: the column is required, so removing what it refers to fails',
+      'warning: set_null cannot empty id, which is part of the primary key: ' +
+        'deleting or changing the referenced row would fail',
+      'warning: set_null cannot empty parent, which is required: deleting or changing the referenced row would fail',
     ],
   ],
   [
@@ -62,26 +66,30 @@ test.each([
   ],
   [
     'types whose names only resemble those of PostgreSQL',
-    `types:\n${['region', 'registration_mode', 'anything', 'Name', 'TEXT', 'pg_thing'].map((name) => `  ${name}: { enum: [a] }\n`).join('')}`,
+    `types:\n${['region', 'registration_mode', 'anything', 'Name', 'TEXT', 'pg_thing']
+      .map((name) => `  ${name}: { enum: [a] }\n`)
+      .join('')}`,
     [],
   ],
   [
     'a type with the name of one of PostgreSQL',
     'types:\n  regclass: { enum: [a] }\n',
-    ['error: regclass is a type of PostgreSQL'],
+    ['error: regclass is a PostgreSQL type'],
   ],
   [
     'a table with the name of a type',
-    'tables:\n  point: { rls: [], fields: [{ name: id, type: point }, { name: n, type: integer, primary_key: true }] }\n',
+    'tables:\n  point: { rls: [], fields: [{ name: id, type: point }, { name: n, type: integer, ' +
+      'primary_key: true }] }\n',
     [],
   ],
 ] as const)('%s', (_what, body, expected) => {
   expect(listMistakes(body)).toEqual(expected);
 });
 
-test('a foreign key to a column with a dot is written as a constraint, which the hint says', () => {
+test('the hint for a foreign key to a column with a dot suggests a constraint', () => {
   const text = (key: string): string =>
-    `tables:\n  t:\n    rls: []\n    fields: [{ name: a.b, type: integer, primary_key: true }, { name: x, type: integer${key} }]\n`;
+    `tables:\n  t:\n    rls: []\n` +
+    `    fields: [{ name: a.b, type: integer, primary_key: true }, { name: x, type: integer${key} }]\n`;
   const field = loadConfig(
     {
       name: 'svc.yaml',

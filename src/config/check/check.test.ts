@@ -1,4 +1,4 @@
-// Broken files, one mistake each, with everything that is said about it: place, code, words, what to do.
+// Broken files with one mistake each, and the complete report: place, code, message and hint.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ function load(text: string, variables: Record<string, string> = {}): Loaded {
   return loadConfig({ name: 'svc.yaml', directory, text }, { variables });
 }
 
-/** Tables of these cases are as short as can be. */
+/** Tables of these cases are as short as possible. */
 const unlessKeyless = ({ code }: Mistake): boolean => code !== 'no-primary-key';
 
 function listErrors(text: string, variables: Record<string, string> = {}): readonly Mistake[] {
@@ -62,7 +62,7 @@ describe('one mistake, one message', () => {
       V + 'server: { trusted_proxies: [10.0.0.0/8, lb.internal] }',
       'server.trusted_proxies[1] 2:41',
       'bad-value',
-      '"lb.internal" is no address',
+      '"lb.internal" is not an address',
       'Write an address (192.0.2.1), a range (10.0.0.0/8, 2001:db8::/32), loopback or private.',
     ],
     [
@@ -71,10 +71,10 @@ describe('one mistake, one message', () => {
       'server.cors.origins[0] 2:29',
       'bad-value',
       '"https://a.b/c" is not an origin',
-      'An origin is scheme, host and port, with nothing behind: no path and no slash.',
+      'An origin is scheme, host and port, without a path or a trailing slash.',
     ],
     [
-      'an origin that is none',
+      'an origin without a scheme',
       V + 'server: { cors: { origins: [app.example.com] } }',
       'server.cors.origins[0] 2:29',
       'bad-value',
@@ -90,11 +90,11 @@ describe('one mistake, one message', () => {
       'Write request: 1ms or more.',
     ],
     [
-      'requests that end before they have been held as long as they may',
+      'a request timeout that ends before failover_wait',
       V + 'server: { timeouts: { request: 4s } }\ndatabase: { failover_wait: 4s }',
       'database.failover_wait 3:28',
       'conflict',
-      'requests end after 4s, before they would have been held for 4s',
+      'requests time out after 4s, before a failover_wait of 4s ends',
       'Write less than server.timeouts.request.',
     ],
     [
@@ -106,7 +106,7 @@ describe('one mistake, one message', () => {
       'Write failover_wait: 20s or less.',
     ],
     [
-      'a timeout no timer can wait',
+      'a timeout beyond the maximum delay of a timer',
       V + 'server: { timeouts: { upload: 30d } }',
       'server.timeouts.upload 2:31',
       'bad-value',
@@ -118,8 +118,8 @@ describe('one mistake, one message', () => {
       V + 'storage: { pics: { max_size: 0 } }',
       'storage.pics.max_size 2:30',
       'bad-value',
-      '"0" must be more than nothing',
-      'A size is a number and a unit, as in max_size: 500KB, 5MB or 1GB.',
+      '"0" must be greater than 0',
+      'Write a number and a unit, for example max_size: 500KB, 5MB or 1GB.',
     ],
     [
       'a key of another section',
@@ -127,7 +127,7 @@ describe('one mistake, one message', () => {
       'port 2:1',
       'unknown-key',
       'there is no key "port" at the top level',
-      'It belongs elsewhere: server.port.',
+      'This key belongs elsewhere: server.port.',
     ],
     [
       's3 with half of its credentials',
@@ -135,10 +135,10 @@ describe('one mistake, one message', () => {
       'providers.storage.s3 2:35',
       'missing-key',
       '"secret_access_key" is missing',
-      'Give both, or neither to take the credentials of the environment.',
+      'Write both, or neither to use the credentials of the environment.',
     ],
     [
-      'an endpoint that is no URL',
+      'an endpoint that is not a URL',
       V + 'providers: { storage: { type: s3, s3: { bucket: b, endpoint: "minio:9000" } } }',
       'providers.storage.s3.endpoint 2:62',
       'bad-value',
@@ -158,15 +158,15 @@ describe('one mistake, one message', () => {
       V + 'providers: { email: { type: smtp, url: "smtp://me:a/b@host", default_from_email: a@b.c } }',
       'providers.email.url 2:40',
       'bad-value',
-      'this is not the address of a mail server',
+      'url is not the address of a mail server',
       'For example smtp://user:password@host:587; write / @ # ? and % in the password as %2F %40 %23 %3F %25.',
     ],
     [
-      'a mail nobody sends',
+      'an unknown mail template',
       V + 'auth: { email: { templates: { confrim: { subject: x } } } }',
       'auth.email.templates.confrim 2:31',
       'unknown-key',
-      'no mail is called "confrim"',
+      'there is no mail called "confrim"',
       'Did you mean confirm?',
     ],
     [
@@ -183,21 +183,23 @@ describe('one mistake, one message', () => {
       'auth.email.templates.confirm.body_file 2:53',
       'missing-file',
       '. is not a file',
-      'Name the file itself.',
+      'Name a file.',
     ],
     [
       'a provider that is not built in',
       V +
-        'auth: { oauth: { gogle: { client_id: a, client_secret: b, redirect_url: https://x/auth/v1/callback/gogle } } }',
+        'auth: { oauth: { gogle: { client_id: a, client_secret: b, redirect_url: ' +
+        'https://x/auth/v1/callback/gogle } } }',
       'auth.oauth.gogle 2:18',
       'unknown-key',
-      'no provider called "gogle" is built in',
+      'there is no built-in provider called "gogle"',
       'Did you mean google?',
     ],
     [
       'keycloak without its realm',
       V +
-        'auth: { oauth: { keycloak: { client_id: a, client_secret: b, redirect_url: https://x/auth/v1/callback/keycloak } } }',
+        'auth: { oauth: { keycloak: { client_id: a, client_secret: b, redirect_url: ' +
+        'https://x/auth/v1/callback/keycloak } } }',
       'auth.oauth.keycloak 2:18',
       'missing-key',
       '"url" is missing',
@@ -209,12 +211,13 @@ describe('one mistake, one message', () => {
       'auth.oauth.google.client_secret 2:18',
       'missing-key',
       '"client_secret" is missing',
-      'The provider shows it where the application is registered; write ${NAME} and set NAME.',
+      'Copy it from the registration of the application at the provider; write ${NAME} and set NAME.',
     ],
     [
-      'an issuer that is no URL',
+      'an issuer that is not a URL',
       V +
-        'auth: { oauth: { acme: { client_id: a, client_secret: b, issuer: acme, redirect_url: https://x/auth/v1/callback/acme } } }',
+        'auth: { oauth: { acme: { client_id: a, client_secret: b, issuer: acme, redirect_url: ' +
+        'https://x/auth/v1/callback/acme } } }',
       'auth.oauth.acme.issuer 2:66',
       'bad-value',
       '"acme" is not a URL',
@@ -223,26 +226,27 @@ describe('one mistake, one message', () => {
     [
       'a callback with a query',
       V +
-        'auth: { oauth: { google: { client_id: a, client_secret: b, redirect_url: "https://x/?/auth/v1/callback/google" } } }',
+        'auth: { oauth: { google: { client_id: a, client_secret: b, redirect_url: ' +
+        '"https://x/?/auth/v1/callback/google" } } }',
       'auth.oauth.google.redirect_url 2:74',
       'bad-value',
-      '"https://x/?/auth/v1/callback/google" is not this service’s callback',
-      'It ends in /auth/v1/callback/google: {base_url}/auth/v1/callback/google.',
+      '"https://x/?/auth/v1/callback/google" is not the callback URL of this service',
+      'Write {base_url}/auth/v1/callback/google.',
     ],
     [
-      'a redirect that is no URL',
+      'a redirect that is not a URL',
       V + 'auth: { redirect_urls: [app.example.com] }',
       'auth.redirect_urls[0] 2:25',
       'bad-value',
       '"app.example.com" is not a URL such as https://app.example.com',
-      'redirect_urls: Where a browser may be sent after sign-in; the server’s own origin always.',
+      'redirect_urls: URLs to which a browser may return after sign-in; the origin of the server is always allowed.',
     ],
     [
       'a system column',
       table('      - { name: ctid, type: text }'),
       'tables.t.fields[0].name 6:17',
       'reserved-name',
-      'a column cannot be called ctid: PostgreSQL has columns of that name',
+      'a column cannot be called ctid: PostgreSQL uses this name',
       'Choose another name.',
     ],
     [
@@ -250,7 +254,7 @@ describe('one mistake, one message', () => {
       table('      - { name: svc_n_a, type: text }'),
       'tables.t.fields[0].name 6:17',
       'reserved-name',
-      'a column cannot be called svc_n_a: migrations use columns of that name',
+      'a column cannot be called svc_n_a: migrations use this name',
       'Choose another name.',
     ],
     [
@@ -258,7 +262,7 @@ describe('one mistake, one message', () => {
       V + 'tables: { __proto__: { rls: [], fields: [{ name: a, type: int }] } }',
       'tables.__proto__ 2:11',
       'reserved-name',
-      'nothing can be called __proto__',
+      '__proto__ is not allowed as a name',
       'Choose another name.',
     ],
     [
@@ -266,7 +270,7 @@ describe('one mistake, one message', () => {
       table(`      - { name: ${'x'.repeat(64)}, type: text }`),
       'tables.t.fields[0].name 6:17',
       'name-too-long',
-      'the name is 64 bytes long; PostgreSQL keeps 63 and would cut the rest',
+      'the name has 64 bytes; PostgreSQL would truncate it to 63',
       'Choose a shorter name.',
     ],
     [
@@ -282,24 +286,25 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: text, renamed_from: b }\n      - { name: b, type: text }'),
       'tables.t.fields[0].renamed_from 6:46',
       'conflict',
-      'b is still declared here, so a cannot have been it',
+      'b is still declared here, so a cannot be renamed from it',
       'Remove the old declaration. To swap two names, deploy a third name first.',
     ],
     [
-      'two functions of one origin',
+      'two functions with the same earlier name',
       V +
-        'rpc:\n  f: { renamed_from: x, body: x, returns: { type: int } }\n  g: { renamed_from: x, body: x, returns: { type: int } }',
+        'rpc:\n  f: { renamed_from: x, body: x, returns: { type: int } }\n  g: { renamed_from: x, body: x, ' +
+        'returns: { type: int } }',
       'rpc.g.renamed_from 4:22',
       'conflict',
-      'both f and g claim to have been x',
-      'Only one can keep its data: remove renamed_from from the other.',
+      'both f and g have renamed_from: x',
+      'Only one of them can keep the data: remove renamed_from from the other.',
     ],
     [
       'bounds of text',
       table('      - { name: a, type: text, min: 1 }'),
       'tables.t.fields[0].min 6:32',
       'conflict',
-      'min bounds numbers, and a holds text',
+      'min is only valid for numbers, and a has the type text',
       'For a length write check: length(…) <= ….',
     ],
     [
@@ -307,15 +312,15 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: integer, pattern: "^1" }'),
       'tables.t.fields[0].pattern 6:35',
       'conflict',
-      'pattern is for text, and a holds integer',
-      'Write it as check: ….',
+      'pattern is only valid for text, and a has the type integer',
+      'Write a condition: check: ….',
     ],
     [
       'bounds that only differ in the last of many digits',
       table('      - { name: a, type: numeric, min: 9007199254740993, max: 9007199254740992 }'),
       'tables.t.fields[0].max 6:63',
       'conflict',
-      'max (9007199254740992) is less than min (9007199254740993): no value fits',
+      'max (9007199254740992) is less than min (9007199254740993), so no value is valid',
       'Swap the two.',
     ],
     [
@@ -323,23 +328,23 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: int, min: 5, default: 4 }'),
       'tables.t.fields[0].default 6:48',
       'conflict',
-      'the default 4 is less than min allows',
+      'the default 4 is less than min',
       'Change the default, or min.',
     ],
     [
-      'a default that is a call to nobody',
+      'a default that is an unknown call',
       table('      - { name: a, type: uuid, default: auth.uid() }'),
       'tables.t.fields[0].default 6:41',
       'bad-value',
-      'auth.uid() would be taken as text, not called',
+      'auth.uid() would be a text and not a call',
       'Write default: { sql: auth.uid() }.',
     ],
     [
-      'a call that is nearly right',
+      'a misspelt call',
       table('      - { name: a, type: uuid, default: uuid_v6() }'),
       'tables.t.fields[0].default 6:41',
       'bad-value',
-      'uuid_v6() would be taken as text, not called',
+      'uuid_v6() would be a text and not a call',
       'Did you mean uuid_v4()?',
     ],
     [
@@ -347,7 +352,7 @@ describe('one mistake, one message', () => {
       table('      - { name: a, default: auth.uid(), foreign_key: { references: auth.users.id } }'),
       'tables.t.fields[0].default 6:29',
       'bad-value',
-      'auth.uid() would be taken as text, not called',
+      'auth.uid() would be a text and not a call',
       'Write default: { sql: auth.uid() }.',
     ],
     [
@@ -355,63 +360,63 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: timestamptz, default: current_timestamp }'),
       'tables.t.fields[0].default 6:48',
       'bad-value',
-      'current_timestamp would be taken as text, not called',
+      'current_timestamp would be a text and not a call',
       'Did you mean now()?',
     ],
     [
-      'a default that is no number',
+      'a default that is not a number',
       table('      - { name: a, type: integer, default: many }'),
       'tables.t.fields[0].default 6:44',
       'bad-value',
-      '"many" is no value of integer',
-      'Correct one of the two.',
+      '"many" is not a valid value of type integer',
+      'Correct the type or the default.',
     ],
     [
-      'a default that is no uuid',
+      'a default that is not a uuid',
       table('      - { name: a, type: uuid, default: "1234" }'),
       'tables.t.fields[0].default 6:41',
       'bad-value',
-      '"1234" is no value of uuid',
-      'For a random one write uuid_v7().',
+      '"1234" is not a valid value of type uuid',
+      'For a random UUID write uuid_v7().',
     ],
     [
-      'a number for a truth value',
+      'a number for a boolean',
       table('      - { name: a, type: boolean, default: 1 }'),
       'tables.t.fields[0].default 6:44',
       'bad-value',
-      '1 is no value of boolean',
+      '1 is not a valid value of type boolean',
       'Write true or false.',
     ],
     [
-      'a truth value for a number',
+      'a boolean for a number',
       table('      - { name: a, type: integer, default: true }'),
       'tables.t.fields[0].default 6:44',
       'bad-value',
-      'true is no value of integer',
-      'Correct one of the two.',
+      'true is not a valid value of type integer',
+      'Correct the type or the default.',
     ],
     [
       'a list for a text',
       table('      - { name: a, type: text, default: [x] }'),
       'tables.t.fields[0].default 6:41',
       'bad-value',
-      'a list is no value of text',
-      'Correct one of the two.',
+      'a list is not a valid value of type text',
+      'Correct the type or the default.',
     ],
     [
       'a list with a hole',
       table('      - { name: a, type: "text[]", default: [x, null] }'),
       'tables.t.fields[0].default[1] 6:49',
       'bad-value',
-      'a list default holds no null',
-      'Write { sql: … } for that.',
+      'the list contains null',
+      'Write the default as { sql: … }.',
     ],
     [
       'a map for a text',
       table('      - { name: a, type: text, default: { x: 1 } }'),
       'tables.t.fields[0].default 6:41',
       'bad-value',
-      'a map is no value of text',
+      'a map is not a valid value of type text',
       'For an expression write { sql: … }.',
     ],
     [
@@ -419,13 +424,14 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: int, enum: [1, 2], default: 3 }'),
       'tables.t.fields[0].default 6:54',
       'conflict',
-      'the default 3 is not among the values of enum',
+      'the default 3 is not a value of enum',
       'Add it to enum, or choose another default.',
     ],
     [
       'a table in another schema',
       V +
-        'tables:\n  a: { schema: app, rls: [], fields: [{ name: id, type: int, primary_key: true }] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.id } }] }',
+        'tables:\n  a: { schema: app, rls: [], fields: [{ name: id, type: int, primary_key: true }] }\n  b: ' +
+        '{ rls: [], fields: [{ name: x, foreign_key: { references: a.id } }] }',
       'tables.b.fields[0].foreign_key.references 4:64',
       'unknown-reference',
       'there is no table a',
@@ -434,28 +440,31 @@ describe('one mistake, one message', () => {
     [
       'a reference to half of a key',
       V +
-        'tables:\n  a: { rls: [], fields: [{ name: x, type: int, primary_key: true }, { name: y, type: int, primary_key: true }] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.x } }] }',
+        'tables:\n  a: { rls: [], fields: [{ name: x, type: int, primary_key: true }, { name: y, type: int, ' +
+        'primary_key: true }] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.x } }] }',
       'tables.b.fields[0].foreign_key.references 4:64',
       'conflict',
-      'a.x is not unique, so nothing can refer to it',
+      'a.x is not unique and cannot be referenced',
       'Give x unique: true, or refer to the primary key.',
     ],
     [
-      'a reference to what is unique among some rows only',
+      'a reference to a column with a partial unique index',
       V +
-        'tables:\n  a: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: x, type: int }], indexes: [{ columns: [x], unique: true, where: x > 0 }] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.x } }] }',
+        'tables:\n  a: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: x, type: int ' +
+        '}], indexes: [{ columns: [x], unique: true, where: x > 0 }] }\n  b: { rls: [], fields: [{ name: x, ' +
+        'foreign_key: { references: a.x } }] }',
       'tables.b.fields[0].foreign_key.references 4:64',
       'conflict',
-      'a.x is not unique, so nothing can refer to it',
+      'a.x is not unique and cannot be referenced',
       'Give x unique: true, or refer to the primary key.',
     ],
     [
-      'on_delete beside the foreign key',
+      'on_delete next to a foreign key',
       table('      - { name: a, on_delete: cascade, foreign_key: { references: auth.users.id } }'),
       'tables.t.fields[0].on_delete 6:20',
       'conflict',
-      'on_delete here belongs to ref',
-      'For the foreign key write it inside: foreign_key: { references: …, on_delete: … }.',
+      'on_delete at this level requires ref',
+      'For the foreign key write foreign_key: { references: …, on_delete: … }.',
     ],
     [
       'an operation twice',
@@ -470,7 +479,7 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: int, on_update: now() }'),
       'tables.t.fields[0].on_update 6:42',
       'conflict',
-      'now() is a time, and a holds int',
+      'now() is a time, and a has the type int',
       'Use a column of type timestamptz, or write { sql: … }.',
     ],
     [
@@ -479,7 +488,7 @@ describe('one mistake, one message', () => {
       'tables.t.on_new_user.b 4:20',
       'unknown-reference',
       'the table t has no column b',
-      'Its columns: a.',
+      'Columns: a.',
     ],
     [
       'a row for new users that lacks a required column',
@@ -489,8 +498,8 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.on_new_user 4:5',
       'missing-key',
-      'a of t must have a value, so nobody could sign up',
-      'Add a: …, or give the column a default.',
+      'every sign-up would fail, because on_new_user does not set a of t',
+      'Add a: …, or add a default to the column.',
     ],
     [
       'a trigger at the top of the file',
@@ -498,22 +507,26 @@ describe('one mistake, one message', () => {
       'triggers 2:1',
       'unknown-key',
       'there is no key "triggers" at the top level',
-      'A trigger belongs to its table: tables.<name>.triggers; those of the users to auth.triggers.',
+      'Declare a trigger at its table: tables.<name>.triggers; triggers on users under auth.triggers.',
     ],
     [
-      'a trigger that calls nothing',
-      `version: 1\nrpc: { note: { returns: { type: trigger }, body: begin return new; end } }\ntables:\n  t:\n    rls: []\n    fields: [{ name: a, type: int, primary_key: true }]\n    triggers: [{ timing: after, events: insert, call: nte }]\n`,
+      'a trigger that calls an unknown function',
+      `version: 1\nrpc: { note: { returns: { type: trigger }, body: begin return new; end } }\ntables:\n  ` +
+        `t:\n    rls: []\n    fields: [{ name: a, type: int, primary_key: true }]\n    triggers: [{ timing: ` +
+        `after, events: insert, call: nte }]\n`,
       'tables.t.triggers[0].call 7:55',
       'unknown-reference',
       'there is no function nte under rpc',
       'Did you mean note?',
     ],
     [
-      'a trigger that calls what returns something else',
-      `version: 1\nrpc: { note: { returns: { type: void }, body: begin end } }\ntables:\n  t:\n    rls: []\n    fields: [{ name: a, type: int, primary_key: true }]\n    triggers: [{ timing: after, events: insert, call: note }]\n`,
+      'a trigger that calls a function with another result',
+      `version: 1\nrpc: { note: { returns: { type: void }, body: begin end } }\ntables:\n  t:\n    rls: ` +
+        `[]\n    fields: [{ name: a, type: int, primary_key: true }]\n    triggers: [{ timing: after, events: ` +
+        `insert, call: note }]\n`,
       'tables.t.triggers[0].call 7:55',
       'conflict',
-      'the function note returns void, and a trigger calls what returns trigger',
+      'the function note returns void, and a trigger function must return trigger',
       'Write rpc.note: { returns: { type: trigger }, … }.',
     ],
     [
@@ -535,7 +548,7 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.triggers[0].events 4:41',
       'conflict',
-      'truncate removes all rows at once: a trigger at it runs once for the statement',
+      'truncate has no single rows, so its triggers run once per statement',
       'Add each: statement.',
     ],
     [
@@ -550,7 +563,7 @@ describe('one mistake, one message', () => {
       'Did you mean each?',
     ],
     [
-      'a trigger that cannot be put off',
+      'a constraint trigger that runs before the row is written',
       table(
         '      - { name: a, type: int, primary_key: true }',
         '  triggers: [{ timing: before, events: delete, constraint: {}, call: x.f }]',
@@ -562,10 +575,11 @@ describe('one mistake, one message', () => {
     ],
     [
       'the same trigger of the users twice',
-      `version: 1\nauth:\n  triggers:\n    - { timing: after, events: insert, call: x.f }\n    - { timing: after, events: insert, call: x.f }\n`,
+      `version: 1\nauth:\n  triggers:\n    - { timing: after, events: insert, call: x.f }\n    - { timing: ` +
+        `after, events: insert, call: x.f }\n`,
       'auth.triggers[1] 5:7',
       'duplicate',
-      'triggers[0] is at the same moment and calls the same function',
+      'triggers[0] has the same timing and events and calls the same function',
       'Give both a name.',
     ],
     [
@@ -573,27 +587,29 @@ describe('one mistake, one message', () => {
       `version: 1\nauth:\n  triggers: [{ name: svc_new_user_x, timing: after, events: insert, call: x.f }]\n`,
       'auth.triggers[0].name 3:22',
       'reserved-name',
-      'a trigger cannot be called svc_new_user_x: svc has triggers of such names',
+      'a trigger cannot be called svc_new_user_x: svc uses names with this prefix',
       'Choose another name.',
     ],
     [
       'a function for triggers with arguments',
-      `version: 1\nrpc: { f: { returns: { type: trigger }, args: [{ name: a, type: int }], body: begin return new; end } }\n`,
+      `version: 1\nrpc: { f: { returns: { type: trigger }, args: [{ name: a, type: int }], body: begin ` +
+        `return new; end } }\n`,
       'rpc.f.args 2:41',
       'conflict',
-      'a function for triggers has no arguments',
-      'Remove args: it finds what the trigger passes in TG_ARGV.',
+      'a trigger function cannot declare arguments',
+      'Remove args: the function reads the arguments of the trigger from TG_ARGV.',
     ],
     [
-      'a sign-in for what nobody can call',
-      `version: 1\nrpc: { f: { returns: { type: int }, auth_required: true, expose: false, body: begin return 1; end } }\n`,
+      'auth_required on a function that is not served',
+      `version: 1\nrpc: { f: { returns: { type: int }, auth_required: true, expose: false, body: begin ` +
+        `return 1; end } }\n`,
       'rpc.f.auth_required 2:37',
       'conflict',
-      'the function is not served, so nobody is asked to sign in',
+      'the function is not served, so auth_required has no effect',
       'Remove auth_required.',
     ],
     [
-      'two ways to say a part of an index',
+      'a part of an index with column and expression',
       table('      - { name: a, type: int }', '  indexes: [{ columns: [{ column: a, expression: a + 1 }] }]'),
       'tables.t.indexes[0].columns[0].expression 4:40',
       'conflict',
@@ -601,14 +617,14 @@ describe('one mistake, one message', () => {
       'Remove one of the two.',
     ],
     [
-      'an order where there is none',
+      'an order in an unordered index',
       table(
         '      - { name: a, type: int }',
         '  indexes: [{ columns: [{ column: a, order: desc }], using: gin }]',
       ),
       'tables.t.indexes[0].columns[0].order 4:40',
       'conflict',
-      'an index of kind gin has no order',
+      'an index of kind gin is not ordered',
       'Remove order.',
     ],
     [
@@ -619,19 +635,19 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.rls[0].to[1] 4:43',
       'conflict',
-      'service_role passes every policy, so none can be for it',
-      'Leave it out.',
+      'service_role bypasses every policy',
+      'Remove this role.',
     ],
     [
-      'a policy for everybody and one more',
+      'a policy for public and another role',
       table(
         '      - { name: a, type: int }',
         '  rls: [{ operations: [all], to: [public, anon], using: true }]',
       ),
       'tables.t.rls[0].to[0] 4:37',
       'conflict',
-      'public is every role, so the others say nothing',
-      'Write to: public, or leave it out.',
+      'public includes every role, so the other roles have no effect',
+      'Write to: public, or remove public.',
     ],
     [
       'roles in one word',
@@ -641,8 +657,8 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.rls[0].to 4:36',
       'bad-value',
-      '"anon, authenticated" is not one role',
-      'Write a list: to: [one, other].',
+      '"anon, authenticated" is not a role name',
+      'Write a list: to: [first, second].',
     ],
     [
       'operations as one word',
@@ -660,7 +676,7 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.rls[0].with_check 4:48',
       'conflict',
-      'select writes no row that with_check could look at',
+      'select does not write rows, so with_check has no effect',
       'Remove with_check, or add insert or update to operations.',
     ],
     [
@@ -671,7 +687,7 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.rls[0].check 4:66',
       'conflict',
-      'check stands for an absent using or with_check, and both are here',
+      'check replaces a missing using or with_check, and both are present',
       'Remove check.',
     ],
     [
@@ -690,16 +706,17 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.rls[1].name 4:67',
       'duplicate',
-      'rls[0] has the name "p" already',
-      'Choose another name, or leave it out.',
+      'rls[0] already has the name "p"',
+      'Choose another name, or remove it.',
     ],
     [
       'rls without a value',
       table('      - { name: a, type: int }', '  rls:'),
       'tables.t.rls 4:5',
       'wrong-type',
-      'nothing (null) does not fit here',
-      'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, or false to leave it open on purpose.',
+      'null is not valid here',
+      'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, or false ' +
+        'to leave it open on purpose.',
     ],
     [
       'an index on an expression',
@@ -714,7 +731,7 @@ describe('one mistake, one message', () => {
       table('      - { name: a, type: text }', '  rls: []\n    indexes: [{ columns: [a, a] }]'),
       'tables.t.indexes[0].columns[1] 5:30',
       'duplicate',
-      'the index has a twice',
+      'the index contains a twice',
       'Remove one of the two.',
     ],
     [
@@ -725,8 +742,8 @@ describe('one mistake, one message', () => {
       ),
       'tables.t.indexes[1].name 5:78',
       'duplicate',
-      'an index of t is called i already',
-      'Names of indexes are unique in their schema: choose another.',
+      'an index of t already has the name i',
+      'Choose another name: names of indexes are unique in a schema.',
     ],
     [
       'a bucket with a slash',
@@ -734,7 +751,7 @@ describe('one mistake, one message', () => {
       'storage.a/b 2:12',
       'bad-value',
       '"a/b" is not a bucket name',
-      'Use letters, digits, - and _; 100 characters are the most.',
+      'Use letters, digits, - and _, at most 100 characters.',
     ],
     [
       'a policy of a bucket without a condition',
@@ -742,7 +759,7 @@ describe('one mistake, one message', () => {
       'storage.pics.rls[0] 2:26',
       'missing-key',
       'the policy has no condition',
-      'Write using: and with_check: (using: true lets everybody).',
+      'Write using: and with_check:. The condition true allows every row.',
     ],
     [
       'an rpc without a body',
@@ -753,12 +770,12 @@ describe('one mistake, one message', () => {
       'The body is the text between the dollar quotes of CREATE FUNCTION; body_file names a file with it.',
     ],
     [
-      'a default of an argument that is no number',
+      'a default of an argument that is not a number',
       V + 'rpc: { f: { args: [{ name: a, type: int, default: x }], body: x, returns: { type: int } } }',
       'rpc.f.args[0].default 2:51',
       'bad-value',
-      '"x" is no value of int',
-      'Correct one of the two.',
+      '"x" is not a valid value of type int',
+      'Correct the type or the default.',
     ],
     [
       'a function name no URL carries',
@@ -766,15 +783,15 @@ describe('one mistake, one message', () => {
       'functions.a b 2:14',
       'bad-value',
       '"a b" is not a function name',
-      'Use letters, digits, - and _: it is part of the URL.',
+      'Use letters, digits, - and _: the name is part of the URL.',
     ],
     [
-      'a handler that is no module',
+      'a handler that is not a module',
       V + 'functions: { f: { runtime: node, file: hello.py } }',
       'functions.f.file 2:40',
       'bad-value',
       '"hello.py" is not an ES module',
-      'The handler is a .js, .mjs or .ts file.',
+      'The handler must be a .js, .mjs or .ts file.',
     ],
     [
       'a handler at the root of the machine',
@@ -782,7 +799,7 @@ describe('one mistake, one message', () => {
       'functions.f.file 2:40',
       'bad-value',
       '/etc/hello.js is outside the directory of this file',
-      'Paths start from the directory of svc.yaml and stay in it.',
+      'Write a path within the directory of svc.yaml, relative to it.',
     ],
     [
       'a variable name for a function that is none',
@@ -805,31 +822,31 @@ describe('one mistake, one message', () => {
       V + 'tables: *all',
       'tables 2:9',
       'yaml',
-      'there is no anchor &all before this',
-      'A value that starts with * needs quotes, unless it is an alias.',
+      'there is no anchor &all before this alias',
+      'Quote a value that starts with *, unless it is an alias.',
     ],
     [
-      'an alias inside of itself',
+      'an alias inside its own anchor',
       V + 'tables: &t { a: *t }',
       'tables.a 2:17',
       'yaml',
-      'this alias stands inside of what it stands for',
-      'Write the value out.',
+      'this alias refers to a value that contains it',
+      'Write out the value.',
     ],
     [
       'a tag',
       V + 'project: { name: !!binary aGk= }',
       'project.name 2:27',
       'yaml',
-      'tags such as !!binary mean nothing here',
-      'Remove it.',
+      'tags such as !!binary are not supported',
+      'Remove the tag.',
     ],
     [
-      'a merge of no map',
+      'a merge of a value that is not a map',
       V + 'project: { <<: [x], name: y }',
       'project.<< 2:17',
       'yaml',
-      '<< takes a map, or a list of maps, that does not contain this one',
+      '<< requires a map or a list of maps that do not contain this map',
       'For example <<: *name.',
     ],
     [
@@ -837,8 +854,8 @@ describe('one mistake, one message', () => {
       V + '? [a, b]\n: c',
       '2:3',
       'bad-value',
-      'a key is a plain word here',
-      'A key that starts with { or [ or ? needs quotes.',
+      'a key must be a plain word',
+      'Quote a key that starts with {, [ or ?.',
     ],
     [
       'a NUL character',
@@ -854,7 +871,7 @@ describe('one mistake, one message', () => {
       '2:510',
       'yaml',
       'values are nested more than 100 levels deep',
-      'Is a bracket left open, or is this the right file?',
+      'Close open brackets, or check that this is the right file.',
     ],
     [
       'levels without end',
@@ -862,7 +879,7 @@ describe('one mistake, one message', () => {
       'project[0][0][0][0][0][0][0][0][0] 2:109',
       'yaml',
       'values are nested more than 100 levels deep',
-      'Is a bracket left open?',
+      'Close open brackets.',
     ],
     [
       'a reference outside of quotes in braces',
@@ -878,7 +895,7 @@ describe('one mistake, one message', () => {
       '3:9',
       'yaml',
       'nested mappings are not allowed in compact mappings',
-      'Lines of one map start in the same column; a value with `: ` in it needs quotes.',
+      'Start all lines of a map in the same column, and quote values that contain `: `.',
     ],
     [
       'an unclosed quote',
@@ -886,12 +903,12 @@ describe('one mistake, one message', () => {
       '2:22',
       'yaml',
       'missing closing "quote',
-      'Values with : # { } [ ] , & * ! | > % @ in them usually need quotes.',
+      'Quote values that contain : # { } [ ] , & * ! | > % or @.',
     ],
   ])('%s', (_what, text, at, code, message, hint) => {
-    expect(listErrors(text).map((one) => [place(one), one.code, one.message, one.hint])).toEqual([
-      [at, code, message, hint],
-    ]);
+    expect(
+      listErrors(text).map((mistake) => [place(mistake), mistake.code, mistake.message, mistake.hint]),
+    ).toEqual([[at, code, message, hint]]);
   });
 });
 
@@ -906,13 +923,15 @@ describe('a mistake does not become two', () => {
     [
       'a broken column that an index and a foreign key name',
       V +
-        'tables:\n  a:\n    rls: []\n    fields: [{ name: id, type: int, primary_key: ja }]\n    indexes: [{ columns: [id] }]\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.id } }] }',
+        'tables:\n  a:\n    rls: []\n    fields: [{ name: id, type: int, primary_key: ja }]\n    indexes: ' +
+        '[{ columns: [id] }]\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.id } }] }',
       ['tables.a.fields[0].primary_key'],
     ],
     [
       'a column without a readable name',
       V +
-        'tables:\n  a:\n    rls: []\n    fields: [{ nam: id, type: int }]\n    indexes: [{ columns: [id] }]\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.id } }] }',
+        'tables:\n  a:\n    rls: []\n    fields: [{ nam: id, type: int }]\n    indexes: [{ columns: [id] ' +
+        '}]\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.id } }] }',
       ['tables.a.fields[0].nam'],
     ],
     [
@@ -966,7 +985,7 @@ tables:
 rpc:
   f: { body: "\${BODY}", returns: { type: setof b } }
 `;
-  expect(listErrors(text).map((one) => `${place(one)} ${one.code}`)).toEqual([
+  expect(listErrors(text).map((mistake) => `${place(mistake)} ${mistake.code}`)).toEqual([
     'serverr 2:1 unknown-key',
     'auth.allow_signup 3:40 missing-variable',
     'server.port 4:17 wrong-type',
@@ -978,7 +997,7 @@ rpc:
   ]);
 });
 
-test('a configuration that is read from elsewhere cannot name a body_file', () => {
+test('a remote configuration cannot name a body_file', () => {
   const text = V + 'auth: { email: { templates: { confirm: { body_file: confirm.html } } } }';
   const loaded = loadConfig({ name: 's3://b/k', directory: undefined, text }, { variables: {} });
   expect(loaded.ok ? [] : loaded.mistakes).toMatchObject([
@@ -986,7 +1005,7 @@ test('a configuration that is read from elsewhere cannot name a body_file', () =
   ]);
 });
 
-describe('what is right is not complained about', () => {
+describe('valid files have neither errors nor warnings', () => {
   test.each<[string, string]>([
     [
       'conditions and enums without quotes',
@@ -1002,7 +1021,7 @@ describe('what is right is not complained about', () => {
     ['mail that is switched off', V + 'providers: { email: null }'],
     ['a bucket without settings', V + 'storage: { pics: }'],
     [
-      'types nobody here knows',
+      'types that svc does not know',
       table('      - { name: a, type: "geometry(point, 4326)", default: POINT(0 0), min: 1 }'),
     ],
     [
@@ -1014,17 +1033,22 @@ describe('what is right is not complained about', () => {
     [
       'tables that refer to each other',
       V +
-        'tables:\n  a: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: b, foreign_key: { references: b.id } }] }\n  b: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: a, foreign_key: { references: public.a.id } }] }',
+        'tables:\n  a: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: b, ' +
+        'foreign_key: { references: b.id } }] }\n  b: { rls: [], fields: [{ name: id, type: int, ' +
+        'primary_key: true }, { name: a, foreign_key: { references: public.a.id } }] }',
     ],
     [
       'a reference to a unique index',
       V +
-        'tables:\n  a: { rls: [], fields: [{ name: x, type: int }], indexes: [{ columns: [x], unique: true }] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.x } }] }',
+        'tables:\n  a: { rls: [], fields: [{ name: x, type: int }], indexes: [{ columns: [x], unique: true ' +
+        '}] }\n  b: { rls: [], fields: [{ name: x, foreign_key: { references: a.x } }] }',
     ],
     [
       'calls for the types they fit',
       table(
-        '      - { name: a, type: timestamp(3) with time zone, default: now() }\n      - { name: b, type: date, default: current_date }\n      - { name: c, type: uuid, default: gen_random_uuid() }\n      - { name: d, type: time, default: current_time }',
+        '      - { name: a, type: timestamp(3) with time zone, default: now() }\n      - { name: b, type: ' +
+          'date, default: current_date }\n      - { name: c, type: uuid, default: gen_random_uuid() }\n      ' +
+          '- { name: d, type: time, default: current_time }',
       ),
     ],
     ['any expression', table('      - { name: a, type: int, default: { sql: "(1 + 1)" } }')],
@@ -1036,8 +1060,10 @@ describe('what is right is not complained about', () => {
     [
       'sets of tables with quotes and dots in their names',
       V +
-        `tables:\n  'quo"te': { rls: [], fields: [{ name: a, type: int }] }\n  'a.b': { schema: crm, rls: [], fields: [{ name: a, type: int }] }\n` +
-        `rpc:\n  f: { body: x, returns: { type: 'setof "quo""te"' } }\n  g: { body: x, returns: { type: 'setof crm."a.b"' } }`,
+        `tables:\n  'quo"te': { rls: [], fields: [{ name: a, type: int }] }\n` +
+        `  'a.b': { schema: crm, rls: [], fields: [{ name: a, type: int }] }\n` +
+        `rpc:\n  f: { body: x, returns: { type: 'setof "quo""te"' } }\n  g: { body: x, returns: { type: ` +
+        `'setof crm."a.b"' } }`,
     ],
     [
       'function sources that are in a bundle',
@@ -1070,33 +1096,33 @@ describe('warnings leave the file valid', () => {
   test.each<[string, string, string, RegExp]>([
     ['an open table', V + 'tables: { a: { fields: [{ name: x, type: int }] } }', 'tables.a', /no rls key/],
     ['a deprecated key', V + 'auth: { refresh_tokens: false }', 'auth.refresh_tokens', /ignored/],
-    ['tokens of three minutes', V + 'auth: { jwt_expiry: 3m }', 'auth.jwt_expiry', /all the time/],
+    ['tokens of three minutes', V + 'auth: { jwt_expiry: 3m }', 'auth.jwt_expiry', /very often/],
     [
       'a key that is unique twice',
       table('      - { name: a, type: int, primary_key: true, unique: true }'),
       'tables.t.fields[0].unique',
-      /unique already/,
+      /already unique/,
     ],
     [
-      'an index beside unique',
+      'an index on a unique column',
       table(
         '      - { name: a, type: int, unique: true }',
         '  rls: []\n    indexes: [{ columns: [a], unique: true }]',
       ),
       'tables.t.indexes[0]',
-      /unique already/,
+      /already unique/,
     ],
     [
       'using on an insert',
       table('      - { name: a, type: int }', '  rls: [{ operations: [insert], using: true }]'),
       'tables.t.rls[0].using',
-      /taken as with_check/,
+      /applied as with_check/,
     ],
     [
       'a call as text',
       table('      - { name: a, type: text, default: now() }'),
       'tables.t.fields[0].default',
-      /the text itself/,
+      /is a text and not a call/,
     ],
     [
       'a time without a zone',
@@ -1115,18 +1141,20 @@ describe('warnings leave the file valid', () => {
     const loaded = load(text);
     expect(
       loaded.ok &&
-        loaded.warnings.filter(unlessKeyless).map((one) => [renderPath(one.path), one.severity, one.message]),
+        loaded.warnings
+          .filter(unlessKeyless)
+          .map((warning) => [renderPath(warning.path), warning.severity, warning.message]),
     ).toEqual([[path, 'warning', expect.stringMatching(message)]]);
   });
 });
 
 test.each(['0.0.0.0/0', '::/0'])(
-  'trusting everybody (%s) is a warning, and refused in strict mode',
+  'trusting every client (%s) is a warning, and an error in strict mode',
   (everybody) => {
     const text = `${V}server: { trusted_proxies: ["${everybody}"] }`;
     const loose = load(text);
     expect(loose.ok && loose.warnings.map(({ message }) => message)).toEqual([
-      `"${everybody}" trusts everybody: any client can choose the address it is counted by`,
+      `"${everybody}" trusts every client: a client can then choose its own address`,
     ]);
     const strict = loadConfig({ name: 'svc.yaml', directory, text }, { variables: {}, strict: true });
     expect(strict.ok).toBe(false);
@@ -1140,9 +1168,9 @@ describe('data steps', () => {
     return loaded.ok ? [] : loaded.mistakes.map(({ path, message }) => `${path.join('.')}: ${message}`);
   };
 
-  test('have a name of their own and one SQL text', () => {
+  test('have a unique name and one SQL text', () => {
     expect(mistakes({ name: 'fill', sql: 'select 1' })).toEqual([]);
-    expect(mistakes({ name: 'Fill it', sql: 'select 1' })[0]).toContain('is not a name of a step');
+    expect(mistakes({ name: 'Fill it', sql: 'select 1' })[0]).toContain('is not a valid step name');
     expect(mistakes({ name: 'a', sql: 'select 1' }, { name: 'a', sql: 'select 2' })[0]).toContain('twice');
     expect(mistakes({ name: 'a' })[0]).toContain('"run" is missing');
     expect(mistakes({ name: 'a', run: 'a.sql', sql: 'select 1' })[0]).toContain('either run or sql');
@@ -1158,8 +1186,8 @@ test('a short access token is accepted with a warning', () => {
   );
   if (!loaded.ok) throw new Error('refused');
   expect(loaded.config.auth.jwtExpirySeconds).toBe(30);
-  expect(loaded.warnings.map((one) => one.message)).toEqual([
-    expect.stringContaining('90 seconds before the end'),
+  expect(loaded.warnings.map((warning) => warning.message)).toEqual([
+    expect.stringContaining('90 seconds before expiry'),
   ]);
 });
 
@@ -1199,7 +1227,9 @@ test.each([
 test('a dot after the name of a declared schema is a warning, any other dot is part of the name', () => {
   const table = (schema: string) =>
     `{ schema: ${schema}, fields: [{ name: id, type: int, primary_key: true }], rls: [] }`;
-  const text = `version: 1\ntables: { a: ${table('private')}, private.b: ${table('public')}, x.y: ${table('public')} }\n`;
+  const text =
+    `version: 1\ntables: { a: ${table('private')}, ` +
+    `private.b: ${table('public')}, x.y: ${table('public')} }\n`;
   const loaded = loadConfig({ name: 'svc.yaml', directory: undefined, text }, { variables: {} });
   if (!loaded.ok) throw new Error('refused');
   expect(loaded.warnings.map(({ path, hint }) => [path[1], hint])).toEqual([

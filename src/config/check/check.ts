@@ -1,5 +1,5 @@
-// Rules over several keys: names that must exist, pairs that exclude each other, values that fit together.
-// Works on the file as written, so that every mistake can point at its place. Asks no database.
+// Rules over several keys: names must exist, some keys exclude each other, values must fit together.
+// The checks work on the file as written, so that every mistake has a position. They do not access a database.
 import type { Mistake } from '../mistakes/mistake.ts';
 import type { SvcFile } from '../schema/schema.ts';
 import type { Tree } from '../read/tree.ts';
@@ -9,8 +9,9 @@ import { checkDataSteps } from './data-steps.ts';
 import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
-import { checkHooks } from './hooks.ts';
+import { checkHooks } from './events/hooks.ts';
 import { checkRealtime } from './realtime.ts';
+import { checkSchedules } from './schedules.ts';
 import { checkSeeds } from './seed.ts';
 import { checkSequences } from './sequences.ts';
 import { checkSettings } from './settings.ts';
@@ -42,6 +43,7 @@ export function check(
   checkUserTriggers(context);
   checkCodeFunctions(context);
   checkHooks(context);
+  checkSchedules(context);
   checkExposed(context);
   checkSeeds(context);
   checkDataSteps(context);

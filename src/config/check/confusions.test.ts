@@ -1,8 +1,8 @@
-// What people write who come from elsewhere, and what they are told.
+// Mistakes of people who know other products, and the hints for them.
 import { expect, test } from 'vitest';
 import { loadConfig } from '../load.ts';
 
-function said(text: string): string {
+function report(text: string): string {
   const loaded = loadConfig(
     { name: 'svc.yaml', directory: undefined, text: `version: 1\n${text}` },
     { variables: {} },
@@ -25,7 +25,7 @@ test.each([
     /\[select, insert, update, delete\]/,
   ],
   [
-    'on_delete beside a type',
+    'on_delete next to a type',
     table('      - { name: a, type: text, on_delete: cascade }\n'),
     /foreign_key: \{ references: <table>\.<column>, on_delete: … \}.*ref: storage\.<bucket>/,
   ],
@@ -44,7 +44,7 @@ test.each([
   [
     'buckets below storage',
     'storage: { buckets: { photos: {} } }',
-    /Buckets stand under storage itself: storage\.photos/,
+    /Buckets are declared under storage itself: storage\.photos/,
   ],
   [
     'the S3 endpoint of an older file',
@@ -55,7 +55,7 @@ test.each([
   [
     'string',
     table('      - { name: a, type: string }\n'),
-    /"string" is no type of PostgreSQL → Did you mean text\?/,
+    /"string" is not a PostgreSQL type → Did you mean text\?/,
   ],
   ['datetime', table('      - { name: a, type: datetime }\n'), /Did you mean timestamptz\?/],
   [
@@ -69,9 +69,9 @@ test.each([
     /language is plpgsql → Add language: sql/,
   ],
   [
-    'an owner that is no uuid',
+    'an owner that is not a uuid',
     table('      - { name: title, type: text }\n', '[{ operations: [select], using: title = auth.uid() }]'),
-    /title is text, and auth\.uid\(\) is a uuid.*auth\.uid\(\)::text/,
+    /title is text and auth\.uid\(\) is uuid.*auth\.uid\(\)::text/,
   ],
   [
     'a bracket that is not closed',
@@ -86,10 +86,10 @@ test.each([
   ['view', 'view: {}', /under views/],
   ['triggers', 'triggers: {}', /tables\.<name>\.triggers/],
   ['fixtures', 'fixtures: {}', /under seed/],
-  ['cron', 'cron: {}', /no scheduler/],
-  ['channels', 'channels: {}', /belong to realtime/],
+  ['cron', 'cron: {}', /under schedules/],
+  ['channels', 'channels: {}', /under realtime/],
 ])('%s', (_what, text, message) => {
-  expect(said(text)).toMatch(message);
+  expect(report(text)).toMatch(message);
 });
 
 test.each([
@@ -105,16 +105,16 @@ test.each([
     table('      - { name: o, type: text }\n', '[{ operations: [select], using: "o = auth.uid()::text" }]'),
   ],
   ['a type of a schema of one’s own', table('      - { name: a, type: app.string }\n')],
-])('%s is nothing to speak of', (_what, text) => {
-  expect(said(text)).toBe('');
+])('%s is valid', (_what, text) => {
+  expect(report(text)).toBe('');
 });
 
-test('of a column that is wrong in itself no more is said', () => {
+test('a column with a mistake causes no further mistakes', () => {
   const text = table(
     '      - { name: owner, type: uuid, references: auth.users }\n',
     '[{ operations: [select], using: owner = auth.uid() }]',
   );
-  expect(said(text).split('\n')).toEqual([
+  expect(report(text).split('\n')).toEqual([
     expect.stringContaining('there is no key "references" here → Did you mean foreign_key?'),
   ]);
 });

@@ -1,4 +1,4 @@
-// What every cross-check is given, and how it reports.
+// Input and output of every check.
 import type { Mode } from '../mode.ts';
 import { isBelow } from '../read/apply-overlay.ts';
 import type { KeyPath, Mistake, MistakeCode, Severity } from '../mistakes/mistake.ts';
@@ -13,13 +13,13 @@ import { locate, mistakeAt, placeAt, quote, type Tree } from '../read/tree.ts';
 import type { BrokenPaths } from './tables/usable-part.ts';
 
 export type CheckOptions = {
-  /** Directory of the file; undefined for a remote one, whose neighbours cannot be looked at. */
+  /** Directory of the file. Undefined for a remote file, whose referenced files cannot be read. */
   readonly directory: string | undefined;
-  /** In development mail is captured, so it needs no provider. */
+  /** A mail provider is optional in development, where mail is captured. */
   readonly mode?: Mode | undefined;
-  /** An open table is an error. */
+  /** Reports an open table as an error. */
   readonly strict: boolean;
-  /** SQL and handlers are parsed, too. The parser of SQL must have been loaded. */
+  /** Also parses SQL and handlers. The SQL parser must be loaded. */
   readonly syntax?: boolean | undefined;
 };
 
@@ -27,19 +27,19 @@ export type Finding = {
   readonly code: MistakeCode;
   readonly path: KeyPath;
   readonly message: string;
-  /** A function where finding the hint takes time. */
+  /** A function if the hint takes time to compute. */
   readonly hint: string | (() => string);
   readonly severity?: Severity;
-  /** Which part of the path's entry is underlined. */
+  /** Part of the entry that is underlined. */
   readonly part?: 'key' | 'value';
-  /** Other keys that the mistake depends on. One that an overlay sets or removes is underlined instead of `path`. */
+  /** Other keys that cause the mistake. A cause that an overlay sets or removes is underlined instead of `path`. */
   readonly causes?: readonly KeyPath[] | undefined;
 };
 
 export class CheckContext {
   readonly file: SvcFile;
   readonly options: CheckOptions;
-  /** What the schema has refused already; checks do not report it again. */
+  /** Paths that the schema has already rejected. Checks do not report them again. */
   readonly broken: BrokenPaths;
   readonly #tree: Tree;
   readonly #mistakes: Mistake[] = [];
@@ -60,13 +60,13 @@ export class CheckContext {
     return this.#mistakes;
   }
 
-  /** The functions of the file by their names in SQL. */
+  /** Functions of the file, keyed by SQL name. */
   get functions(): ReadonlyMap<string, readonly [NamedFunction, ...NamedFunction[]]> {
     this.#functions ??= groupBy(listFunctions(this.file.rpc), ({ name }) => name);
     return this.#functions;
   }
 
-  /** More mistakes would not be shown. */
+  /** True when further mistakes would not be shown. */
   get isFull(): boolean {
     return this.#mistakes.length > MAX_MISTAKES;
   }
@@ -74,7 +74,9 @@ export class CheckContext {
   report({ code, path, message, hint, severity, part = 'value', causes = [] }: Finding): void {
     if (this.isFull || this.broken.covers(path)) return;
     if (code === 'missing-key' && this.broken.touches(path)) return;
-    const cause = this.#isOfOverlay(path) ? undefined : causes.find((one) => this.#isOfOverlay(one));
+    const cause = this.#isOfOverlay(path)
+      ? undefined
+      : causes.find((causePath) => this.#isOfOverlay(causePath));
     const span = cause ? locate(this.#tree, cause, 'key') : locate(this.#tree, path, part);
     const text = typeof hint === 'function' ? hint() : hint;
     this.#mistakes.push(mistakeAt(this.#tree, span, { code, path, message, hint: text, severity }));
@@ -92,24 +94,24 @@ export class CheckContext {
     this.report({ code: 'duplicate', path, message, hint: 'Remove one of the two.' });
   }
 
-  /** A value of the file as a message may show it. */
+  /** Quotes a value for a message and hides substituted text. */
   quote(path: KeyPath, value: unknown): string {
     return quote(this.#tree, path, value);
   }
 
-  /** The same for a name, which needs no quotes. */
+  /** Returns a name for a message without quotes, and hides substituted text. */
   show(path: KeyPath, name: string): string {
     const scalar = this.scalar(path);
     return scalar?.substituted ? scalar.written : name;
   }
 
-  /** False for a key whose value is only its default. */
+  /** False for a key that only has its default value. */
   isWritten(path: KeyPath): boolean {
     return placeAt(this.#tree, path) !== undefined;
   }
 
   #isOfOverlay(path: KeyPath): boolean {
-    return this.#tree.changed?.some((one) => isBelow(path, one)) ?? false;
+    return this.#tree.changed?.some((changedPath) => isBelow(path, changedPath)) ?? false;
   }
 
   scalar(path: KeyPath): ScalarText | undefined {

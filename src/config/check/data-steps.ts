@@ -1,4 +1,4 @@
-// Data steps: each has a name of its own, and one text that is SQL.
+// Data steps: unique names, and one SQL text per step.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { RawDataStep } from '../schema/data-steps.ts';
 import type { CheckContext } from './context.ts';
@@ -12,8 +12,8 @@ export function checkDataSteps(context: CheckContext): void {
     if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name))
       context.badValue(
         [...path, 'name'],
-        `${context.quote([...path, 'name'], name)} is not a name of a step`,
-        'Use small letters, digits and -: split-names.',
+        `${context.quote([...path, 'name'], name)} is not a valid step name`,
+        'Use lower-case letters, digits and hyphens: split-names.',
       );
     if (names.has(name)) context.reportTwice([...path, 'name'], `the step ${name} is declared twice`);
     names.add(name);
@@ -28,7 +28,7 @@ function checkText(context: CheckContext, path: KeyPath, { run, sql }: RawDataSt
       code: 'missing-key',
       path,
       message: '"run" is missing',
-      hint: 'Name a file with the statements, run: steps/split-names.sql, or write them under sql.',
+      hint: 'Name a file with the statements, run: steps/split-names.sql, or write the statements under sql.',
       part: 'key',
     });
   else if (run !== undefined && sql !== undefined)
@@ -47,8 +47,8 @@ function checkFile(context: CheckContext, path: KeyPath, run: string): void {
     context.report({
       code: 'missing-file',
       path,
-      message: 'a configuration that is read from elsewhere has no files beside it',
-      hint: 'Write the statements themselves: sql: ….',
+      message: 'a remote configuration cannot refer to files',
+      hint: 'Write the statements inline: sql: ….',
     });
   else checkReferencedFile(context, path, run);
 }

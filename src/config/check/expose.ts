@@ -1,4 +1,4 @@
-// Objects that are served without being managed: names only, since no database is asked here.
+// Served objects that svc does not manage. Only names are checked, because no database is accessed here.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { listFunctions } from '../schema/functions.ts';
 import { toQualified } from '../schema/tables/reference.ts';
@@ -7,7 +7,7 @@ import { checkName, isReservedSchema } from './name.ts';
 
 type Entry = string | { readonly name: string };
 
-/** Where the file declares what, by `schema.name`. */
+/** Paths of declarations, keyed by `schema.name`. */
 type Managed = ReadonlyMap<string, KeyPath>;
 
 export function checkExposed(context: CheckContext): void {
@@ -43,14 +43,14 @@ function checkEntries(
       context.report({
         code: 'reserved-name',
         path,
-        message: `nothing of the schema ${schema} can be exposed`,
-        hint: 'Make a view of what you need in another schema, and expose that.',
+        message: `objects of the schema ${schema} cannot be exposed`,
+        hint: 'Create a view of the data in another schema, and expose the view.',
       });
     } else if (declared !== undefined && !context.isWritten([...declared, 'expose'])) {
       context.conflict(
         path,
-        `${name} is declared under ${declared[0]}: already`,
-        'Remove it here: what is declared is served.',
+        `${name} is already declared under ${declared[0]}:`,
+        'Remove it here: declared objects are served.',
       );
     } else if (seen.has(key)) {
       context.reportTwice(path, `${name} is listed twice`);

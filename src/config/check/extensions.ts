@@ -1,4 +1,4 @@
-// Extensions: each once, and none into a schema that is not the project's.
+// Extensions: no duplicates, and no reserved schemas.
 import type { CheckContext } from './context.ts';
 import { isReservedSchema } from './name.ts';
 
@@ -14,8 +14,8 @@ export function checkExtensions(context: CheckContext): void {
     context.report({
       code: 'reserved-name',
       path: [...path, 'schema'],
-      message: `the schema ${context.show([...path, 'schema'], schema)} is not yours to put an extension into`,
-      hint: 'Leave schema out for extensions, or choose another name.',
+      message: `an extension cannot use the reserved schema ${context.show([...path, 'schema'], schema)}`,
+      hint: 'Omit schema to use the schema extensions, or choose another name.',
     });
   });
 }

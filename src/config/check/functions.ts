@@ -25,9 +25,12 @@ import { checkBodyFile, checkReferencedFile } from './referenced-file.ts';
 /** PostgreSQL's FUNC_MAX_ARGS. */
 const MAX_ARGUMENTS = 100;
 
-/** Types of PostgreSQL that a set-returning function may return beside tables. */
-const KNOWN_TYPE =
-  /^(record|text|varchar|character varying|char|bool(ean)?|small(int)?|int(eger|[248])?|bigint|numeric|decimal|real|float[48]?|double precision|uuid|jsonb?|date|time(stamp)?(tz)?( with(out)? time zone)?|interval|bytea|inet|cidr)(\s*\(.*\))?(\[\])*$/i;
+/** PostgreSQL types that a set-returning function may return instead of a table's row type. */
+const KNOWN_TYPE_NAMES = [
+  'record|text|varchar|character varying|char|bool(ean)?|small(int)?|int(eger|[248])?|bigint|numeric|decimal|real',
+  'float[48]?|double precision|uuid|jsonb?|date|time(stamp)?(tz)?( with(out)? time zone)?|interval|bytea|inet|cidr',
+];
+const KNOWN_TYPE = new RegExp(`^(${KNOWN_TYPE_NAMES.join('|')})(\\s*\\(.*\\))?(\\[\\])*$`, 'i');
 
 export function checkSqlFunctions(context: CheckContext): void {
   const entries = listFunctions(context.file.rpc);
@@ -75,7 +78,7 @@ export function checkSqlFunctions(context: CheckContext): void {
   }
 }
 
-/** PostgreSQL tells functions of one name apart by types, the API by names. */
+/** PostgreSQL resolves overloads by argument types, the API by argument names. */
 function checkOverloads(context: CheckContext, group: readonly NamedFunction[]): void {
   if (group.length < 2) return;
   const byTypes = new Map<string, string>();
@@ -89,8 +92,8 @@ function checkOverloads(context: CheckContext, group: readonly NamedFunction[]):
     if (same !== undefined) {
       context.conflict(
         path,
-        `rpc.${same} is ${name}(${types}) already`,
-        'Functions of one name differ in the types of their arguments: remove one of the two, or give it another name.',
+        `rpc.${same} is already ${name}(${types})`,
+        'Overloads must differ in the types of their arguments: remove one of the two, or rename it.',
         'key',
       );
     } else if (alike !== undefined) {
@@ -98,7 +101,7 @@ function checkOverloads(context: CheckContext, group: readonly NamedFunction[]):
         fn.args.length === 0 ? 'no arguments' : `the arguments ${inputNames(fn.args).join(', ')}`;
       context.conflict(
         path,
-        `rpc.${alike} is called ${name} too, with ${passed}: the API could not choose`,
+        `rpc.${alike} is also called ${name}, with ${passed}: the API cannot choose between them`,
         'Rename one of the functions or its arguments, or write expose: false.',
         'key',
       );
@@ -112,7 +115,7 @@ function canBeEmpty({ language, returns, kind }: RawSqlFunction): boolean {
   return language === 'sql' && (kind === 'procedure' || returns.trim().toLowerCase() === 'void');
 }
 
-/** PL/pgSQL begins with a block; a bare statement is the other language. */
+/** Detects a plain SQL statement where PL/pgSQL requires a block. */
 function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
   if (fn.bodyFile !== undefined && fn.body !== undefined) {
     context.conflict(
@@ -140,7 +143,7 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
   if (fn.atomic === true && fn.language !== 'sql') {
     context.conflict(
       [...path, 'atomic'],
-      `the server reads no body of ${fn.language} before it runs`,
+      `PostgreSQL does not parse a ${fn.language} body before it runs`,
       'Write language: sql, or remove atomic.',
       'key',
     );
@@ -155,28 +158,28 @@ function checkBody(context: CheckContext, path: KeyPath, fn: RawSqlFunction): vo
   );
 }
 
-/** Who may call it: nobody calls what returns `trigger`, and what is not served has no caller to be signed in. */
+/** Trigger functions cannot be called, and functions that are not served have no signed-in caller. */
 function checkServed(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
   if (returnsTrigger(fn.returns)) {
     if (fn.args.length > 0) {
       context.conflict(
         [...path, 'args'],
-        'a function for triggers has no arguments',
-        'Remove args: it finds what the trigger passes in TG_ARGV.',
+        'a trigger function cannot declare arguments',
+        'Remove args: the function reads the arguments of the trigger from TG_ARGV.',
         'key',
       );
     }
     if (fn.language === 'sql') {
       context.conflict(
         [...path, 'language'],
-        'a function for triggers cannot be written in SQL alone',
+        'a trigger function cannot be written in SQL',
         'Write language: plpgsql.',
       );
     }
     if (fn.expose === true) {
       context.conflict(
         [...path, 'expose'],
-        'nobody but a trigger can call what returns trigger',
+        'a function that returns trigger cannot be called directly',
         'Remove expose.',
         'key',
       );
@@ -185,7 +188,7 @@ function checkServed(context: CheckContext, path: KeyPath, fn: RawSqlFunction): 
   if (!isServed(fn) && fn.authRequired) {
     context.conflict(
       [...path, 'auth_required'],
-      'the function is not served, so nobody is asked to sign in',
+      'the function is not served, so auth_required has no effect',
       'Remove auth_required.',
       'key',
     );
@@ -194,7 +197,12 @@ function checkServed(context: CheckContext, path: KeyPath, fn: RawSqlFunction): 
 
 function checkExecute(context: CheckContext, path: KeyPath, { execute = [], returns }: RawSqlFunction): void {
   if (execute.length > 0 && returnsTrigger(returns)) {
-    context.conflict(path, 'nobody but a trigger can call what returns trigger', 'Remove execute.', 'key');
+    context.conflict(
+      path,
+      'a function that returns trigger cannot be called directly',
+      'Remove execute.',
+      'key',
+    );
     return;
   }
   checkRoles(context, path, execute);
@@ -205,7 +213,7 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
   if (args.length > MAX_ARGUMENTS)
     return context.badValue(
       [...path, 'args', MAX_ARGUMENTS],
-      `PostgreSQL allows ${MAX_ARGUMENTS} arguments; these are ${args.length}`,
+      `PostgreSQL allows ${MAX_ARGUMENTS} arguments; this function has ${args.length}`,
       'Pass one jsonb argument instead.',
     );
   const seen = new Set<string>();
@@ -220,10 +228,10 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
     }
     if (arg.mode === 'out' && (arg.required || arg.default !== undefined)) {
       const key = arg.required ? 'required' : 'default';
-      context.conflict([...at, key], 'nobody passes an argument with the mode out', `Remove ${key}.`, 'key');
+      context.conflict([...at, key], 'callers do not pass arguments with mode: out', `Remove ${key}.`, 'key');
     }
     if (arg.mode === 'variadic' && args.slice(index + 1).some(({ mode }) => mode !== 'out')) {
-      context.conflict([...at, 'mode'], 'a variadic argument takes all that follow', 'Put it last.');
+      context.conflict([...at, 'mode'], 'a variadic argument receives all remaining values', 'Put it last.');
     }
     checkDefault(context, [...at, 'default'], arg.type, arg.default);
     if (arg.required && arg.default !== undefined && arg.default !== null) {
@@ -238,7 +246,7 @@ function checkArguments(context: CheckContext, path: KeyPath, fn: RawSqlFunction
   });
 }
 
-/** The API calls by name. */
+/** The API passes arguments by name, except a single argument that receives the whole body. */
 function checkUnnamed(context: CheckContext, at: KeyPath, fn: RawSqlFunction): void {
   const [only, ...more] = fn.args;
   const isWholeBody = more.length === 0 && WHOLE_BODY_TYPES.includes(only?.type.toLowerCase() ?? '');
@@ -247,15 +255,17 @@ function checkUnnamed(context: CheckContext, at: KeyPath, fn: RawSqlFunction): v
     code: 'missing-key',
     path: [...at, 'name'],
     message: '"name" is missing',
-    hint: 'Callers pass arguments by name. A function with expose: false may do without, and one whose single argument is json, jsonb, text or bytea: the body of the call.',
+    hint:
+      'Callers pass arguments by name. A name is optional with expose: false, and for a single argument of type ' +
+      'json, jsonb, text or bytea, which receives the whole body.',
     part: 'key',
   });
 }
 
-/** What a procedure has no word for in SQL. */
+/** Rejects keys that have no equivalent in CREATE PROCEDURE. */
 function checkProcedure(context: CheckContext, path: KeyPath, fn: RawSqlFunction): void {
-  const excluded: ReadonlyArray<readonly [key: string, isSaid: boolean, hint: string]> = [
-    ['returns', fn.returns !== '', 'Remove returns; a procedure gives values back in inout arguments.'],
+  const excluded: ReadonlyArray<readonly [key: string, isWritten: boolean, hint: string]> = [
+    ['returns', fn.returns !== '', 'Remove returns; a procedure returns values in inout arguments.'],
     ['expose', fn.expose === true, 'Remove expose: a procedure is called from SQL, with CALL.'],
     ['volatility', fn.volatility !== 'volatile', 'Remove volatility.'],
     ['strict', fn.strict === true, 'Remove strict.'],
@@ -263,12 +273,12 @@ function checkProcedure(context: CheckContext, path: KeyPath, fn: RawSqlFunction
     ['cost', fn.cost !== undefined, 'Remove cost.'],
     ['rows', fn.rows !== undefined, 'Remove rows.'],
   ];
-  for (const [key, isSaid, hint] of excluded) {
-    if (isSaid) context.conflict([...path, key], `a procedure has no ${key}`, hint, 'key');
+  for (const [key, isWritten, hint] of excluded) {
+    if (isWritten) context.conflict([...path, key], `a procedure cannot have ${key}`, hint, 'key');
   }
 }
 
-/** False where it has no result, by which all else would be judged. */
+/** Returns false if the function has no result type. The remaining checks depend on it. */
 function checkReturns(context: CheckContext, path: KeyPath, { args, returns }: RawSqlFunction): boolean {
   const outputs = args.filter(isOutput);
   if (returns === '' && outputs.length === 0) {
@@ -305,11 +315,11 @@ function checkResult(context: CheckContext, path: KeyPath, type: string, tables:
     code: 'unknown-reference',
     path,
     message: `there is no table ${context.show(path, setOf)}`,
-    hint: () => didYouMean(setOf, names) ?? 'setof takes a table of this file, or a type.',
+    hint: () => didYouMean(setOf, names) ?? 'Write setof with a table of this file, or with a type.',
   });
 }
 
-/** `crm."quo""te"` as SQL reads it: the names between the dots, without their quotes. */
+/** Splits `crm."quo""te"` at the dots and removes the quotes, as SQL does. */
 function nameParts(text: string): string[] {
   return [...text.matchAll(/"((?:[^"]|"")*)"|[^".]+/g)].map(([whole, quoted]) =>
     quoted === undefined ? whole.trim() : quoted.replaceAll('""', '"'),
@@ -325,7 +335,15 @@ export function checkCodeFunctions(context: CheckContext): void {
       context.badValue(
         path,
         `${JSON.stringify(name)} is not a function name`,
-        'Use letters, digits, - and _: it is part of the URL.',
+        'Use letters, digits, - and _: the name is part of the URL.',
+        'key',
+      );
+    }
+    if (!fn.http && context.scalar([...path, 'auth_required'])?.text === 'false') {
+      context.conflict(
+        [...path, 'auth_required'],
+        'auth_required must be true with http: false',
+        'Remove auth_required: clients cannot call the function.',
         'key',
       );
     }
@@ -333,11 +351,11 @@ export function checkCodeFunctions(context: CheckContext): void {
       context.badValue(
         [...path, 'file'],
         `${context.quote([...path, 'file'], fn.file)} is not an ES module`,
-        'The handler is a .js, .mjs or .ts file.',
+        'The handler must be a .js, .mjs or .ts file.',
       );
       continue;
     }
-    // Sources that are in a bundle need not be here.
+    // Bundled sources need not exist in this directory.
     if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
     if (context.options.syntax === true) checkHandler(context, [...path, 'file'], fn.file);
     if (!fn.authRequired && !isHookFunction(context.file, name))
@@ -345,13 +363,14 @@ export function checkCodeFunctions(context: CheckContext): void {
   }
 }
 
-/** The service client bypasses every policy, and anybody may call a public function. */
+/** The service client bypasses every policy, and anyone can call a public function. */
 function checkPublicSource(context: CheckContext, path: KeyPath, file: string): void {
   const { directory } = context.options;
   if (directory === undefined || !mentionsServiceClient(readFileSync(join(directory, file), 'utf8'))) return;
   context.conflict(
     path,
-    `${context.show(path, file)} uses ctx.serviceClient, and anybody may call this function`,
-    'Declare it with auth_required: true for signed-in callers, or use ctx.client, which obeys the policies. A caller without an account, such as a webhook, can only do what the policies and functions open to anon allow.',
+    `${context.show(path, file)} uses ctx.serviceClient, and anyone can call this function`,
+    'Declare it with auth_required: true for signed-in callers, or use ctx.client, which obeys the policies. ' +
+      'A caller without an account, such as a webhook, can only do what the policies and functions open to anon allow.',
   );
 }

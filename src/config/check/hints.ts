@@ -1,30 +1,32 @@
-// Hints by word: for keys that other products have, for lists written as maps, and examples of values.
+// Hints by word: keys of other products, lists written as maps, and examples of values.
 
-/** Keys people look for, with their path, and where it is done instead. */
+/** Keys of other products, by path, with the place where svc declares the same. */
 export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ['view', 'Views are declared under views.'],
   [
     'triggers',
-    'A trigger belongs to its table: tables.<name>.triggers; those of the users to auth.triggers.',
+    'Declare a trigger at its table: tables.<name>.triggers; triggers on users under auth.triggers.',
   ],
-  ['enums', 'Allowed values belong to the column: { name: state, type: text, enum: [open, done] }.'],
-  ['seeds', 'What a database begins with stands under seed.'],
-  ['fixtures', 'What a database begins with stands under seed.'],
-  ['cron', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
-  ['schedules', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
-  ['jobs', 'svc has no scheduler: let cron or your platform call a function at /functions/v1/<name>.'],
-  ['channels', 'Channels belong to realtime, and a table that tells of its changes says realtime: true.'],
-  ['broadcast', 'Channels belong to realtime: they need no declaration.'],
+  ['enums', 'Declare allowed values at the column: { name: state, type: text, enum: [open, done] }.'],
+  ['seeds', 'Declare initial users, rows and files under seed.'],
+  ['fixtures', 'Declare initial users, rows and files under seed.'],
+  ['cron', 'Declare it under schedules: { nightly: { cron: "0 3 * * *", function: name } }.'],
+  ['jobs', 'Declare them under schedules: { nightly: { cron: "0 3 * * *", function: name } }.'],
+  [
+    'channels',
+    'Configure channels under realtime. To publish the changes of a table, set realtime: true there.',
+  ],
+  ['broadcast', 'Channels need no declaration. Configure their policies under realtime.'],
   ['webhooks', 'A webhook is received by a function: declare it under functions.'],
   ['hooks', 'There are no hooks to configure; code goes under functions, SQL under rpc.'],
-  ['env', 'Values of functions belong to functions.<name>.env; others come from the environment as ${NAME}.'],
-  ['policies', 'Policies belong to their table or bucket: tables.<name>.rls.'],
-  ['rls', 'Policies belong to their table or bucket: tables.<name>.rls.'],
-  ['indexes', 'Indexes belong to their table: tables.<name>.indexes.'],
+  ['env', 'Set variables of functions in functions.<name>.env; others come from the environment as ${NAME}.'],
+  ['policies', 'Declare policies at their table or bucket: tables.<name>.rls.'],
+  ['rls', 'Declare policies at their table or bucket: tables.<name>.rls.'],
+  ['indexes', 'Declare indexes at their table: tables.<name>.indexes.'],
   ['models', 'Tables are declared under tables.'],
-  ['schema', 'Tables are declared under tables; another schema is tables.<name>.schema.'],
-  ['users', 'Users sign up through /auth/v1, or are made by its admin routes.'],
-  ['cors', 'It belongs elsewhere: server.cors.'],
+  ['schema', 'Tables are declared under tables; set another schema with tables.<name>.schema.'],
+  ['users', 'Users sign up through /auth/v1, or an administrator creates them there.'],
+  ['cors', 'Write it under server: server.cors.'],
   ['images', 'Images are files of a bucket: storage: { photos: { types: ["image/*"] } }.'],
   [
     'server.s3_endpoint',
@@ -32,12 +34,12 @@ export const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** Levels that people write and that are not there, by their path: where what is below them stands. */
+/** Levels that svc.yaml does not have, by path, with the correct place of the keys below them. */
 export const HOMES: ReadonlyMap<string, (key: string) => string> = new Map([
-  ['storage.buckets', (key: string) => `Buckets stand under storage itself: storage.${key}.`],
+  ['storage.buckets', (key: string) => `Buckets are declared under storage itself: storage.${key}.`],
 ]);
 
-/** Words of neighbouring products, and of SQL, for what is spelled otherwise here. */
+/** Words of similar products and of SQL, with the key or value that svc uses. */
 export const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['columns', 'fields'],
   ['for', 'each'],
@@ -74,40 +76,41 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ['entrypoint', 'file'],
 ]);
 
-/** Keys that mean something else here than a similar key, by the kind of entry that they are written in. */
+/** Keys with a different meaning or form here, by the kind of entry that contains them. */
 export const KEY_ADVICE: ReadonlyMap<string, string> = new Map([
   [
     'fields.nullable',
-    'A column takes null unless it has required: true. Write that in place of nullable: false.',
+    'A column accepts null unless it has required: true. Write that instead of nullable: false.',
   ],
-  ['fields.values', 'Write the allowed values as enum: [open, done], beside type: text.'],
+  ['fields.values', 'Write the allowed values as enum: [open, done], next to type: text.'],
   [
     'tables.unique',
-    'For several columns write constraints: [{ unique: [a, b] }]; for one, unique: true at the field.',
+    'For several columns write constraints: [{ unique: [a, b] }]; for one column, unique: true at the field.',
   ],
   ['tables.primary_key', 'Write primary_key: true at each field of the key.'],
   ['tables.foreign_keys', 'Write foreign_key: { references: lists.id } at the field.'],
   ['tables.checks', 'Write constraints: [{ check: "ends_at > starts_at" }].'],
   ['storage.images', 'Write types: ["image/*"] to accept images only. Every bucket can resize its images.'],
-  ['rpc.schedule', 'svc has no scheduler: let cron or your platform call /rest/v1/rpc/<name>.'],
-  ['rpc.cron', 'svc has no scheduler: let cron or your platform call /rest/v1/rpc/<name>.'],
+  ['rpc.schedule', 'Declare it under schedules: { nightly: { cron: "0 3 * * *", rpc: name } }.'],
+  ['rpc.cron', 'Declare it under schedules: { nightly: { cron: "0 3 * * *", rpc: name } }.'],
   [
     'rpc.events',
-    'A change of rows runs a trigger: tables.<name>.triggers: [{ timing: after, events: [insert], call: name }].',
+    'A trigger runs when rows change: tables.<name>.triggers: [{ timing: after, events: [insert], call: name }].',
   ],
   [
     'tables.events',
     'Write triggers: [{ timing: after, events: [insert], call: name }], or realtime: true to send changes to clients.',
   ],
-  ['functions.schedule', 'svc has no scheduler: let cron or your platform call /functions/v1/<name>.'],
-  ['functions.cron', 'svc has no scheduler: let cron or your platform call /functions/v1/<name>.'],
+  ['functions.schedule', 'Declare it under schedules: { nightly: { cron: "0 3 * * *", function: name } }.'],
+  ['functions.cron', 'Declare it under schedules: { nightly: { cron: "0 3 * * *", function: name } }.'],
   [
     'functions.events',
-    'A change of rows runs a trigger: tables.<name>.triggers: [{ timing: after, events: [insert], call: name }]. It calls a function under rpc.',
+    'A trigger runs when rows change: tables.<name>.triggers: [{ timing: after, events: [insert], call: name }]. ' +
+      'It calls a function under rpc.',
   ],
 ]);
 
-/** What an entry of a list looks like where people write only its name. */
+/** Form of a list entry, for entries that consist only of a name. */
 export const ENTRY_FORMS: ReadonlyMap<string, (written: string) => string> = new Map<
   string,
   (written: string) => string
@@ -120,11 +123,11 @@ export const ENTRY_FORMS: ReadonlyMap<string, (written: string) => string> = new
   ['triggers', () => 'Write { timing: after, events: [insert], call: name }.'],
 ]);
 
-/** What a list looks like where people write a map of names. */
+/** Form of a list, for lists that are written as a map of names. */
 export const LIST_FORMS: ReadonlyMap<string, string> = new Map([
   [
     'fields',
-    'Columns are a list: fields: [{ name: id, type: uuid }], or a line `- { name: …, type: … }` for each.',
+    'Columns are a list: fields: [{ name: id, type: uuid }], or one line `- { name: …, type: … }` per column.',
   ],
   ['args', 'Arguments are a list: args: [{ name: a, type: integer }].'],
   ['rls', 'Policies are a list: rls: [{ operations: [select], using: … }].'],
@@ -134,15 +137,15 @@ export const LIST_FORMS: ReadonlyMap<string, string> = new Map([
   ['seed', 'Entries are a list: seed: [{ name: demo, users: [{ as: alice, email: alice@example.com }] }].'],
 ]);
 
-/** Examples of values, by the last key of a path or by its last two. */
+/** Examples of values, by the last key of a path or by its last two keys. */
 export const EXAMPLES: ReadonlyMap<string, string> = new Map([
   [
     'email.type',
     'Write type: resend | ses | smtp. For any other service write type: smtp and url: smtp://user:password@host:587.',
   ],
-  ['version', 'The file begins with `version: 1`.'],
+  ['version', 'Begin the file with `version: 1`.'],
   ['fields', 'Declare the columns: fields: [{ name: id, type: uuid, primary_key: true }].'],
-  ['name', 'Each entry needs a name.'],
+  ['name', 'Give each entry a name.'],
   ['type', 'For example type: text.'],
   ['to', 'For example to: [authenticated].'],
   ['timing', 'Write timing: before or timing: after.'],
@@ -159,19 +162,23 @@ export const EXAMPLES: ReadonlyMap<string, string> = new Map([
   ['cors', 'For example cors: { origins: ["https://app.example.com"] }; "*" allows every origin.'],
   ['origins', 'For example origins: ["https://app.example.com"].'],
   ['grants', 'For example grants: { anon: [select], authenticated: [select, insert] }.'],
-  ['as', 'Name the user by which the rows refer to it: as: alice.'],
+  ['as', 'Choose a name with which rows refer to the user: as: alice.'],
   ['types', 'For example types: [image/png, "image/*"].'],
   ['unique', 'For example unique: true, or constraints: [{ unique: [a, b] }] for several columns.'],
   ['file', 'For example file: functions/hello.js.'],
   ['body', 'The body is the text between the dollar quotes of CREATE FUNCTION.'],
   [
     'rls',
-    'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, or false to leave it open on purpose.',
+    'Write a list of policies, rls: [{ operations: [select], using: … }], [] to close the table, ' +
+      'or false to leave it open on purpose.',
   ],
   ['columns', 'For example columns: [owner_id, created_at].'],
-  ['client_id', 'The provider shows it where the application is registered.'],
-  ['client_secret', 'The provider shows it where the application is registered; write ${NAME} and set NAME.'],
-  ['redirect_url', 'It is {base_url}/auth/v1/callback/<provider>, registered at the provider.'],
+  ['client_id', 'Copy it from the registration of the application at the provider.'],
+  [
+    'client_secret',
+    'Copy it from the registration of the application at the provider; write ${NAME} and set NAME.',
+  ],
+  ['redirect_url', 'Write {base_url}/auth/v1/callback/<provider>, and register it at the provider.'],
   ['default_from_email', 'For example default_from_email: App <no-reply@example.com>.'],
-  ['bucket', 'Name the bucket of the store.'],
+  ['bucket', 'Name a bucket of the object store.'],
 ]);

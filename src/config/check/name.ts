@@ -1,4 +1,4 @@
-// Names as PostgreSQL keeps them, and renames.
+// Names of database objects, and renames.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { CheckContext } from './context.ts';
 
@@ -10,6 +10,7 @@ const RESERVED_SCHEMAS: ReadonlySet<string> = new Set([
   'storage',
   'realtime',
   'svc_meta',
+  'svc_events',
   'information_schema',
 ]);
 
@@ -29,7 +30,7 @@ export function checkName(
     context.report({
       code: 'name-too-long',
       path,
-      message: `the name is ${bytes} bytes long; PostgreSQL keeps ${MAX_NAME_BYTES} and would cut the rest`,
+      message: `the name has ${bytes} bytes; PostgreSQL would truncate it to ${MAX_NAME_BYTES}`,
       hint: 'Choose a shorter name.',
       part,
     });
@@ -40,31 +41,34 @@ export function checkName(
 }
 
 const ADVICE: ReadonlyMap<string, string> = new Map([
-  ['auth.users', 'Create a table of your own with on_new_user, which gets a row for each new user.'],
+  ['auth.users', 'Create your own table with on_new_user, which inserts a row for each new user.'],
   ['storage.objects', 'Declare buckets and their rls under storage.'],
   ['realtime.messages', 'Declare private channels and their rls under realtime.'],
 ]);
 
 /**
- * A name of a table, view, type or sequence. `auth.users` would be a table of that name in the schema public, which is not
- * what its author means.
+ * Checks the name of a table, view, type or sequence. `auth.users` as a key would create a table in the schema public
+ * with a dot in its name.
  */
 export function checkObjectName(context: CheckContext, path: KeyPath, name: string): void {
   checkName(context, path, name, 'key');
   const [schema = '', ...rest] = name.split('.');
   if (rest.length === 0) return;
+  const isPostgres = schema.startsWith('pg_') || schema === 'information_schema';
   if (isReservedSchema(schema)) {
     context.report({
       code: 'reserved-name',
       path,
-      message: `${context.show(path, name)} belongs to ${schema.startsWith('pg_') || schema === 'information_schema' ? 'PostgreSQL' : 'svc'}`,
+      message: `${context.show(path, name)} belongs to ${isPostgres ? 'PostgreSQL' : 'svc'}`,
       hint: ADVICE.get(name) ?? 'Choose a name without this prefix.',
       part: 'key',
     });
     return;
   }
   const { tables, views } = context.file;
-  const declared = [...Object.values(tables), ...Object.values(views)].some((one) => one.schema === schema);
+  const declared = [...Object.values(tables), ...Object.values(views)].some(
+    (relation) => relation.schema === schema,
+  );
   if (!declared && schema !== 'public') return;
   context.report({
     code: 'bad-value',
@@ -80,7 +84,7 @@ export type Renamable = {
   readonly path: KeyPath;
   readonly name: string;
   readonly from: string | undefined;
-  /** Which of several of that name, where these are different things. */
+  /** Distinguishes entries with the same name, such as overloads. */
   readonly among?: string;
 };
 
@@ -95,20 +99,20 @@ export function checkRenames(context: CheckContext, entries: readonly Renamable[
     const at = [...path, 'renamed_from'];
     checkName(context, at, from);
     const source = findNearest(from, entry);
-    const other = sources.get(source);
+    const earlier = sources.get(source);
     sources.set(source, name);
     if (from === name) {
       context.conflict(at, `${name} cannot be renamed from itself`, 'Remove renamed_from.');
-    } else if (other !== undefined) {
+    } else if (earlier !== undefined) {
       context.conflict(
         at,
-        `both ${other} and ${name} claim to have been ${from}`,
-        'Only one can keep its data: remove renamed_from from the other.',
+        `both ${earlier} and ${name} have renamed_from: ${from}`,
+        'Only one of them can keep the data: remove renamed_from from the other.',
       );
     } else if (declared.has(source)) {
       context.conflict(
         at,
-        `${from} is still declared here, so ${name} cannot have been it`,
+        `${from} is still declared here, so ${name} cannot be renamed from it`,
         'Remove the old declaration. To swap two names, deploy a third name first.',
       );
     }
@@ -120,13 +124,13 @@ export function checkSchema(context: CheckContext, path: KeyPath, schema: string
     context.report({
       code: 'reserved-name',
       path,
-      message: `the schema ${context.show(path, schema)} is not yours to declare`,
-      hint: 'Leave schema out for public, or choose another name.',
+      message: `the schema ${context.show(path, schema)} is reserved`,
+      hint: 'Omit schema to use public, or choose another name.',
     });
   } else checkName(context, path, schema);
 }
 
-/** Whether a role exists only the database knows. `path`: of the list, or of the only role. */
+/** Checks role names. Only the database can check that a role exists. `path`: path of the list or of the only role. */
 export function checkRoles(context: CheckContext, path: KeyPath, roles: readonly string[]): void {
   roles.forEach((role, index) => {
     const at = context.isWritten([...path, index]) ? [...path, index] : path;
@@ -134,7 +138,7 @@ export function checkRoles(context: CheckContext, path: KeyPath, roles: readonly
     if (role === 'public')
       context.badValue(
         at,
-        'public is every role of the database',
+        'public includes every role of the database',
         `Name the roles: ${String(path.at(-1))}: [authenticated].`,
       );
     else if (roles.indexOf(role) !== index) context.reportTwice(at, `${role} is listed twice`);

@@ -1,10 +1,10 @@
-// Channels, and the tables that tell of their changes.
+// Channels, and tables with published changes.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { RawTable } from '../schema/tables/tables.ts';
 import type { CheckContext } from './context.ts';
 import { checkPolicies } from './tables/policies.ts';
 
-/** Columns of `realtime.messages` that policies see. */
+/** Columns of `realtime.messages` that policies can use. */
 const COLUMNS: ReadonlyMap<string, string> = new Map([
   ['topic', 'text'],
   ['extension', 'text'],
@@ -17,11 +17,11 @@ export function checkRealtime(context: CheckContext): void {
   const { rls, privateOnly } = context.file.realtime;
   rls.forEach((policy, index) => {
     const path: KeyPath = ['realtime', 'rls', index, 'operations'];
-    const unknown = policy.operations.filter((one) => one !== 'select' && one !== 'insert');
+    const unknown = policy.operations.filter((operation) => operation !== 'select' && operation !== 'insert');
     if (unknown.length === 0) return;
     context.conflict(
       path,
-      `a channel knows select (receive) and insert (send), not ${unknown.join(' and ')}`,
+      `channels support select (receive) and insert (send), not ${unknown.join(' and ')}`,
       'Write operations: [select, insert], or one of the two.',
     );
   });
@@ -30,15 +30,15 @@ export function checkRealtime(context: CheckContext): void {
     context.report({
       code: 'conflict',
       path: ['realtime', 'private_only'],
-      message: 'only private channels are allowed, and no policy lets anybody into one',
-      hint: 'Add policies under realtime.rls; until then only the secret key may use channels.',
+      message: 'private_only is set, and no policy admits any client to a private channel',
+      hint: 'Add policies under realtime.rls. Until then only clients with the secret key can use channels.',
       severity: 'warning',
       part: 'key',
     });
   }
 }
 
-/** A table that tells of its changes. */
+/** Checks a table with `realtime`. */
 export function checkPublished(context: CheckContext, path: KeyPath, table: RawTable): void {
   if (!table.realtime) return;
   const at: KeyPath = [...path, 'realtime'];
@@ -46,7 +46,7 @@ export function checkPublished(context: CheckContext, path: KeyPath, table: RawT
   if (!table.fields.some(({ primaryKey }) => primaryKey) && !context.broken.touches([...path, 'fields'])) {
     context.conflict(
       at,
-      `the table ${name} has no primary key: PostgreSQL would refuse updates and deletes of a published table without one`,
+      `the table ${name} has no primary key, and PostgreSQL rejects updates and deletes of such a published table`,
       'Add primary_key: true to a column.',
       'key',
     );
@@ -55,7 +55,7 @@ export function checkPublished(context: CheckContext, path: KeyPath, table: RawT
     context.report({
       code: 'open-table',
       path: at,
-      message: `the table ${name} has no rls key, and its changes go to everybody with a key`,
+      message: `the table ${name} has no rls key, so every client with a key receives its changes`,
       severity: context.options.strict ? 'error' : 'warning',
       hint: 'Add policies under rls:, or write rls: false to leave it open on purpose.',
       part: 'key',
@@ -64,7 +64,7 @@ export function checkPublished(context: CheckContext, path: KeyPath, table: RawT
   if (table.rls === false && context.isWritten([...at, 'deletes'])) {
     context.conflict(
       [...at, 'deletes'],
-      'without row-level security everybody may see deleted rows, so there is nothing to hide',
+      'without row-level security every client can see deleted rows, so deletes has no effect',
       'Remove deletes.',
       'key',
     );

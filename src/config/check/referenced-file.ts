@@ -1,10 +1,10 @@
-// Files and folders that svc.yaml names: they stay in its directory and must be there.
+// Files and folders that svc.yaml names: they must exist in its directory.
 import { accessSync, constants, statSync } from 'node:fs';
 import { isAbsolute, join, relative, sep } from 'node:path';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { CheckContext } from './context.ts';
 
-/** True where the file, or folder, can be read. */
+/** Returns true if the file or folder exists and is readable. */
 export function checkReferencedFile(
   context: CheckContext,
   path: KeyPath,
@@ -20,7 +20,7 @@ export function checkReferencedFile(
     context.badValue(
       path,
       `${shown} is outside the directory of this file`,
-      'Paths start from the directory of svc.yaml and stay in it.',
+      'Write a path within the directory of svc.yaml, relative to it.',
     );
     return false;
   }
@@ -32,16 +32,16 @@ export function checkReferencedFile(
   if (!stats)
     return missing(
       `there is no ${kind} ${shown}`,
-      `Create it, or correct the path: it starts from ${directory}.`,
+      `Create it, or correct the path, which is relative to ${directory}.`,
     );
-  if (kind === 'file' && !stats.isFile()) return missing(`${shown} is not a file`, 'Name the file itself.');
+  if (kind === 'file' && !stats.isFile()) return missing(`${shown} is not a file`, 'Name a file.');
   if (kind === 'folder' && !stats.isDirectory())
-    return missing(`${shown} is not a folder`, 'Name the folder that holds the files.');
+    return missing(`${shown} is not a folder`, 'Name the folder that contains the files.');
   if (isReadable(whole)) return true;
-  return missing(`${shown} may not be read`, 'Give the user that runs svc the right to read it.');
+  return missing(`${shown} is not readable`, 'Allow the user that runs svc to read it.');
 }
 
-/** A file that stands for a text of this one. */
+/** Checks a file that contains a text of svc.yaml, such as a function body. */
 export function checkBodyFile(context: CheckContext, path: KeyPath, file: string): void {
   if (context.options.directory !== undefined) {
     checkReferencedFile(context, path, file);
@@ -50,8 +50,8 @@ export function checkBodyFile(context: CheckContext, path: KeyPath, file: string
   context.report({
     code: 'missing-file',
     path,
-    message: 'a configuration that is read from elsewhere has no files beside it',
-    hint: 'Write the text itself: body: ….',
+    message: 'a remote configuration cannot refer to files',
+    hint: 'Write the text inline: body: ….',
   });
 }
 
@@ -60,7 +60,7 @@ function isReadable(path: string): boolean {
     accessSync(path, constants.R_OK);
     return true;
   } catch {
-    // Why does not matter: the hint is the same.
+    // The hint is the same for every cause.
     return false;
   }
 }

@@ -1,4 +1,4 @@
-// Seeds: tables, columns, buckets, users and files that they name.
+// Seeds: the tables, columns, buckets, users and files that they name must exist.
 import type { RawSeedEntry } from '../schema/seed.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { didYouMean, type CheckContext } from './context.ts';
@@ -12,7 +12,8 @@ export function checkSeeds(context: CheckContext): void {
   for (const [index, entry] of context.file.seed.entries()) {
     if (context.isFull) return;
     const path = ['seed', index];
-    if (names.has(entry.name)) context.reportTwice([...path, 'name'], `two entries are called ${entry.name}`);
+    if (names.has(entry.name))
+      context.reportTwice([...path, 'name'], `two entries have the name ${entry.name}`);
     names.add(entry.name);
     checkUsers(context, entry, path, people);
     for (const [table, rows] of Object.entries(entry.rows))
@@ -26,31 +27,31 @@ export function checkSeeds(context: CheckContext): void {
 function checkUsers(context: CheckContext, entry: RawSeedEntry, path: KeyPath, people: Set<string>): void {
   for (const [index, user] of entry.users.entries()) {
     const at = [...path, 'users', index];
-    if (people.has(user.as)) context.reportTwice([...at, 'as'], `two users are called ${user.as}`);
+    if (people.has(user.as)) context.reportTwice([...at, 'as'], `two users have the name ${user.as}`);
     people.add(user.as);
     if (!/^[^@\s]+@[^@\s]+$/.test(user.email))
       context.badValue(
         [...at, 'email'],
-        `${context.quote([...at, 'email'], user.email)} is no email address`,
-        'It looks like ann@example.com.',
+        `${context.quote([...at, 'email'], user.email)} is not an email address`,
+        'Write an address such as ann@example.com.',
       );
     if (Array.from(user.password).length < 6)
       context.badValue(
         [...at, 'password'],
         'the password has fewer than six characters',
-        'Sign-up would refuse it too.',
+        'Use at least six characters, which sign-up requires, too.',
       );
     if (user.id !== undefined && !UUID.test(user.id))
       context.badValue(
         [...at, 'id'],
-        `${context.quote([...at, 'id'], user.id)} is no UUID`,
-        'Without an id one is made that is the same in every database.',
+        `${context.quote([...at, 'id'], user.id)} is not a UUID`,
+        'Write a UUID, or omit id: the generated id is the same in every database.',
       );
     if (entry.modes.includes('production') && context.scalar([...at, 'password'])?.substituted === false) {
       context.badValue(
         [...at, 'password'],
-        'a password for production stands in the file',
-        'Write a reference, such as ${SEED_PASSWORD}, or take production out of `modes`.',
+        'the password of a production user is written in the file',
+        'Write a reference, such as ${SEED_PASSWORD}, or remove production from `modes`.',
       );
     }
   }
@@ -71,7 +72,7 @@ function checkRows(
       code: 'unknown-reference',
       path,
       message: `there is no table ${name} in this file`,
-      hint: didYouMean(name, Object.keys(context.file.tables)) ?? 'Rows of other tables go into `sql`.',
+      hint: didYouMean(name, Object.keys(context.file.tables)) ?? 'Insert rows of other tables with `sql`.',
       part: 'key',
     });
     return;
@@ -81,8 +82,8 @@ function checkRows(
     if (checkReferencedFile(context, at, rows.file) && !ROW_FILE.test(rows.file)) {
       context.badValue(
         at,
-        `${context.show(at, rows.file)} is no file of rows`,
-        'Its name ends in .csv, .json or .ndjson.',
+        `${context.show(at, rows.file)} is not a file of rows`,
+        'Name a .csv, .json or .ndjson file.',
       );
     }
     return;
@@ -105,8 +106,8 @@ function checkRows(
         context.report({
           code: 'unknown-reference',
           path: [...at, 'user'],
-          message: `no user of this entry or an earlier one is called ${person}`,
-          hint: didYouMean(person, people) ?? 'Users are declared under `users`, each with `as`.',
+          message: `neither this entry nor an earlier one declares the user ${person}`,
+          hint: didYouMean(person, people) ?? 'Declare the user under `users`, with `as`.',
         });
       }
     }

@@ -1,4 +1,4 @@
-// Sequences: names that nothing else has, and numbers that PostgreSQL would take.
+// Sequences: unique names, and numbers within the limits of PostgreSQL.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { sequenceBounds } from '../schema/sequence-bounds.ts';
 import type { RawSequence } from '../schema/sequences.ts';
@@ -23,12 +23,12 @@ export function checkSequences(context: CheckContext): void {
 
 function checkFree(context: CheckContext, path: KeyPath, name: string, { schema }: RawSequence): void {
   const { tables, views } = context.file;
-  const other = tables[name]?.schema === schema ? 'table' : views[name]?.schema === schema ? 'view' : null;
-  if (other === null) return;
+  const kind = tables[name]?.schema === schema ? 'table' : views[name]?.schema === schema ? 'view' : null;
+  if (kind === null) return;
   context.report({
     code: 'duplicate',
     path,
-    message: `${name} is a ${other} of this file already`,
+    message: `${name} is already a ${kind} of this file`,
     hint: 'Give the sequence another name.',
     part: 'key',
   });
@@ -36,15 +36,15 @@ function checkFree(context: CheckContext, path: KeyPath, name: string, { schema 
 
 function checkNumbers(context: CheckContext, path: KeyPath, sequence: RawSequence): void {
   const { least, greatest, min, max, start, increment } = sequenceBounds(sequence);
-  const range = `${sequence.type} goes from ${least} to ${greatest}`;
+  const range = `${sequence.type} ranges from ${least} to ${greatest}`;
   for (const [key, value] of Object.entries({ increment, min, max, start }))
     if (value < least || value > greatest)
       return context.badValue([...path, key], `${range}, and ${key} is ${value}`, 'Choose another number.');
   if (increment === 0n)
     return context.badValue(
       [...path, 'increment'],
-      'with 0 it would never get on',
-      'Write 1, or another step.',
+      'an increment of 0 would always return the same value',
+      'Write 1, or another increment.',
     );
   const at = (...keys: string[]): KeyPath => {
     const written = keys.find((key) => context.isWritten([...path, key]));
@@ -53,13 +53,13 @@ function checkNumbers(context: CheckContext, path: KeyPath, sequence: RawSequenc
   if (min >= max)
     context.conflict(
       at('min', 'max'),
-      `min is ${min}, which is not below max, ${max}`,
+      `min (${min}) must be less than max (${max})`,
       'Correct one of the two.',
     );
   else if (start < min || start > max)
     context.conflict(
       at('start', 'min', 'max'),
-      `start is ${start}, which is not between ${min} and ${max}`,
-      'Correct it.',
+      `start (${start}) must be between ${min} and ${max}`,
+      'Correct start, min or max.',
     );
 }

@@ -1,6 +1,6 @@
-// Whether the source of a code function uses ctx.serviceClient.
+// Detects code functions that use ctx.serviceClient.
 
-/** In code, not in a comment. A name built at run time is missed here, and the worker refuses it. */
+/** Ignores comments. A name that is built at run time is not detected here; the worker rejects it. */
 export function mentionsServiceClient(source: string): boolean {
   const code = source.replace(
     /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,

@@ -6,7 +6,7 @@ import type { KeyPath } from '../mistakes/mistake.ts';
 import { type CheckContext, didYouMean } from './context.ts';
 import { checkBodyFile } from './referenced-file.ts';
 
-/** Client libraries refresh 90 seconds ahead. */
+/** Client libraries refresh a token 90 seconds before it expires. */
 const MIN_TOKEN_MS = 120_000;
 const SHORT_TOKEN_MS = 300_000;
 
@@ -28,7 +28,7 @@ function checkServer(context: CheckContext): void {
       code: 'conflict',
       path,
       message: `min (${min}) is greater than max (${max})`,
-      hint: 'min is how many connections stay open when idle.',
+      hint: 'min is the number of idle connections that stay open.',
       causes: [['database', 'pool', 'max']],
     });
   }
@@ -38,7 +38,9 @@ function checkServer(context: CheckContext): void {
     context.report({
       code: 'conflict',
       path: wait,
-      message: `requests end after ${formatDuration(deadline)}, before they would have been held for ${formatDuration(database.failoverWaitMs)}`,
+      message:
+        `requests time out after ${formatDuration(deadline)}, ` +
+        `before a failover_wait of ${formatDuration(database.failoverWaitMs)} ends`,
       hint: 'Write less than server.timeouts.request.',
       causes: [['server', 'timeouts', 'request']],
     });
@@ -52,7 +54,7 @@ function checkServer(context: CheckContext): void {
       `${context.quote(path, origin)} is not an origin`,
       whole === 'null'
         ? 'An origin is scheme and host: https://app.example.com; "*" allows all.'
-        : 'An origin is scheme, host and port, with nothing behind: no path and no slash.',
+        : 'An origin is scheme, host and port, without a path or a trailing slash.',
     );
   });
 }
@@ -63,14 +65,14 @@ function checkTrustedProxies(context: CheckContext): void {
     if (!isAddressEntry(entry)) {
       context.badValue(
         path,
-        `${context.quote(path, entry)} is no address`,
+        `${context.quote(path, entry)} is not an address`,
         'Write an address (192.0.2.1), a range (10.0.0.0/8, 2001:db8::/32), loopback or private.',
       );
     } else if (isEverything(entry)) {
       context.report({
         code: 'bad-value',
         path,
-        message: `${context.quote(path, entry)} trusts everybody: any client can choose the address it is counted by`,
+        message: `${context.quote(path, entry)} trusts every client: a client can then choose its own address`,
         hint: 'Name the addresses of your proxies.',
         severity: context.options.strict ? 'error' : 'warning',
       });
@@ -78,7 +80,7 @@ function checkTrustedProxies(context: CheckContext): void {
   });
 }
 
-/** Compared with what browsers send, so it must be spelled as they do. */
+/** Browsers send origins in this normal form, and svc compares text. */
 function isOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { origin, protocol, host } = new URL(text);
@@ -88,16 +90,16 @@ function isOrigin(text: string): boolean {
 function checkProviders(context: CheckContext): void {
   const { email, storage } = context.file.providers;
   if (email?.type === 'resend' && email.apiKey === undefined)
-    missingBeside(context, ['providers', 'email'], {
+    reportMissing(context, ['providers', 'email'], {
       key: 'api_key',
       hint: 'Write api_key: ${RESEND_API_KEY}.',
       because: 'type',
     });
   if (email?.type === 'smtp' && email.url === undefined) {
     const hint = 'Write url: ${SMTP_URL}, for example smtp://user:password@host:587.';
-    missingBeside(context, ['providers', 'email'], { key: 'url', hint, because: 'type' });
+    reportMissing(context, ['providers', 'email'], { key: 'url', hint, because: 'type' });
   }
-  // A value that does not look like an address at all stands in for a variable that is set elsewhere.
+  // A value that does not resemble an address is a placeholder for a variable that is set elsewhere.
   if (
     email?.type === 'smtp' &&
     email.url !== undefined &&
@@ -106,12 +108,12 @@ function checkProviders(context: CheckContext): void {
   ) {
     context.badValue(
       ['providers', 'email', 'url'],
-      'this is not the address of a mail server',
+      'url is not the address of a mail server',
       'For example smtp://user:password@host:587; write / @ # ? and % in the password as %2F %40 %23 %3F %25.',
     );
   }
   if (storage?.type === 's3' && !storage.s3)
-    missingBeside(context, ['providers', 'storage'], {
+    reportMissing(context, ['providers', 'storage'], {
       key: 's3',
       hint: 'Write s3: { bucket: …, region: … }.',
       because: 'type',
@@ -122,8 +124,8 @@ function checkProviders(context: CheckContext): void {
       s3.accessKeyId === undefined
         ? (['access_key_id', 'secret_access_key'] as const)
         : (['secret_access_key', 'access_key_id'] as const);
-    const hint = 'Give both, or neither to take the credentials of the environment.';
-    missingBeside(context, ['providers', 'storage', 's3'], { key: missing, hint, because: present });
+    const hint = 'Write both, or neither to use the credentials of the environment.';
+    reportMissing(context, ['providers', 'storage', 's3'], { key: missing, hint, because: present });
   }
   if (s3?.endpoint !== undefined && !isHttpUrl(s3.endpoint)) {
     const path = ['providers', 'storage', 's3', 'endpoint'];
@@ -141,8 +143,8 @@ function isSmtpUrl(text: string): boolean {
   return (protocol === 'smtp:' || protocol === 'smtps:') && hostname !== '';
 }
 
-/** Reports a key that another one, `because`, requires. */
-function missingBeside(
+/** Reports a missing key that another key, `because`, requires. */
+function reportMissing(
   context: CheckContext,
   path: KeyPath,
   { key, hint, because }: { readonly key: string; readonly hint: string; readonly because?: string },
@@ -159,7 +161,7 @@ function checkTokens(context: CheckContext): void {
     context.report({
       code: 'deprecated',
       path: ['auth', 'refresh_tokens'],
-      message: 'this key is ignored: refresh tokens are always issued',
+      message: 'refresh_tokens is ignored: refresh tokens are always issued',
       severity: 'warning',
       hint: 'Remove it.',
       part: 'key',
@@ -172,17 +174,17 @@ function checkTokens(context: CheckContext): void {
     context.report({
       code: 'bad-value',
       path,
-      message: `${shown} is short: client libraries refresh 90 seconds before the end, so at every request`,
+      message: `${shown} is too short: client libraries refresh 90 seconds before expiry, so before every request`,
       severity: 'warning',
-      hint: 'Use 2m or more; 5m or more is usual.',
+      hint: 'Use 2m or more. 5m or more is usual.',
     });
   } else if (expiry < SHORT_TOKEN_MS) {
     context.report({
       code: 'bad-value',
       path,
-      message: `${shown} makes clients refresh all the time`,
+      message: `${shown} makes clients refresh very often`,
       severity: 'warning',
-      hint: '5m or more is usual.',
+      hint: 'Use 5m or more.',
     });
   }
 }
@@ -210,22 +212,22 @@ function checkMail(context: CheckContext): void {
     if (context.isFull) return;
     const path = ['auth', 'email', 'templates', name];
     const kind = MAIL_TEMPLATES.get(name);
-    const other = kind === undefined ? undefined : kinds.get(kind);
+    const earlier = kind === undefined ? undefined : kinds.get(kind);
     if (kind === undefined) {
       context.report({
         code: 'unknown-key',
         path,
-        message: `no mail is called ${JSON.stringify(name)}`,
+        message: `there is no mail called ${JSON.stringify(name)}`,
         hint: () =>
           didYouMean(name, MAIL_TEMPLATES.keys()) ??
           `Known mails: ${[...new Set(MAIL_TEMPLATES.values())].join(', ')}.`,
         part: 'key',
       });
-    } else if (other !== undefined) {
+    } else if (earlier !== undefined) {
       context.report({
         code: 'duplicate',
         path,
-        message: `${other} and ${name} are the same mail`,
+        message: `${earlier} and ${name} are the same mail`,
         hint: 'Merge the two.',
         part: 'key',
       });
@@ -253,13 +255,13 @@ function checkOAuth(context: CheckContext): void {
       context.report({
         code: 'unknown-key',
         path,
-        message: `no provider called ${JSON.stringify(name)} is built in`,
-        hint: () => didYouMean(name, OAUTH_PROVIDERS) ?? 'Give its OIDC issuer: issuer: https://….',
+        message: `there is no built-in provider called ${JSON.stringify(name)}`,
+        hint: () => didYouMean(name, OAUTH_PROVIDERS) ?? 'Write its OIDC issuer: issuer: https://….',
         part: 'key',
       });
     }
     if (name === 'keycloak' && provider.url === undefined) {
-      missingBeside(context, path, {
+      reportMissing(context, path, {
         key: 'url',
         hint: 'Write the realm: url: https://host/realms/<realm>.',
       });
@@ -278,13 +280,13 @@ function checkOAuth(context: CheckContext): void {
 }
 
 function checkCallback(context: CheckContext, path: KeyPath, provider: string, url: string): void {
-  const wanted = `/auth/v1/callback/${provider}`;
-  // The ending of the text, not of the parsed path: a query or a fragment would not be registered anywhere.
-  if (isHttpUrl(url) && url.endsWith(wanted) && !/[?#]/.test(url)) return;
+  const callback = `/auth/v1/callback/${provider}`;
+  // Compares the text and not the parsed path, because providers do not accept a query or a fragment.
+  if (isHttpUrl(url) && url.endsWith(callback) && !/[?#]/.test(url)) return;
   context.badValue(
     path,
-    `${context.quote(path, url)} is not this service’s callback`,
-    `It ends in ${wanted}: {base_url}${wanted}.`,
+    `${context.quote(path, url)} is not the callback URL of this service`,
+    `Write {base_url}${callback}.`,
   );
 }
 

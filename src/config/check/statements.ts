@@ -1,4 +1,4 @@
-// What only statements say. What one makes, and whether it can, the server knows.
+// Keys of statements. What a statement creates is only known to the server.
 import type { CheckContext } from './context.ts';
 import { checkRoles } from './name.ts';
 
@@ -11,7 +11,7 @@ export function checkStatements(context: CheckContext): void {
     else
       context.conflict(
         [...path, 'execute'],
-        'only an aggregate is run by somebody',
+        'execute is only valid for an aggregate',
         'Remove execute.',
         'key',
       );

@@ -1,4 +1,4 @@
-// Buckets: names the storage API can carry.
+// Buckets: names that the storage API accepts.
 import { RESERVED_BUCKETS } from '../schema/names.ts';
 import type { CheckContext } from './context.ts';
 import { checkPolicies } from './tables/policies.ts';
@@ -11,7 +11,7 @@ export function checkBuckets(context: CheckContext): void {
       context.report({
         code: 'reserved-name',
         path,
-        message: `a bucket cannot be called ${name}: the storage API uses that path itself`,
+        message: `a bucket cannot be called ${name}: the storage API uses that path`,
         hint: 'Choose another name.',
         part: 'key',
       });
@@ -19,7 +19,7 @@ export function checkBuckets(context: CheckContext): void {
       context.badValue(
         path,
         `${JSON.stringify(name)} is not a bucket name`,
-        'Use letters, digits, - and _; 100 characters are the most.',
+        'Use letters, digits, - and _, at most 100 characters.',
         'key',
       );
     }

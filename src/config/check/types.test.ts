@@ -10,53 +10,52 @@ const mistakes = (text: string): string[] => {
   if (loaded.ok) return [];
   return loaded.mistakes
     .filter(({ severity }) => severity === 'error')
-    .map((one) => `${one.path.join('.')}: ${one.message}. ${one.hint ?? ''}`.trim());
+    .map((mistake) => `${mistake.path.join('.')}: ${mistake.message}. ${mistake.hint ?? ''}`.trim());
 };
 
-const field = (said: string, types = 'mood: { enum: [sad, ok] }'): string =>
-  `types: { ${types} }\ntables:\n  t:\n    rls: []\n    fields: [{ name: id, type: integer, primary_key: true }, { name: mood, ${said} }]`;
+const field = (keys: string, types = 'mood: { enum: [sad, ok] }'): string =>
+  `types: { ${types} }\ntables:\n  t:\n    rls: []\n` +
+  `    fields: [{ name: id, type: integer, primary_key: true }, { name: mood, ${keys} }]`;
 
 test.each([
   ['without its schema', field('type: mood, default: ok')],
-  ['with it, as an array', field('type: "public.mood[]", default: [sad, ok]')],
+  ['with its schema, as an array', field('type: "public.mood[]", default: [sad, ok]')],
   ['as an array written as text', field('type: "mood[]", default: "{sad}"')],
   ['by an expression', field(`type: mood, default: { sql: "'o' || 'k'" }`)],
+  ['under a name that is also a type of another product', field('type: email', 'email: { enum: [a] }')],
   [
-    'under a name that svc would otherwise take for that of another product',
-    field('type: email', 'email: { enum: [a] }'),
-  ],
-  [
-    'of which functions return sets',
+    'as the result of a set-returning function',
     `types: { mood: { enum: [a] } }\nrpc: { f: { returns: { type: setof mood }, body: "" } }`.replace(
       '""',
       'begin end',
     ),
   ],
-  ['whose values look like numbers', field('type: size, default: 1.10', 'size: { enum: [1.10, 2] }')],
+  ['with values that look like numbers', field('type: size, default: 1.10', 'size: { enum: [1.10, 2] }')],
 ])('a type that is used %s', (_how, text) => expect(mistakes(text)).toEqual([]));
 
 test.each([
   [
     field('type: mood, default: okk'),
-    'tables.t.fields.1.default: the default "okk" is not among the values of mood. Did you mean ok?',
+    'tables.t.fields.1.default: the default "okk" is not a value of mood. Did you mean ok?',
   ],
   [
     field('type: "mood[]", default: [sad, sadd]'),
-    'tables.t.fields.1.default.1: the default "sadd" is not among the values of mood. Did you mean sad?',
+    'tables.t.fields.1.default.1: the default "sadd" is not a value of mood. Did you mean sad?',
   ],
   [
     field('type: mood, default: [sad]'),
-    'tables.t.fields.1.default: a list is no value of mood. Correct one of the two.',
+    'tables.t.fields.1.default: a list is not a valid value of type mood. Correct the type or the default.',
   ],
-  ['types: { text: { enum: [a] } }', 'types.text: text is a type of PostgreSQL. Choose another name.'],
+  ['types: { text: { enum: [a] } }', 'types.text: text is a PostgreSQL type. Choose another name.'],
   [
     field('type: text', 't: { enum: [a] }'),
-    'types.t: there is a table t, and each table is a type of its name. Choose another name for the type.',
+    'types.t: there is a table t, which defines a type with the same name. Choose another name for the type.',
   ],
   ['types: { mood: { enum: [a, a] } }', 'types.mood.enum.1: "a" is listed twice. Remove one of the two.'],
   [
     'types: { mood: { enum: [""] } }',
-    'types.mood.enum.0: "" is no value of an enum type: these are 1 to 63 bytes long. For longer texts use a column of text with enum: beside it.',
+    'types.mood.enum.0: "" is not a valid enum value: values have 1 to 63 bytes. ' +
+      'For longer texts use a text column with the key enum.',
   ],
   [
     'types: { mood: { enum: [sad, ok], renamed_values: { fine: okay } } }',
@@ -64,15 +63,17 @@ test.each([
   ],
   [
     'types: { mood: { enum: [sad, ok], renamed_values: { ok: sad } } }',
-    'types.mood.renamed_values.ok: ok is still listed under enum, so it was not renamed. Remove one of the two. To swap two values, deploy a third name first.',
+    'types.mood.renamed_values.ok: ok is still listed under enum, so it cannot be renamed. ' +
+      'Remove one of the two. To swap two values, deploy a third name first.',
   ],
   [
     'types: { mood: { enum: [sad], renamed_values: { a: sad, b: sad } } }',
-    'types.mood.renamed_values.b: both a and b claim to be sad now. Keep one of the two.',
+    'types.mood.renamed_values.b: both a and b were renamed to sad. Remove one of the two.',
   ],
   [
     'types: { mood: {} }',
-    'types.mood: the type mood is nothing yet. Say enum: [values], domain: <type> or composite: { attribute: <type> }.',
+    'types.mood: the type mood has no definition. ' +
+      'Write enum: [values], domain: <type> or composite: { attribute: <type> }.',
   ],
   [
     'types: { mood: { enum: [a], domain: text } }',
@@ -80,26 +81,26 @@ test.each([
   ],
   [
     'types: { mood: { enum: [a], not_null: true } }',
-    'types.mood.not_null: not_null is for a domain, and mood is an enum. Remove not_null.',
+    'types.mood.not_null: not_null is only valid for a domain, and mood is an enum. Remove not_null.',
   ],
   [
     'types: { mood: { domain: text, renamed_values: { a: b } } }',
-    'types.mood.renamed_values: renamed_values is for an enum, and mood is a domain. Remove renamed_values.',
+    'types.mood.renamed_values: renamed_values is only valid for an enum, and mood is a domain. Remove renamed_values.',
   ],
   [
     'types: { mood: { domain: "mood[]" } }',
-    'types.mood.domain: mood cannot be made of itself. Name another type.',
+    'types.mood.domain: mood cannot be based on itself. Name another type.',
   ],
   [
     'types: { mood: { domain: integer, default: now() } }',
-    'types.mood.default: now() would be taken as text, not called. Write default: { sql: now() }.',
+    'types.mood.default: now() would be a text and not a call. Write default: { sql: now() }.',
   ],
   [
     'types: { mood: { enum: [a], schema: auth } }',
-    'types.mood.schema: the schema auth is not yours to declare. Leave schema out for public, or choose another name.',
+    'types.mood.schema: the schema auth is reserved. Omit schema to use public, or choose another name.',
   ],
   [
     'types: { mood: { enum: [a], renamed_from: mood } }',
     'types.mood.renamed_from: mood cannot be renamed from itself. Remove renamed_from.',
   ],
-])('%s', (text, told) => expect(mistakes(text)).toEqual([told]));
+])('%s', (text, expected) => expect(mistakes(text)).toEqual([expected]));

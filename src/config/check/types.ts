@@ -1,4 +1,4 @@
-// Types of the file: their names, their values, and the values that fields start with.
+// Types of the file: names, values, and defaults of their columns.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { declaredType } from '../schema/declared-type.ts';
 import type { RawField } from '../schema/tables/tables.ts';
@@ -8,7 +8,7 @@ import { checkDefault } from './tables/default.ts';
 import { checkObjectName, checkRenames, checkSchema } from './name.ts';
 import { isOfPostgres } from './tables/type-family.ts';
 
-/** PostgreSQL keeps no longer value of an enum. */
+/** PostgreSQL limits values of an enum to this length. */
 const MAX_VALUE_BYTES = 63;
 
 export function checkTypes(context: CheckContext): void {
@@ -27,13 +27,13 @@ export function checkTypes(context: CheckContext): void {
   );
 }
 
-/** A type may not have the name of one of PostgreSQL's, which would be found first, nor of a table: each is a type. */
+/** Rejects names of PostgreSQL types, which would take precedence, and names of tables, which are types too. */
 function checkFree(context: CheckContext, path: KeyPath, name: string, type: RawType): void {
   if (isOfPostgres(name)) {
     context.report({
       code: 'reserved-name',
       path,
-      message: `${name} is a type of PostgreSQL`,
+      message: `${name} is a PostgreSQL type`,
       hint: 'Choose another name.',
       part: 'key',
     });
@@ -41,21 +41,21 @@ function checkFree(context: CheckContext, path: KeyPath, name: string, type: Raw
     context.report({
       code: 'duplicate',
       path,
-      message: `there is a table ${name}, and each table is a type of its name`,
+      message: `there is a table ${name}, which defines a type with the same name`,
       hint: 'Choose another name for the type.',
       part: 'key',
     });
   }
 }
 
-/** The keys of each kind of type; the first of them makes it one. */
+/** Keys of each kind of type. The first key determines the kind. */
 const KEYS = {
   enum: ['enum', 'renamed_values'],
   domain: ['domain', 'check', 'not_null', 'default', 'collate'],
   composite: ['composite'],
 } as const;
 
-const ONE = { enum: 'an enum', domain: 'a domain', composite: 'a composite type' } as const;
+const KIND_LABELS = { enum: 'an enum', domain: 'a domain', composite: 'a composite type' } as const;
 
 function checkForm(context: CheckContext, path: KeyPath, type: RawType): void {
   if (context.broken.touches(path)) return;
@@ -64,35 +64,35 @@ function checkForm(context: CheckContext, path: KeyPath, type: RawType): void {
     ...(type.domain === undefined ? [] : ['domain' as const]),
     ...(type.composite === undefined ? [] : ['composite' as const]),
   ];
-  const [kind, other] = kinds;
+  const [kind, second] = kinds;
   if (kind === undefined)
     return context.report({
       code: 'missing-key',
       path,
-      message: `the type ${path[1]} is nothing yet`,
-      hint: 'Say enum: [values], domain: <type> or composite: { attribute: <type> }.',
+      message: `the type ${path[1]} has no definition`,
+      hint: 'Write enum: [values], domain: <type> or composite: { attribute: <type> }.',
       part: 'key',
     });
-  if (other !== undefined)
+  if (second !== undefined)
     return context.conflict(
-      [...path, other],
-      `a type is either ${ONE[kind]} or ${ONE[other]}`,
+      [...path, second],
+      `a type is either ${KIND_LABELS[kind]} or ${KIND_LABELS[second]}`,
       'Declare two types.',
       'key',
     );
-  for (const [home, keys] of Object.entries(KEYS))
-    for (const key of home === kind ? [] : keys)
+  for (const [owner, keys] of Object.entries(KEYS))
+    for (const key of owner === kind ? [] : keys)
       if (context.isWritten([...path, key]))
         context.conflict(
           [...path, key],
-          `${key} is for ${ONE[home as keyof typeof KEYS]}, and ${path[1]} is ${ONE[kind]}`,
+          `${key} is only valid for ${KIND_LABELS[owner as keyof typeof KEYS]}, and ${path[1]} is ${KIND_LABELS[kind]}`,
           `Remove ${key}.`,
           'key',
         );
   if (type.domain !== undefined) {
     checkDefault(context, [...path, 'default'], type.domain, type.default);
     if (declaredType(type.domain, { [String(path[1])]: type }) !== undefined)
-      context.conflict([...path, 'domain'], `${path[1]} cannot be made of itself`, 'Name another type.');
+      context.conflict([...path, 'domain'], `${path[1]} cannot be based on itself`, 'Name another type.');
   }
 }
 
@@ -104,35 +104,35 @@ function checkValues(context: CheckContext, path: KeyPath, { values = [], rename
     if (bytes > MAX_VALUE_BYTES || value === '' || value.includes('\0'))
       context.badValue(
         at,
-        `${context.quote(at, value)} is no value of an enum type: these are 1 to ${MAX_VALUE_BYTES} bytes long`,
-        'For longer texts use a column of text with enum: beside it.',
+        `${context.quote(at, value)} is not a valid enum value: values have 1 to ${MAX_VALUE_BYTES} bytes`,
+        'For longer texts use a text column with the key enum.',
       );
     if (seen.has(value)) context.reportTwice(at, `${context.quote(at, value)} is listed twice`);
     seen.add(value);
   }
   const targets = new Map<string, string>();
-  for (const [old, now] of Object.entries(renamedValues ?? {})) {
+  for (const [old, renamed] of Object.entries(renamedValues ?? {})) {
     const at = [...path, 'renamed_values', old];
-    const other = targets.get(now);
-    targets.set(now, old);
-    if (!seen.has(now))
+    const earlier = targets.get(renamed);
+    targets.set(renamed, old);
+    if (!seen.has(renamed))
       context.conflict(
         at,
-        `${old} was renamed to ${context.quote(at, now)}, which is not among the values`,
-        () => didYouMean(now, seen) ?? 'Add it to enum.',
+        `${old} was renamed to ${context.quote(at, renamed)}, which is not among the values`,
+        () => didYouMean(renamed, seen) ?? 'Add it to enum.',
       );
     else if (seen.has(old))
       context.conflict(
         at,
-        `${old} is still listed under enum, so it was not renamed`,
+        `${old} is still listed under enum, so it cannot be renamed`,
         'Remove one of the two. To swap two values, deploy a third name first.',
       );
-    else if (other !== undefined)
-      context.conflict(at, `both ${other} and ${old} claim to be ${now} now`, 'Keep one of the two.');
+    else if (earlier !== undefined)
+      context.conflict(at, `both ${earlier} and ${old} were renamed to ${renamed}`, 'Remove one of the two.');
   }
 }
 
-/** A default must be among the values of the field's type. */
+/** The default must be a value of the enum. */
 export function checkTypedDefault(context: CheckContext, field: RawField, at: KeyPath): void {
   const found = declaredType(field.type, context.file.types);
   if (found === undefined || context.broken.touches(['types', found.name])) return;
@@ -142,7 +142,11 @@ export function checkTypedDefault(context: CheckContext, field: RawField, at: Ke
   const isList = Array.isArray(field.default);
   if (isList !== found.isArray && (isList || typeof field.default === 'string')) {
     if (isList)
-      return context.badValue(path, `a list is no value of ${field.type}`, 'Correct one of the two.');
+      return context.badValue(
+        path,
+        `a list is not a valid value of type ${field.type}`,
+        'Correct the type or the default.',
+      );
     return;
   }
   const places: KeyPath[] = Array.isArray(field.default)
@@ -153,7 +157,7 @@ export function checkTypedDefault(context: CheckContext, field: RawField, at: Ke
     if (scalar === undefined || scalar.kind === 'null' || values.includes(scalar.text)) continue;
     context.conflict(
       place,
-      `the default ${context.quote(place, scalar.text)} is not among the values of ${found.name}`,
+      `the default ${context.quote(place, scalar.text)} is not a value of ${found.name}`,
       () => didYouMean(scalar.text, values) ?? `Add it to types.${found.name}, or choose another default.`,
     );
   }

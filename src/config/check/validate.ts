@@ -1,4 +1,4 @@
-// Schema issues → mistakes: where each one stands, what was expected, and which known word was meant.
+// Converts schema issues into mistakes with a position, the expected value and a suggestion.
 import type { z } from 'zod';
 import { ELSEWHERE, ENTRY_FORMS, EXAMPLES, HOMES, KEY_ADVICE, LIST_FORMS, SYNONYMS } from './hints.ts';
 import { findHome, isSecret, knownKeys, schemaAt } from '../schema/known-keys.ts';
@@ -26,7 +26,7 @@ export function validate(tree: Tree): Validated {
   if (parsed.success) return { file: parsed.data, mistakes: [] };
   const mistakes: Mistake[] = [];
   for (const issue of leafIssues(parsed.error.issues)) {
-    // Finding suggestions takes time.
+    // Suggestions take time to compute.
     if (mistakes.length > MAX_MISTAKES) break;
     mistakes.push(...toMistakes(tree, issue));
   }
@@ -35,12 +35,12 @@ export function validate(tree: Tree): Validated {
 
 export type LeafIssue = { readonly issue: Issue; readonly path: KeyPath };
 
-/** Issues with whole paths; of a union those of the branch that was meant. */
+/** Returns issues with complete paths. A union contributes the issues of the closest branch. */
 export function leafIssues(issues: readonly Issue[], base: KeyPath = []): LeafIssue[] {
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path.filter((part) => typeof part !== 'symbol')];
     if (issue.code !== 'invalid_union') return [{ issue, path }];
-    // The branch that got furthest is the one that was meant.
+    // The branch that matches furthest is probably the intended one.
     const [best] = [...issue.errors].sort((a, b) => depth(b) - depth(a) || a.length - b.length);
     return best && depth(best) > 0 ? leafIssues(best, path) : [{ issue, path }];
   });
@@ -67,19 +67,19 @@ function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
       const values = issue.values.map(String);
       const synonym = typeof value === 'string' ? (closest(value, values) ?? SYNONYMS.get(value)) : undefined;
       const near = synonym !== undefined && values.includes(synonym) ? synonym : undefined;
-      const wanted = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(', ')}`;
+      const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(', ')}`;
       const everything = path.at(-2) === 'operations' && value === '*';
       const hint = everything
-        ? 'For all four write operations: [select, insert, update, delete].'
+        ? 'For all four operations write operations: [select, insert, update, delete].'
         : near && `Did you mean ${near}?`;
-      return at('bad-value', `${describe(tree, path, value)} ${wanted}`, hint);
+      return at('bad-value', `${describe(tree, path, value)} ${rule}`, hint);
     }
     case 'invalid_union':
-      return at('wrong-type', `${describe(tree, path, value)} does not fit here`, exampleFor(path));
+      return at('wrong-type', `${describe(tree, path, value)} is not valid here`, exampleFor(path));
     case 'invalid_key':
     case 'invalid_element': {
       const [inner] = issue.issues;
-      const message = `${JSON.stringify(String(path.at(-1)))} ${inner?.message ?? 'does not fit here'}`;
+      const message = `${JSON.stringify(String(path.at(-1)))} ${inner?.message ?? 'is not valid here'}`;
       const hint = adviceFor(path.slice(0, -1));
       return [mistakeAt(tree, locate(tree, path, 'key'), { code: 'bad-value', path, message, hint })];
     }
@@ -91,7 +91,7 @@ function toMistakes(tree: Tree, { issue, path }: LeafIssue): Mistake[] {
   }
 }
 
-/** The key is there with nothing behind it, which is not the same as absent. */
+/** True for a key without a value, which differs from an absent key. */
 function isEmptyValue(tree: Tree, path: KeyPath): boolean {
   return placeAt(tree, path)?.scalar?.kind === 'null';
 }
@@ -129,8 +129,8 @@ function hintForKey(path: KeyPath, key: string, known: readonly string[]): strin
   const near =
     closest(key, known) ?? (synonym !== undefined && known.includes(synonym) ? synonym : undefined);
   if (near !== undefined) return `Did you mean ${near}?`;
-  const other = findHome(key);
-  if (other !== undefined) return `It belongs elsewhere: ${other}.`;
+  const place = findHome(key);
+  if (place !== undefined) return `This key belongs elsewhere: ${place}.`;
   return `Known keys: ${known.join(', ')}.`;
 }
 
@@ -154,19 +154,19 @@ function hintForType(tree: Tree, expected: string, path: KeyPath, value: unknown
   switch (expected) {
     case 'array':
       if (isScalar) return `Write a list: [${describe(tree, path, value)}].`;
-      return LIST_FORMS.get(String(path.at(-1))) ?? 'This is a list: begin each entry with a dash.';
+      return LIST_FORMS.get(String(path.at(-1))) ?? 'Write a list: begin each entry with a dash.';
     case 'string':
-      if (schemaAt(path)?.[UNIT] === 'duration') return 'A duration has a unit: 30s, 5m, 1h, 7d.';
+      if (schemaAt(path)?.[UNIT] === 'duration') return 'Write a duration with a unit: 30s, 5m, 1h, 7d.';
       return isScalar ? `Put it in quotes: "${describe(tree, path, value)}".` : undefined;
     case 'boolean':
       if (typeof value !== 'string') return undefined;
-      if (/^(yes|no|on|off)$/i.test(value)) return 'YAML 1.2 knows only true and false.';
+      if (/^(yes|no|on|off)$/i.test(value)) return 'YAML 1.2 only accepts true and false.';
       return /^(true|false)$/i.test(value) ? 'Remove the quotes.' : undefined;
     case 'object':
     case 'record':
       if (Array.isArray(value) && EXAMPLES.has(String(path.at(-1)))) return exampleFor(path);
       return Array.isArray(value)
-        ? 'Names are keys here: remove the leading dashes and write name: { … }.'
+        ? 'The entries are keyed by name: remove the leading dashes and write name: { … }.'
         : isScalar
           ? entryFor(tree, path, value)
           : undefined;
@@ -189,21 +189,21 @@ function boundHint(path: KeyPath, message: string): string | undefined {
   return `Write ${String(path.at(-1))}: ${bound} or ${side === 'least' ? 'more' : 'less'}.`;
 }
 
-/** An example of the value, or what the schema says of it: every refusal says what to write. */
+/** Returns an example of the value, or its description from the schema. */
 function adviceFor(path: KeyPath): string {
   const node = schemaAt(path);
   const key = String(path.at(-1) ?? 'svc.yaml');
   const example = exampleFor(path);
   if (example !== undefined) return example;
   if (node?.[UNIT] === 'duration')
-    return `A duration is a number and a unit without a space, as in ${key}: 30s, 5m, 1h or 7d.`;
-  if (node?.[UNIT] === 'size') return `A size is a number and a unit, as in ${key}: 500KB, 5MB or 1GB.`;
+    return `Write a number and a unit without a space, for example ${key}: 30s, 5m, 1h or 7d.`;
+  if (node?.[UNIT] === 'size') return `Write a number and a unit, for example ${key}: 500KB, 5MB or 1GB.`;
   const [first] = Array.isArray(node?.['examples']) ? (node['examples'] as readonly unknown[]) : [];
   if (first !== undefined) return `For example ${key}: ${JSON.stringify(first)}.`;
   const described = node?.['description'] ?? schemaAt(path.slice(0, -1))?.['description'];
   if (typeof described === 'string')
     return `${typeof path.at(-1) === 'number' ? String(path.at(-2)) : key}: ${described}.`;
-  return `\`svc schema\` describes what ${key} takes.`;
+  return `\`svc schema\` describes ${key}.`;
 }
 
 function exampleFor(path: KeyPath): string | undefined {
@@ -222,8 +222,7 @@ function listValues(key: string, values: unknown): string | undefined {
 
 function describe(tree: Tree, path: KeyPath, value: unknown): string {
   if (isSecret(schemaAt(path))) return 'this value';
-  if (value === null)
-    return placeAt(tree, path)?.scalar?.substituted ? quote(tree, path, value) : 'nothing (null)';
+  if (value === null) return placeAt(tree, path)?.scalar?.substituted ? quote(tree, path, value) : 'null';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a map';
   return quote(tree, path, value);

@@ -1,4 +1,4 @@
-// Views: names that no table has, files that are there, and queries that are queries.
+// Views: unique names, existing files, and queries instead of statements.
 import type { RawView } from '../schema/tables/views.ts';
 import type { CheckContext } from './context.ts';
 import { checkName, checkObjectName, checkRenames, isReservedSchema } from './name.ts';
@@ -17,15 +17,15 @@ export function checkViews(context: CheckContext): void {
       context.report({
         code: 'reserved-name',
         path: [...path, 'schema'],
-        message: `the schema ${context.show([...path, 'schema'], view.schema)} is not yours to declare`,
-        hint: 'Leave schema out for public, or choose another name.',
+        message: `the schema ${context.show([...path, 'schema'], view.schema)} is reserved`,
+        hint: 'Omit schema to use public, or choose another name.',
       });
     } else checkName(context, [...path, 'schema'], view.schema);
     if (tables[name]?.schema === view.schema) {
       context.report({
         code: 'duplicate',
         path,
-        message: `${name} is a table of this file already`,
+        message: `${name} is already a table of this file`,
         hint: 'Give the view another name.',
         part: 'key',
       });
@@ -40,15 +40,15 @@ export function checkViews(context: CheckContext): void {
   );
 }
 
-/** Its rows are stored: nothing of what a query does at each reading is left. */
+/** Rejects keys that only apply when a view runs its query. A materialized view stores rows. */
 function checkMaterialized(context: CheckContext, name: string, view: RawView): void {
   const path = ['views', name];
   if (!view.materialized) {
     if (view.indexes.length > 0)
       context.conflict(
         [...path, 'indexes'],
-        'only a materialized view has rows that can be indexed',
-        'Add materialized: true, or index the tables that it reads.',
+        'only a materialized view stores rows that can be indexed',
+        'Add materialized: true, or index the underlying tables.',
         'key',
       );
     return;
@@ -56,7 +56,7 @@ function checkMaterialized(context: CheckContext, name: string, view: RawView): 
   if (view.triggers.length > 0)
     context.conflict(
       [...path, 'triggers'],
-      'nobody writes rows of a materialized view, so no trigger of it could run',
+      'rows of a materialized view cannot be written, so a trigger would never run',
       'Remove triggers.',
       'key',
     );
@@ -64,7 +64,7 @@ function checkMaterialized(context: CheckContext, name: string, view: RawView): 
     if (context.isWritten([...path, key]))
       context.conflict(
         [...path, key],
-        `${key} does not belong to a materialized view, which is filled with the rights of the owner`,
+        `${key} is not valid for a materialized view, which is refreshed with the rights of its owner`,
         `Remove ${key}.`,
         'key',
       );
@@ -73,7 +73,7 @@ function checkMaterialized(context: CheckContext, name: string, view: RawView): 
       if (privilege === 'select') return;
       context.badValue(
         [...path, 'grants', role, number],
-        `nobody can ${privilege} rows of a materialized view`,
+        `the privilege ${privilege} is not valid for a materialized view`,
         'Grant select.',
       );
     });
@@ -84,7 +84,7 @@ function checkMaterialized(context: CheckContext, name: string, view: RawView): 
     if (index.name === undefined) return;
     checkName(context, [...at, 'name'], index.name);
     if (labels.has(index.name))
-      context.reportTwice([...at, 'name'], `an index of this view is called ${index.name} already`);
+      context.reportTwice([...at, 'name'], `the view already has an index ${index.name}`);
     labels.add(index.name);
   });
 }
@@ -96,13 +96,13 @@ function checkQuery(context: CheckContext, name: string, { query }: RawView): vo
       context.report({
         code: 'missing-file',
         path: [...path, 'file'],
-        message: 'a file that does not lie on this machine names another one',
-        hint: 'Write the query itself.',
+        message: 'a remote configuration cannot refer to files',
+        hint: 'Write the query inline.',
       });
     else checkReferencedFile(context, [...path, 'file'], query.file);
     return;
   }
   const code = query.replace(/^(\s|--[^\n]*(\n|$)|\/\*[^]*?\*\/)+/, '');
   if (!/^create\b/i.test(code)) return;
-  context.badValue(path, 'this is a CREATE statement', 'Write only the query: what follows AS.');
+  context.badValue(path, 'the query is a CREATE statement', 'Write only the query after AS.');
 }

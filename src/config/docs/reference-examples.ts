@@ -1,7 +1,6 @@
-// The examples of docs/configuration.md, one for each section. Together they are a file with every key, which a
-// test loads.
+// Examples of docs/configuration.md, one per section. A test loads them together as one file with every key.
 
-/** The keys of a first app. Short lines, so that the page shows them on one screen without scrolling. */
+/** Keys of a first app. Short lines, so that the page shows them on one screen without scrolling. */
 export const FIRST_APP = `version: 1
 tables:
   todos:             # served at /rest/v1/todos
@@ -172,7 +171,10 @@ tables:
       - { name: state, type: text, required: true, default: draft, enum: [draft, listed, sold] }
       - { name: tags, type: "text[]", default: [] }
       - { name: details, type: jsonb, default: { color: none } }
-      - { name: seller_id, type: uuid, default: { sql: auth.uid() }, foreign_key: { references: auth.users.id, on_delete: set_null } }
+      - name: seller_id
+        type: uuid
+        default: { sql: auth.uid() }
+        foreign_key: { references: auth.users.id, on_delete: set_null }
       - { name: photo, type: text, ref: storage.photos, on_delete: cascade }
       - { name: headline, type: text, renamed_from: title, check: length(headline) > 2 }
       - { name: weight, type: integer, required: true, backfill: "0", using: weight::integer }
@@ -231,10 +233,12 @@ tables:
     protect: true
     rls: []                    # closed: only the secret key has access
     fields:
-      - { name: product_id, primary_key: true, foreign_key: { references: products.id, on_update: cascade, deferrable: immediate } }
+      - name: product_id
+        primary_key: true
+        foreign_key: { references: products.id, on_update: cascade, deferrable: immediate }
       - { name: line, type: integer, primary_key: true }
   opening_hours:
-    comment: When somebody answers the telephone
+    comment: When the shop answers the telephone
     unlogged: true             # a crash empties it
     with: { fillfactor: 70, autovacuum_enabled: false }
     rls: false                 # open on purpose
@@ -410,6 +414,12 @@ rpc:
     security: definer
     settings: { search_path: "" }
     body_file: sql/note_change.sql
+  remove_drafts:
+    expose: false
+    execute: [service_role]    # for a schedule
+    args: [{ name: older_than, type: interval, required: true }]
+    returns: { type: void }
+    body: begin delete from products where created_at < now() - older_than; end
   may_sell:
     schema: private
     expose: false              # for policies, not for callers
@@ -431,7 +441,11 @@ functions:
     timeout: 10s
     env:
       CURRENCY: EUR
-      STRIPE_KEY: \${SVC_ENV_STRIPE_KEY}`,
+      STRIPE_KEY: \${SVC_ENV_STRIPE_KEY}
+  digest:
+    runtime: node
+    file: functions/digest.js
+    http: false                # only called by a schedule`,
   expose: `expose:
   relations:
     - monthly_totals
@@ -440,12 +454,35 @@ functions:
     - nearby_shops
     - { name: close_month, auth_required: true }`,
   functions_bundle: `functions_bundle: s3://shop-deploys/functions.tgz#${'0123456789abcdef'.repeat(4)}`,
+  schedules: `
+schedules:
+  weekday_digest:
+    cron: "0 7 * * 1-5"
+    timezone: Europe/Berlin
+    function: digest
+    payload: { kind: weekday }
+    retries: 3
+    overlap: wait
+    missed: all
+  remove_drafts:
+    every: 1h
+    rpc: remove_drafts         # runs as service_role
+    payload: { older_than: 7 days }
+    enabled: false`,
   seed: `
 seed:
   - name: demo
     users:
-      - { as: ann, email: ann@example.com, password: ann-password, metadata: { name: Ann }, app_metadata: { team: red } }
-      - { as: ben, id: 6f1c1f0e-7a52-4b7e-9d1a-000000000001, email: ben@example.com, password: ben-password, confirmed: false }
+      - as: ann
+        email: ann@example.com
+        password: ann-password
+        metadata: { name: Ann }
+        app_metadata: { team: red }
+      - as: ben
+        id: 6f1c1f0e-7a52-4b7e-9d1a-000000000001
+        email: ben@example.com
+        password: ben-password
+        confirmed: false
     rows:
       products:
         - { id: 0193f2f0-0000-7000-8000-000000000001, sku: CH-1, price: 49.90, seller_id: { user: ann } }

@@ -40,7 +40,7 @@ function load(text: string): Loaded {
   );
 }
 
-test('docs/configuration.md is what the schema says (npm run docs writes it)', () => {
+test('docs/configuration.md matches the schema (npm run docs writes it)', () => {
   const committed = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
   expect(committed).toBe(renderReferencePage());
 });
@@ -78,12 +78,12 @@ test('every key of the schema has a description, and an example that uses it', (
   const examples: unknown = parse(TEXT);
   walkSchema('', describeSchema(), (path, node) => {
     if (!Reflect.get(Object(node), 'description')) undescribed.push(path);
-    // What an index may say is shown with those of tables.
+    // The keys of an index are shown with tables.
     if (path.startsWith('views.*.indexes.*.')) return;
     if (valuesAt(examples, path.split('.')).length === 0) unused.push(path);
   });
   expect(undescribed).toEqual([]);
-  // These belong to other kinds of provider, are ignored, or are shown elsewhere: a policy's keys with the tables.
+  // These keys belong to other kinds of provider, are ignored, or are shown elsewhere, such as those of policies.
   expect(unused).toEqual([
     'providers.email.url',
     'providers.email.region',
@@ -131,6 +131,11 @@ test('the examples become the configuration they describe', () => {
     functionsBundle: expect.stringMatching(/^s3:/),
     functions: [
       { name: 'pay', timeoutMs: 10_000, env: { CURRENCY: 'EUR', STRIPE_KEY: 'value-of-SVC_ENV_STRIPE_KEY' } },
+      { name: 'digest', http: false, authRequired: true },
+    ],
+    schedules: [
+      { name: 'weekday_digest', cron: '0 7 * * 1-5', payload: '{"kind":"weekday"}' },
+      { name: 'remove_drafts', everyMs: 3_600_000, enabled: false },
     ],
     migrations: { drop: 'retire', pruneAfterMs: 7 * 86_400_000, lockTimeoutMs: 300 },
     storage: [{ name: 'photos', public: true, maxSizeBytes: 5 * 1024 ** 2, types: ['image/*'] }],
@@ -150,6 +155,7 @@ test('the examples become the configuration they describe', () => {
       { key: 'sales_of_all', name: 'sales_of', atomic: true, body: 'return (select sum(amount) from sales)' },
       { name: 'clean_up', kind: 'procedure', expose: false, returns: '' },
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
+      { name: 'remove_drafts', expose: false, execute: ['service_role'] },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },
       { name: 'add_claims' },
     ],
@@ -168,7 +174,7 @@ test('the examples become the configuration they describe', () => {
     foreignKey: { schema: 'public', table: 'products', column: 'id', onDelete: 'restrict' },
   });
   expect(hours?.rls).toBe('off');
-  const field = (name: string): unknown => products?.fields.find((one) => one.name === name);
+  const field = (name: string): unknown => products?.fields.find((candidate) => candidate.name === name);
   expect(field('price')).toMatchObject({ type: 'numeric(10,2)', min: '0', max: '99999.99' });
   expect(field('tags')).toMatchObject({ default: { kind: 'list', items: [], json: '[]' } });
   expect(field('details')).toMatchObject({ default: { kind: 'map', json: '{"color":"none"}' } });
@@ -208,7 +214,7 @@ describe('the JSON Schema for editors', () => {
 
   test.each([
     ['a reference for a number', 'version: 1\nserver: { port: "${PORT}" }'],
-    ['a reference for a truth value', 'version: 1\nauth: { allow_signup: "${OPEN:-true}" }'],
+    ['a reference for a boolean', 'version: 1\nauth: { allow_signup: "${OPEN:-true}" }'],
     [
       'a reference for a choice',
       'version: 1\nproviders: { email: { type: "${MAIL}", default_from_email: a@b.c } }',
@@ -238,7 +244,7 @@ describe('the JSON Schema for editors', () => {
     ['a wrong type', 'version: 1\nserver: { port: abc }'],
     ['a misspelt choice', 'version: 1\nrpc: { f: { language: sqll, body: x, returns: { type: int } } }'],
     ['a bad duration', 'version: 1\nauth: { jwt_expiry: soon }'],
-  ])('refuses %s, as the loader does', (_what, text) => {
+  ])('rejects %s, as the loader does', (_what, text) => {
     expect(accepts(text)).toBe(false);
     expect(load(text).ok).toBe(false);
   });
@@ -253,7 +259,7 @@ function pathSteps(path: string): string[] {
   return path.replaceAll('<name>', '*').replaceAll('[]', '.*').split('.');
 }
 
-/** Keys by path; `*` stands for a name or a number. */
+/** Visits keys by path. `*` is any name or index. */
 function walkSchema(path: string, node: unknown, visit: (path: string, node: unknown) => void): void {
   if (typeof node !== 'object' || node === null) return;
   for (const [key, child] of Object.entries(Object(Reflect.get(node, 'properties')))) {

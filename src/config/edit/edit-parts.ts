@@ -1,4 +1,4 @@
-// Edits of a configuration in several files: each goes into the file in which most of its path is written.
+// Edits of a configuration in several files. Each edit changes the file that contains most of its path.
 import { isMap, isSeq, parseDocument } from 'yaml';
 import { Problem } from '../../problem/problem.ts';
 import type { Config } from '../config.ts';
@@ -8,10 +8,10 @@ import { readYamlParts } from '../read/read-parts.ts';
 import type { Source } from '../read/source.ts';
 import { editText, type ConfigEdit } from './edit.ts';
 
-/** Texts by path relative to svc.yaml's directory; svc.yaml itself is the empty path. */
+/** Texts by path relative to the directory of svc.yaml, whose own path is empty. */
 export type Texts = ReadonlyMap<string, string>;
 
-/** The texts that change. */
+/** Returns the changed texts. */
 export function editParts(texts: Texts, edits: readonly ConfigEdit[]): Texts {
   const edited = new Map(texts);
   for (const edit of edits) {
@@ -24,37 +24,37 @@ export function editParts(texts: Texts, edits: readonly ConfigEdit[]): Texts {
 export type Edited =
   | {
       readonly ok: true;
-      /** The texts that change. */
+      /** Changed texts. */
       readonly texts: Texts;
       readonly config: Config;
       readonly warnings: readonly Mistake[];
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
-/** `source`: as it is read, before it is loaded. What it becomes, or the mistakes that it would then have. */
+/** Applies edits to `source`, which has not been loaded yet. Returns the new configuration, or its mistakes. */
 export function editConfig(source: Source, edits: readonly ConfigEdit[], options: LoadOptions): Edited {
   return replaceTexts(source, editParts(textsOfParts(source), edits), options);
 }
 
-/** The same with texts that are written already. */
+/** Loads the source with replaced texts. */
 export function replaceTexts(source: Source, texts: Texts, options: LoadOptions): Edited {
   const loaded = loadConfig(withTexts(source, texts), options);
   return loaded.ok ? { ...loaded, texts } : loaded;
 }
 
-/** What is to be read with these texts in its files. */
+/** Returns the source with these texts as its files. */
 export function withTexts(source: Source, texts: Texts): Source {
   const drafts = new Map([...texts].filter(([path]) => path !== ''));
   return { ...source, text: texts.get('') ?? source.text, drafts };
 }
 
-/** Not of SQL files: what they say is changed in them. */
+/** Returns the texts of svc.yaml and its includes. SQL files are edited separately. */
 export function textsOfParts(source: Source): Texts {
   const parts = readYamlParts(source);
   return new Map([['', source.text], ...parts.map(({ path, text }) => [path, text] as const)]);
 }
 
-/** Of equally good ones the first, which is svc.yaml. */
+/** Returns the file with the longest match, and the first of equal matches. svc.yaml comes first. */
 function findOwner(texts: Texts, path: KeyPath): string {
   if (texts.size === 1) return '';
   let owner = '';
@@ -75,7 +75,7 @@ function findOwner(texts: Texts, path: KeyPath): string {
   }
   if (lists > 1)
     throw new Problem('config_not_editable', 409, `${renderPath(path)} cannot be edited here`, {
-      hint: 'This list stands in several files: change it by hand.',
+      hint: 'The list is split across several files: edit the files directly.',
     });
   return owner;
 }

@@ -45,25 +45,29 @@ function editText(text: string, ...edits: ConfigEdit[]): string {
   return edited.texts.get('') ?? text;
 }
 
-/** Lines that went (-) and came (+), in order. */
+/** Returns removed (-) and added (+) lines, in order. */
 function difference(before: string, after: string): string[] {
-  const [old, young] = [before.split('\n'), after.split('\n')];
+  const [old, changed] = [before.split('\n'), after.split('\n')];
   let start = 0;
-  while (start < old.length && old[start] === young[start]) start += 1;
+  while (start < old.length && old[start] === changed[start]) start += 1;
   let end = 0;
-  while (end < old.length - start && end < young.length - start && old.at(-1 - end) === young.at(-1 - end))
+  while (
+    end < old.length - start &&
+    end < changed.length - start &&
+    old.at(-1 - end) === changed.at(-1 - end)
+  )
     end += 1;
   return [
     ...old.slice(start, old.length - end).map((line) => `-${line}`),
-    ...young.slice(start, young.length - end).map((line) => `+${line}`),
+    ...changed.slice(start, changed.length - end).map((line) => `+${line}`),
   ];
 }
 
-describe('an edit changes the lines it must and no others', () => {
+describe('an edit changes only the necessary lines', () => {
   test.each<[string, ConfigEdit, string[]]>([
     ['a scalar', { kind: 'set', path: ['version'], value: 1 }, []],
     [
-      'a scalar with a comment behind it',
+      'a scalar with a comment after it',
       { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'type'], value: 'varchar(10)' },
       ['-        type: text   # short', '+        type: varchar(10)   # short'],
     ],
@@ -102,7 +106,7 @@ describe('an edit changes the lines it must and no others', () => {
       ],
     ],
     [
-      'a section that was not there',
+      'a missing section',
       { kind: 'set', path: ['server', 'timeouts', 'request'], value: '1m' },
       ['+server:', '+  timeouts:', '+    request: 1m', '+'],
     ],
@@ -112,17 +116,17 @@ describe('an edit changes the lines it must and no others', () => {
       ['-        + 1', '+        + 2'],
     ],
     [
-      'a list where an empty one was',
+      'a list instead of an empty list',
       { kind: 'set', path: ['tables', 'todos', 'rls'], value: [{ operations: ['select'], using: 'true' }] },
       ['-    rls: []   # closed', '+    rls: [ { operations: [ select ], using: "true" } ]   # closed'],
     ],
     [
-      'a column more, written like its neighbour',
+      'an additional column, written like its neighbour',
       { kind: 'append', path: ['tables', 'todos', 'fields'], value: { name: 'due', type: 'date' } },
       ['+      - { name: due, type: date }'],
     ],
     [
-      'an index more, written like its neighbour',
+      'an additional index, written like its neighbour',
       { kind: 'append', path: ['tables', 'todos', 'indexes'], value: { columns: ['done'] } },
       ['+      - columns:', '+          - done'],
     ],
@@ -135,27 +139,27 @@ describe('an edit changes the lines it must and no others', () => {
       ],
     ],
     [
-      'a list that was not there',
+      'a missing list',
       { kind: 'append', path: ['server', 'cors', 'origins'], value: '*' },
       ['+server:', '+  cors:', '+    origins:', '+      - "*"', '+'],
     ],
     [
-      'a key that goes',
+      'a removed key',
       { kind: 'delete', path: ['tables', 'todos', 'fields', 1, 'required'] },
       ['-        required: true'],
     ],
     [
-      'a key in braces that goes',
+      'a removed key in braces',
       { kind: 'delete', path: ['tables', 'todos', 'fields', 0, 'primary_key'] },
       ['-      - { name: id, type: uuid, primary_key: true }', '+      - { name: id, type: uuid }'],
     ],
     [
-      'an entry of a list that goes',
+      'a removed entry of a list',
       { kind: 'delete', path: ['tables', 'todos', 'fields', 2] },
       ['-      - { name: done, type: boolean }'],
     ],
     [
-      'a section that goes',
+      'a removed section',
       { kind: 'delete', path: ['rpc'] },
       [
         '-rpc:',
@@ -169,7 +173,7 @@ describe('an edit changes the lines it must and no others', () => {
       ],
     ],
     [
-      'a table of another name',
+      'a renamed table',
       { kind: 'rename', path: ['tables', 'todos'], name: 'tasks' },
       ['-  todos:', '+  tasks:'],
     ],
@@ -178,32 +182,32 @@ describe('an edit changes the lines it must and no others', () => {
   });
 });
 
-test('the last entry of a block leaves an empty map, not a null', () => {
+test('removing the last entry of a block leaves an empty map, not a null', () => {
   const text = 'version: 1\nstorage:\n  pics:\n    public: true\n';
   expect(editText(text, { kind: 'delete', path: ['storage', 'pics'] })).toBe('version: 1\nstorage: {}\n');
 });
 
-test('an entry goes where a section was left empty', () => {
+test('an entry is added to an empty section', () => {
   const text = 'version: 1\nstorage:\nserver: { port: 1 }\n';
   expect(editText(text, { kind: 'set', path: ['storage', 'pics', 'public'], value: true })).toBe(
     'version: 1\nstorage:\n  pics:\n    public: true\nserver: { port: 1 }\n',
   );
 });
 
-test('line ends of the other world are kept', () => {
+test('CRLF line ends are kept', () => {
   const text = 'version: 1\r\nserver:\r\n  port: 1\r\n';
   expect(editText(text, { kind: 'set', path: ['server', 'max_limit'], value: 5 })).toBe(
     'version: 1\r\nserver:\r\n  port: 1\r\n  max_limit: 5\r\n',
   );
 });
 
-test('a file without a last line break gets one where it is needed', () => {
+test('a file without a last line break gets one when needed', () => {
   expect(editText('version: 1', { kind: 'set', path: ['server', 'port'], value: 5 })).toBe(
     'version: 1\n\nserver:\n  port: 5\n',
   );
 });
 
-test('several edits follow each other', () => {
+test('several edits are applied in order', () => {
   const text = edit(
     { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'renamed_from'], value: 'title' },
     { kind: 'set', path: ['tables', 'todos', 'fields', 1, 'name'], value: 'headline' },
@@ -213,7 +217,7 @@ test('several edits follow each other', () => {
   expect(difference(FILE, text)).toContain('+      - columns: [headline]');
 });
 
-test('an edit that breaks the file is refused with its mistake', () => {
+test('an edit that makes the file invalid returns the mistakes', () => {
   const edited = editConfig(
     { name: 'svc.yaml', directory: undefined, text: FILE },
     [{ kind: 'set', path: ['tables', 'todos', 'fields', 1, 'name'], value: 'done' }],
@@ -225,7 +229,7 @@ test('an edit that breaks the file is refused with its mistake', () => {
   });
 });
 
-test('what an alias shares is not changed behind the back of its other users', () => {
+test('a node that an alias shares cannot be edited', () => {
   const text = `version: 1
 tables:
   a:
@@ -250,15 +254,15 @@ tables:
   );
 });
 
-test('a place that is not there, and a file that cannot be read, are said', () => {
+test('unknown paths and unreadable files are errors', () => {
   expect(() => edit({ kind: 'delete', path: ['tables', 'nope'] })).toThrow(/There is no tables.nope/);
   expect(() => edit({ kind: 'set', path: ['tables', 'todos', 'fields', 9, 'name'], value: 'x' })).toThrow(
     /There is no/,
   );
-  expect(() => editText('version: [', { kind: 'delete', path: ['version'] })).toThrow(/mended by hand/);
+  expect(() => editText('version: [', { kind: 'delete', path: ['version'] })).toThrow(/must be corrected/);
 });
 
-describe('keys of our own making', () => {
+describe('edits that svc makes itself', () => {
   const BACKEND = `# the backend
 version: 1   # one
 
@@ -276,7 +280,7 @@ tables: {}
   const set = (text: string, path: string[], value: string): string =>
     editOnly(text, [{ kind: 'set', path, value }]);
 
-  test('an entry is added behind the last one, and nothing else changes', () => {
+  test('an entry is added after the last one, and nothing else changes', () => {
     const added = add(BACKEND, 'new-one', { runtime: 'node', file: 'functions/new-one.js' });
     expect(added).toBe(
       BACKEND.replace(
@@ -300,7 +304,7 @@ tables: {}
     for (const comment of text.match(/#.*/g) ?? []) expect(added).toContain(comment);
   });
 
-  test('a name that is there already is refused', () => {
+  test('an existing name is rejected', () => {
     expect(() => add(BACKEND, 'hello', {})).toThrow(/already/);
   });
 
@@ -310,19 +314,19 @@ tables: {}
     expect(set(once, ['functions_bundle'], 's3://b/k#2')).toBe(`${BACKEND}functions_bundle: "s3://b/k#2"\n`);
   });
 
-  test('a nested key is set, made where it is missing', () => {
+  test('a nested key is set, and created if missing', () => {
     const path = ['project', 'cloud', 'project_id'];
     const made = set(BACKEND, path, 'p1');
     expect(made.startsWith(BACKEND)).toBe(true);
     expect(parse(made).project).toEqual({ cloud: { project_id: 'p1' } });
     expect(set(made, path, 'p2')).toBe(made.replace('p1', 'p2'));
     expect(set(made, path, 'p1')).toBe(made);
-    const beside = set('version: 1\nproject: { name: x } # named\n', path, 'p');
-    expect(parse(beside).project).toEqual({ name: 'x', cloud: { project_id: 'p' } });
-    expect(beside).toContain('# named');
+    const added = set('version: 1\nproject: { name: x } # named\n', path, 'p');
+    expect(parse(added).project).toEqual({ name: 'x', cloud: { project_id: 'p' } });
+    expect(added).toContain('# named');
   });
 
-  test('a broken file is left alone', () => {
-    expect(() => set('a: [', ['b'], 'c')).toThrow(/by hand first/);
+  test('a broken file is not edited', () => {
+    expect(() => set('a: [', ['b'], 'c')).toThrow(/must be corrected first/);
   });
 });

@@ -1,6 +1,6 @@
-// Edits of svc.yaml that change only the lines they must. The `yaml` library says what an edit means; its own
-// output would lose indentation, spacing in brackets, blank lines, the column of comments and CRLF, so the new
-// text is cut into the old one, and the library's output is only the fallback.
+// Edits of svc.yaml that keep all unrelated characters. The `yaml` library determines the meaning of an edit. Its own
+// output would change indentation, spacing in brackets, blank lines, the column of comments and CRLF. The new text is
+// therefore inserted into the old text, and the output of the library is only the fallback.
 import { isDeepStrictEqual } from 'node:util';
 import {
   isAlias,
@@ -15,26 +15,26 @@ import {
 } from 'yaml';
 import { Problem } from '../../problem/problem.ts';
 import { renderPath, type KeyPath } from '../mistakes/mistake.ts';
-import { cut, type Change, type Found } from './text-edit.ts';
+import { editNode, type Change, type Found } from './text-edit.ts';
 
 export type ConfigEdit =
-  /** Sets the value, making the maps on the way to it. */
+  /** Sets a value and creates the maps on its path. */
   | {
       readonly kind: 'set';
       readonly path: KeyPath;
       readonly value: unknown;
-      /** Where a new key goes: behind this one, or ahead of all (null); at the end by default. */
+      /** Places a new key after this key, before all keys (null), or last by default. */
       readonly behind?: string | null | undefined;
     }
-  /** The same for an entry that must not be there yet. */
+  /** Sets a value whose key must not exist yet. */
   | { readonly kind: 'add'; readonly path: KeyPath; readonly value: unknown }
-  /** Adds to the end of a list, making the list when there is none. */
+  /** Appends to a list and creates the list if needed. */
   | { readonly kind: 'append'; readonly path: KeyPath; readonly value: unknown }
   | { readonly kind: 'delete'; readonly path: KeyPath }
-  /** Gives the entry at the path another name. */
+  /** Renames the entry at the path. */
   | { readonly kind: 'rename'; readonly path: KeyPath; readonly name: string };
 
-/** The text with all edits applied, in order. What it then says is not checked. */
+/** Applies the edits in order. The resulting configuration is not validated. */
 export function editText(text: string, edits: readonly ConfigEdit[]): string {
   return edits.reduce(applyEdit, text);
 }
@@ -43,7 +43,7 @@ function applyEdit(text: string, edit: ConfigEdit): string {
   const document = parse(text);
   const error = document.errors[0];
   if (error || !isMap(document.contents)) {
-    throw new Problem('config_not_editable', 409, 'svc.yaml has mistakes that must be mended by hand first', {
+    throw new Problem('config_not_editable', 409, 'svc.yaml has mistakes that must be corrected first', {
       details: error?.message,
     });
   }
@@ -51,22 +51,22 @@ function applyEdit(text: string, edit: ConfigEdit): string {
   const changed = change && changedText(text, document, change);
   if (changed !== undefined) return changed;
   throw new Problem('config_not_editable', 409, `${renderPath(edit.path)} cannot be edited here`, {
-    hint: 'Change svc.yaml by hand.',
+    hint: 'Edit svc.yaml directly.',
   });
 }
 
 function changedText(text: string, document: Document, change: Change): string | undefined {
   const changed = document.clone();
   applyChange(changed, change);
-  const wanted = toValue(changed);
-  if (wanted === undefined) return undefined;
-  // Text is trusted only as far as it can be shown right: it must say exactly what was asked for.
-  const says = (made: string | undefined): made is string =>
-    made !== undefined && isDeepStrictEqual(toValue(parse(made)), wanted);
-  const spliced = cut(text, change);
-  if (says(spliced)) return spliced;
+  const expected = toValue(changed);
+  if (expected === undefined) return undefined;
+  // Accept only text whose parsed value equals the expected one.
+  const isExpected = (made: string | undefined): made is string =>
+    made !== undefined && isDeepStrictEqual(toValue(parse(made)), expected);
+  const spliced = editNode(text, change);
+  if (isExpected(spliced)) return spliced;
   const rewritten = changed.toString({ lineWidth: 0 });
-  return says(rewritten) ? rewritten : undefined;
+  return isExpected(rewritten) ? rewritten : undefined;
 }
 
 function parse(text: string): Document {
@@ -79,7 +79,7 @@ function parse(text: string): Document {
   return document;
 }
 
-/** Undefined for a text that has errors, an alias without its anchor among them. */
+/** Returns undefined for a text with errors, including an alias without an anchor. */
 function toValue(document: Document): unknown {
   if (document.errors.length > 0) return undefined;
   try {
@@ -90,7 +90,7 @@ function toValue(document: Document): unknown {
   }
 }
 
-/** Undefined where the path leads through an alias: what stands there has other users too. */
+/** Returns undefined if the path leads through an alias, because the node is used elsewhere too. */
 function toChange(document: Document, root: Node, edit: ConfigEdit): Change | undefined {
   const { path } = edit;
   const found = find(root, path);
@@ -107,7 +107,7 @@ function toChange(document: Document, root: Node, edit: ConfigEdit): Change | un
     return edit.kind === 'delete' ? { kind: 'remove', found } : { kind: 'rename', found, name: edit.name };
   }
   if (edit.kind === 'add' && isThere) {
-    throw new Problem('already_declared', 409, `${renderPath(path)} is in svc.yaml already`, {
+    throw new Problem('already_declared', 409, `${renderPath(edit.path)} is already in svc.yaml`, {
       hint: 'Choose another name.',
     });
   }
@@ -136,14 +136,14 @@ function nest(steps: KeyPath, value: unknown): unknown {
   return steps.reduceRight((inner, step) => ({ [step]: inner }), value);
 }
 
-/** True when an alias stands for the node as well. */
+/** Returns true if an alias refers to the node. */
 function isShared(document: Document, { anchor }: Found['node']): boolean {
   let shared = false;
   visit(document, { Alias: (_key, { source }) => void (shared ||= source === anchor) });
   return shared;
 }
 
-/** The deepest node on the path that is there. */
+/** Returns the deepest existing node on the path. */
 function find(root: Node, path: KeyPath): Found {
   let found: Found = { node: root, keys: [], pair: undefined, parent: undefined };
   for (const step of path) {

@@ -1,4 +1,4 @@
-// What an edit changes in the files below an overlay without changing what is served: the overlay says it otherwise.
+// Finds edits without effect, because an overlay sets the same keys.
 import type { LoadOptions } from '../load.ts';
 import { renderPath } from '../mistakes/mistake.ts';
 import { valueAt } from '../check/validate.ts';
@@ -7,13 +7,13 @@ import { readParts } from '../read/read-parts.ts';
 import type { Source } from '../read/source.ts';
 
 export type Overridden = {
-  /** The overlay, as messages name it. */
+  /** Name of the overlay in messages. */
   readonly overlay: string;
-  /** As `server.port`. */
+  /** Rendered paths, such as `server.port`. */
   readonly paths: readonly string[];
 };
 
-/** Undefined where everything that differs between the two takes effect. */
+/** Returns undefined if every difference between the two sources takes effect. */
 export function overriddenChanges(
   before: Source,
   after: Source,
@@ -31,7 +31,7 @@ export function overriddenChanges(
   return paths.length === 0 ? undefined : { overlay: overlay.name, paths: paths.map(renderPath) };
 }
 
-/** All that the overlay of the source's mode sets or removes; undefined where it has none. */
+/** Returns everything that the overlay of the source's mode sets or removes, or undefined without an overlay. */
 export function overriddenKeys(
   source: Source,
   { variables }: Pick<LoadOptions, 'variables'>,

@@ -1,23 +1,22 @@
-// Values as YAML text that fits among what is there already: in brackets where the neighbours are, in lines where
-// they are, indented as they are.
+// Renders values as YAML in the style of their neighbours: inline or as a block, with the same indentation.
 import { isMap, isSeq, stringify } from 'yaml';
 
 export type Layout = { readonly text: string; readonly newline: string };
 
 export type Addition = {
   readonly value: unknown;
-  /** Where the entry starts; what is inside of it goes two further. */
+  /** Column of the entry. Nested lines are indented by two more columns. */
   readonly column: number;
-  /** A neighbour whose style is taken over. */
+  /** A neighbour whose style is copied. */
   readonly like: unknown;
 };
 
 const STEP = 2;
 
-/** On one line, whatever it is. */
+/** Renders any value on one line. */
 export function renderInline(value: unknown): string {
   if (typeof value === 'string' && /[\n\r#]/.test(value)) return JSON.stringify(value);
-  // As an entry of a list in brackets, where it may end up: `a, b` needs quotes there and nowhere else.
+  // Render as an item of an inline list, because `a, b` needs quotes only there.
   return stringify([value], { collectionStyle: 'flow', lineWidth: 0, flowCollectionPadding: true })
     .trim()
     .slice(1, -1)
@@ -25,7 +24,7 @@ export function renderInline(value: unknown): string {
     .replaceAll(/\s*\n\s*/g, ' ');
 }
 
-/** `key: value`, the first line without its indentation. */
+/** Renders `key: value` without the indentation of the first line. */
 export function renderEntry(
   layout: Layout,
   { key, value, column, like }: Addition & { readonly key: string },
@@ -35,15 +34,15 @@ export function renderEntry(
   return `${key}:${gap}${renderBlock(layout, value, column + STEP)}`;
 }
 
-/** `- value`, with its indentation. */
+/** Renders `- value` with its indentation. */
 export function renderItem(layout: Layout, { value, column, like }: Addition): string {
   const written = isInline(value, like) ? renderInline(value) : renderBlock(layout, value, column + STEP);
   return `${' '.repeat(column)}- ${written}`;
 }
 
-/** The first line without its indentation. */
+/** Renders without the indentation of the first line. */
 function renderBlock({ newline }: Layout, value: unknown, column: number): string {
-  // A `#` inside of a word begins no comment, but people and editors take it for one.
+  // A `#` inside a word does not begin a comment, but readers and editors may take it for one.
   if (typeof value === 'string' && value.includes('#') && !value.includes('\n')) return JSON.stringify(value);
   return stringify(value, { lineWidth: 0, blockQuote: 'literal' })
     .trimEnd()
@@ -52,7 +51,7 @@ function renderBlock({ newline }: Layout, value: unknown, column: number): strin
     .join(newline);
 }
 
-/** In brackets, because it is empty or because its neighbour is. */
+/** True for an empty collection, or next to an inline collection. */
 function isInline(value: unknown, like: unknown): boolean {
   return isCollection(value) && (Object.keys(value).length === 0 || isFlow(like));
 }

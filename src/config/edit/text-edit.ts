@@ -1,5 +1,5 @@
-// A change of one place in the YAML text, which leaves every other character as it is. Undefined where that
-// cannot be done; whether the result says the right thing is checked by edit.ts.
+// Changes one node in the YAML text and keeps every other character. Returns undefined if that is not possible. edit.ts
+// checks the meaning of the result.
 import {
   isAlias,
   isMap,
@@ -15,9 +15,9 @@ import { isFlow, renderEntry, renderInline, renderItem, type Layout } from './re
 
 export type Found<Kind extends Node = Node> = {
   readonly node: Kind;
-  /** The keys that lead to it, as the document has them. */
+  /** Keys on the path of the node, as in the document. */
   readonly keys: readonly unknown[];
-  /** The pair whose value it is; undefined for the root and for entries of lists. */
+  /** The pair that contains the node as value. Undefined for the root and for list entries. */
   readonly pair: Pair | undefined;
   readonly parent: Node | undefined;
 };
@@ -35,7 +35,7 @@ export type Change =
   | { readonly kind: 'remove'; readonly found: Found }
   | { readonly kind: 'rename'; readonly found: Found; readonly name: string };
 
-export function cut(text: string, change: Change): string | undefined {
+export function editNode(text: string, change: Change): string | undefined {
   const layout: Layout = { text, newline: text.includes('\r\n') ? '\r\n' : '\n' };
   const { found } = change;
   switch (change.kind) {
@@ -59,7 +59,7 @@ function replace(layout: Layout, { node, pair, parent }: Found, value: unknown):
   const isSimple = isAlias(node) || (isScalar(node) && !node.type?.startsWith('BLOCK') && !isEmpty(node));
   const isInline = typeof value !== 'object' || value === null || isInFlow(text, node);
   if (isFlow(node) || (isSimple && isInline)) return overwrite(text, node, renderInline(value));
-  // A block: the whole entry is written anew, behind its key.
+  // Rewrite the whole block entry after its key.
   if (!isMap(parent) || !isScalar(pair?.key) || !pair.key.range) return undefined;
   const [start, keyEnd] = pair.key.range;
   const end = text.slice(0, nodeEnd(node)).trimEnd().length;
@@ -92,7 +92,7 @@ function insert(
   const like = behind === undefined ? before?.value : undefined;
   const entry = renderEntry(layout, { key: written, value, column, like });
   if (!before) return text.slice(0, start) + entry + newline + indent + text.slice(start);
-  // Sections of the file stand apart.
+  // Separate sections of the file with an empty line.
   const gap = behind === undefined && column === 0 && entry.includes('\n') ? newline : '';
   return afterLine(layout, endOfPair(before), gap + indent + entry);
 }
@@ -105,7 +105,7 @@ function push(layout: Layout, list: YAMLSeq, value: unknown): string | undefined
   return afterLine(layout, nodeEnd(last), renderItem(layout, { value, column, like: last }));
 }
 
-/** Behind the entry that ends at `before`, or ahead of all. */
+/** Inserts after the entry that ends at `before`, or first. */
 function intoFlow(
   text: string,
   node: YAMLMap | YAMLSeq,
@@ -132,7 +132,7 @@ function remove(text: string, { node, pair, parent }: Found): string | undefined
   if (start === undefined) return undefined;
   const end = nodeEnd(node);
   if (parent.flow) {
-    // With the comma behind it; the last one takes the comma before it.
+    // Remove the comma after the entry. The last entry has a comma before it.
     const behind = /^\s*,\s*/.exec(text.slice(end));
     if (behind) return text.slice(0, start) + text.slice(end + behind[0].length);
     return text.slice(0, start).replace(/,\s*$/, '') + text.slice(end);
@@ -147,16 +147,16 @@ function overwrite(text: string, node: Node, by: string): string | undefined {
   return text.slice(0, node.range[0]) + by + text.slice(node.range[1]);
 }
 
-/** As a line of its own behind the one that ends here; a comment at the end of that line stays there. */
+/** Inserts a line after the line that contains `end`, including its trailing comment. */
 function afterLine({ text, newline }: Layout, end: number, line: string): string {
   const before = text.slice(0, afterEnd(text, end));
   const gap = before === '' || before.endsWith('\n') ? '' : newline;
   return `${before}${gap}${line}${newline}${text.slice(before.length)}`;
 }
 
-/** Behind the line break of the line in which the value ends. */
+/** Returns the offset after the line break of the last line of the value. */
 function afterEnd(text: string, end: number): number {
-  // A block text ends behind its own line breaks.
+  // The range of a block text includes its line breaks.
   const last = text.slice(0, end).trimEnd().length;
   const lineBreak = text.indexOf('\n', last);
   return lineBreak < 0 ? text.length : lineBreak + 1;
@@ -174,14 +174,14 @@ function toColumn(text: string, offset: number): number {
   return offset - (text.lastIndexOf('\n', offset - 1) + 1);
 }
 
-/** True when the value stands inside of brackets, where a block cannot be. */
+/** True inside brackets, where a block is not allowed. */
 function isInFlow(text: string, node: Node): boolean {
   const start = node.range?.[0] ?? 0;
   const line = text.slice(start - toColumn(text, start), start);
   return /[{[,]/.test(line.replaceAll(/"[^"]*"|'[^']*'/g, ''));
 }
 
-/** A key with nothing behind it. */
+/** True for a key without a value. */
 function isEmpty(node: Node): boolean {
   return isScalar(node) && node.value === null && node.range?.[0] === node.range?.[1];
 }

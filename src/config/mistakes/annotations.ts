@@ -1,7 +1,7 @@
 // Mistakes as workflow commands of GitHub Actions, which shows them at their lines in a pull request.
 import { byPosition, renderPath, type Mistake } from './mistake.ts';
 
-/** `file` is where mistakes without a file of their own are, relative to the root of the repository. */
+/** `file`: location of mistakes that do not name a file, relative to the root of the repository. */
 export function annotations(mistakes: readonly Mistake[], file: string): string {
   return [...mistakes]
     .sort(byPosition)

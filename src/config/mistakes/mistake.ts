@@ -1,9 +1,9 @@
-// A mistake in the file: what, where, what was expected, what to do. All of them are collected before any is shown.
+// A mistake in the file: its place, a message and a remedy. All mistakes are collected before they are reported.
 
-/** Where something stands; both count from 1. `file`: as messages name it, where it is not svc.yaml itself. */
+/** Line and column count from 1. `file`: name in messages, undefined for svc.yaml. */
 export type Position = { readonly line: number; readonly column: number; readonly file?: string };
 
-/** `note`: nothing is wrong with the file; what it will need where it runs. */
+/** `note`: the file is valid, but needs something where it runs. */
 export type Severity = 'error' | 'warning' | 'note';
 
 export type MistakeCode =
@@ -39,11 +39,11 @@ export type Mistake = {
   readonly message: string;
   readonly hint: string;
   readonly position: Position;
-  /** Characters to underline on that line, at least one. */
+  /** Number of underlined characters on that line, at least one. */
   readonly length: number;
 };
 
-/** No more mistakes than this are shown. */
+/** Maximum number of reported mistakes. */
 export const MAX_MISTAKES = 100;
 
 export type MistakePlace = {
@@ -70,7 +70,7 @@ export function makeMistake(place: MistakePlace, mistake: MistakeText): Mistake 
   return { severity, code, path, message, hint, position: place.position, length };
 }
 
-/** Reads the text up to there; for a file that has no line counter yet. */
+/** Scans the text up to the offset. Serves files without a line counter. */
 export function positionIn(text: string, offset: number): Position {
   const before = text.slice(0, Math.min(offset, text.length));
   return { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') };
@@ -84,15 +84,15 @@ export function renderPath(path: KeyPath): string {
   }, '');
 }
 
-/** In the order of the file, at most MAX_MISTAKES of them. */
+/** Returns at most MAX_MISTAKES mistakes in the order of the file. */
 export function inOrder(mistakes: readonly Mistake[]): readonly Mistake[] {
   const sorted = [...mistakes].sort(byPosition);
   const last = sorted[MAX_MISTAKES - 1];
   if (!last || sorted.length === MAX_MISTAKES) return sorted;
-  const message = `these are the first ${MAX_MISTAKES} mistakes; there are more`;
+  const message = `only the first ${MAX_MISTAKES} mistakes are listed`;
   return [
     ...sorted.slice(0, MAX_MISTAKES),
-    { ...last, code: 'more', path: [], message, hint: 'Mend these first.' },
+    { ...last, code: 'more', path: [], message, hint: 'Correct these first.' },
   ];
 }
 

@@ -9,16 +9,16 @@ function report(text: string, color = false): string {
   return renderMistakes(loaded.ok ? loaded.warnings : loaded.mistakes, { file: 'svc.yaml', text, color });
 }
 
-describe('a secret that was written into the file is not repeated in a report', () => {
+describe('a report masks secrets that are written in the file', () => {
   const email = 'type: resnd, default_from_email: a@b.c';
   test.each([
-    ['beside the fault', `providers: { email: { api_key: re_hunter2, ${email} } }`],
+    ['next to the mistake', `providers: { email: { api_key: re_hunter2, ${email} } }`],
     ['in quotes', `providers: { email: { "api_key": "re_hunter2, x", ${email} } }`],
     [
       'under a misspelt key',
       `providers: { email: { api_keyy: re_hunter2, type: ses, default_from_email: a@b.c } }`,
     ],
-    ['as the fault itself', `providers: { email: { api_key: [re_hunter2], ${email} } }`],
+    ['as the mistake itself', `providers: { email: { api_key: [re_hunter2], ${email} } }`],
     ['in a URL', `providers: { email: { url: "smtp://me:hunter2@host", ${email} } }`],
     [
       'for S3',
@@ -31,7 +31,7 @@ describe('a secret that was written into the file is not repeated in a report', 
     expect(report(text)).not.toContain('hunter2');
   });
 
-  test('the caret stays under the fault, and what is no secret stays readable', () => {
+  test('the caret stays under the mistake, and other values stay readable', () => {
     const text =
       'version: 1\nproviders: { email: { api_key: re_hunter2, type: resnd, default_from_email: a@b.c } }';
     expect(report(text)).toContain(
@@ -47,7 +47,7 @@ describe('a secret that was written into the file is not repeated in a report', 
   });
 });
 
-test('a long line is cut around the fault', () => {
+test('only the section around the mistake is shown of a long line', () => {
   const text = `version: 1\nproject: { name: ${'x'.repeat(1000)}, nam: 1, description: ${'y'.repeat(1000)} }`;
   const [, line = '', caret = ''] = report(text).split('\n');
   expect(line.length).toBeLessThan(200);
@@ -61,17 +61,17 @@ test('colour is added on request and changes nothing else', () => {
   expect(stripVTControlCharacters(colored)).toBe(report(text));
 });
 
-test('of far too many mistakes the first hundred are shown, quickly', () => {
+test('only the first hundred of very many mistakes are shown, quickly', () => {
   const keys = Array.from({ length: 30_000 }, (_, n) => `key${n}: 1`).join('\n');
   const before = process.cpuUsage();
   const blocks = report(`version: 1\n${keys}`).split('\n\n');
   const { user, system } = process.cpuUsage(before);
   expect((user + system) / 1_000).toBeLessThan(15_000);
   expect(blocks).toHaveLength(101);
-  expect(blocks.at(-1)).toMatch(/first 100 mistakes; there are more/);
+  expect(blocks.at(-1)).toMatch(/only the first 100 mistakes/);
 });
 
-test('words are close when a slip of the fingers lies between them', () => {
+test('words are similar if they differ by a typing error', () => {
   expect(editDistance('kitten', 'sitting')).toBe(3);
   expect(editDistance('tabels', 'tables')).toBe(1);
   const known = ['tables', 'storage', 'rpc', 'id'];

@@ -1,17 +1,17 @@
-// Mistakes as a person reads them: where, the line with a caret under the fault, what is wrong, what to do.
+// Renders mistakes for people: position, the line with a caret, the message and the hint.
 import { styleText } from 'node:util';
 import { byPosition, renderPath, type Mistake } from './mistake.ts';
 
 export type ReportOptions = {
   readonly file: string;
   readonly text: string;
-  /** Texts of the files that it includes, by name. */
+  /** Texts of included files, by name. */
   readonly included?: ReadonlyMap<string, string> | undefined;
   readonly color?: boolean | undefined;
 };
 
 const MAX_LINE_LENGTH = 160;
-/** How much of a very long line is searched for secrets, on either side of the mistake. */
+/** Number of characters on either side of the mistake that are searched for secrets in a very long line. */
 const MAX_CONTEXT_LENGTH = 2000;
 
 export function renderMistakes(mistakes: readonly Mistake[], options: ReportOptions): string {
@@ -30,8 +30,8 @@ export function renderMistakes(mistakes: readonly Mistake[], options: ReportOpti
 }
 
 /**
- * Reports end up in logs and tickets, so a secret that was written into the file is masked, letter for letter to
- * keep the caret in place.
+ * Masks secrets, because reports end up in logs and tickets. The mask has the same length, so that the caret stays in
+ * place.
  */
 function withoutSecrets(line: string, { path, position, length }: Mistake): string {
   const start = position.column - 1;
@@ -44,15 +44,19 @@ function withoutSecrets(line: string, { path, position, length }: Mistake): stri
       .slice(near, start + MAX_CONTEXT_LENGTH)
       .replaceAll(SECRET_VALUE, blot)
       .replaceAll(PASSWORD_IN_URL, blot);
-  // The value of a code function's variable may be a secret, whatever its name.
+  // Values of environment variables of code functions can be secrets under any name.
   if (path[0] !== 'functions' || path[2] !== 'env') return shown;
   return (
     shown.slice(0, start) + blot('', '', shown.slice(start, start + length)) + shown.slice(start + length)
   );
 }
 
-const SECRET_VALUE =
-  /\b(?!refresh_tokens\b)(\w*(?:api_?key|access_key|access_key_id|password|passwd|token|secret)\w?["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^\s,}\]]+)/gi;
+const SECRET_VALUE = new RegExp(
+  String.raw`\b(?!refresh_tokens\b)(\w*(?:api_?key|access_key|access_key_id|password|passwd|token|secret)` +
+    String.raw`\w?["']?\s*:\s*)` +
+    String.raw`("[^"]*"?|'[^']*'?|[^\s,}\]]+)`,
+  'gi',
+);
 const PASSWORD_IN_URL = /(:\/\/[^\s:/@]{0,200}:)([^\s@]{1,200})(?=@)/g;
 
 const TONES = { error: 'red', warning: 'yellow', note: 'dim' } as const;
@@ -64,8 +68,9 @@ function renderMistake(mistake: Mistake, line: string, { file, color }: ReportOp
   const { line: lineNumber, column, file: name = file } = mistake.position;
   const path = renderPath(mistake.path);
   const gutter = String(lineNumber);
-  const head = `${name}:${lineNumber}:${column} ${paint(tone, mistake.severity)} ${path === '' ? '' : paint('bold', path)}`;
-  // A very long line is cut around the fault.
+  const place = `${name}:${lineNumber}:${column}`;
+  const head = `${place} ${paint(tone, mistake.severity)} ${path === '' ? '' : paint('bold', path)}`;
+  // Show only a section of a very long line.
   const from = Math.max(0, column - 1 - MAX_LINE_LENGTH / 2);
   const shown = withoutSecrets(line, mistake)
     .slice(from, from + MAX_LINE_LENGTH)

@@ -1,4 +1,4 @@
-// What code scanning reads of mistakes in several files.
+// SARIF output for mistakes in several files.
 import { expect, test } from 'vitest';
 import type { Mistake } from './mistake.ts';
 import { sarif } from './sarif.ts';
@@ -49,14 +49,14 @@ type Log = {
   }[];
 };
 
-test('rules once and sorted, addresses as references, hints below what they are for', () => {
+test('rules are sorted and unique, paths are relative references, and hints follow messages', () => {
   const [run] = (JSON.parse(sarif(MISTAKES, 'backend/svc.yaml', '1.2.3')) as Log).runs;
   expect(run?.tool.driver.rules).toEqual([
     { id: 'missing-variable' },
     { id: 'open-table' },
     { id: 'unknown-key' },
   ]);
-  const told = run?.results.map(({ ruleId, ruleIndex, level, message, locations: [place] }) => [
+  const results = run?.results.map(({ ruleId, ruleIndex, level, message, locations: [place] }) => [
     `${ruleId} ${ruleIndex} ${level}`,
     message.text,
     place?.physicalLocation.artifactLocation.uri,
@@ -69,7 +69,7 @@ test('rules once and sorted, addresses as references, hints below what they are 
     endColumn,
   });
   const key = (fullyQualifiedName: string) => [{ fullyQualifiedName }];
-  expect(told).toEqual([
+  expect(results).toEqual([
     [
       'open-table 1 warning',
       'everybody reads notes\nWrite rls: [].',

@@ -1,7 +1,7 @@
-// Mistakes as SARIF 2.1.0, which code scanning and editors read.
+// Renders mistakes as SARIF 2.1.0 for code scanning and editors.
 import { byPosition, renderPath, type Mistake } from './mistake.ts';
 
-/** `file` is where mistakes without a file of their own are, relative to the root of the repository. */
+/** `file`: location of mistakes that do not name a file, relative to the root of the repository. */
 export function sarif(mistakes: readonly Mistake[], file: string, version: string): string {
   const rules = [...new Set(mistakes.map(({ code }) => code))].sort();
   const log = {
@@ -38,7 +38,7 @@ export function sarif(mistakes: readonly Mistake[], file: string, version: strin
   return JSON.stringify(log, undefined, 2);
 }
 
-/** A path as a relative reference; the address of a remote file stays what it is. */
+/** Encodes a path as a relative reference. The URL of a remote file is not changed. */
 function toUri(file: string): string {
   if (/^\w+:\/\//.test(file)) return file;
   return file.split(/[\\/]/).map(encodeURIComponent).join('/');

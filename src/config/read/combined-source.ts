@@ -1,11 +1,11 @@
-// The texts of all files of a configuration, one behind the other: an offset says which file is meant, and where in it.
+// Concatenates the texts of all files of a configuration. An offset identifies a file and a position in it.
 import type { LineCounter } from 'yaml';
 import type { Position } from '../mistakes/mistake.ts';
 import type { SvcDocument } from './document.ts';
 
-/** One file. svc.yaml itself comes first, and positions in it name no file. */
+/** A file of the configuration. svc.yaml comes first, and its positions do not name a file. */
 export type PartDocument = {
-  /** As messages name it. */
+  /** Name in messages. */
   readonly name: string;
   readonly document: SvcDocument;
 };
@@ -25,20 +25,20 @@ export class CombinedSource {
     this.text = parts.map(({ document }) => document.text).join(SEPARATOR);
   }
 
-  /** Offset of the first character of the file at this place in the list. */
+  /** Returns the offset of the first character of a file. */
   partOffset(index: number): number {
     return this.#sections[index]?.base ?? 0;
   }
 
   positionAt(offset: number): Position {
     const at = Math.min(offset, this.text.length);
-    const { file, base, lines } = this.#sections.findLast((one) => one.base <= at) ?? NOWHERE;
+    const { file, base, lines } = this.#sections.findLast((section) => section.base <= at) ?? NOWHERE;
     const { line, col } = lines?.linePos(at - base) ?? { line: 1, col: 1 };
     const position = { line: Math.max(1, line), column: Math.max(1, col) };
     return file === undefined ? position : { ...position, file };
   }
 }
 
-/** Or the last line of one file would go on in the next. */
+/** Separates the last line of a file from the first line of the next file. */
 const SEPARATOR = '\n';
 const NOWHERE = { file: undefined, base: 0, lines: undefined };

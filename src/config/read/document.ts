@@ -1,4 +1,4 @@
-// Text → YAML document, syntax checked. Refuses files that are too large or nested too deeply.
+// Parses a text as a YAML document and checks its syntax. Rejects texts that are too large or nested too deeply.
 // read-tree.ts reads values and variables from it.
 import { isMap, isScalar, LineCounter, parseAllDocuments, type YAMLMap } from 'yaml';
 import { countLines } from './line-starts.ts';
@@ -7,7 +7,7 @@ import { readFastPath } from './fast-path.ts';
 import { NodeTable } from './node-table.ts';
 import { makeMistake, positionIn, type Mistake, type MistakeCode } from '../mistakes/mistake.ts';
 
-/** Far more than anybody writes by hand. */
+/** Far more than people write by hand. */
 export const MAX_BYTES = 5 * 1024 * 1024;
 /** Far deeper than the schema, and shallow enough for recursive functions not to overflow the stack. */
 export const MAX_DEPTH = 100;
@@ -18,7 +18,7 @@ export type SvcDocument = {
   readonly lines: LineCounter;
 };
 
-/** Common YAML as a table, anything else as the library has it. */
+/** A table for common YAML, and a node of the library for everything else. */
 export type Contents = NodeTable | YAMLMap;
 
 export type ReadDocument =
@@ -28,8 +28,8 @@ export type ReadDocument =
 export function readDocument(text: string): ReadDocument {
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_BYTES) {
-    const message = `the file is ${bytes} bytes long; ${formatBytes(MAX_BYTES)} is the most`;
-    return failed(text, 0, 'too-large', message, 'Is this the right file?');
+    const message = `the file has ${bytes} bytes; the maximum is ${formatBytes(MAX_BYTES)}`;
+    return failed(text, 0, 'too-large', message, 'Check that this is the right file.');
   }
   const nul = text.indexOf('\0');
   if (nul >= 0)
@@ -42,7 +42,7 @@ export function readDocument(text: string): ReadDocument {
   return { ok: true, document: { text, contents: table, lines: countLines(text) } };
 }
 
-/** The same for any YAML. */
+/** Parses any YAML with the library. */
 export function readByLibrary(text: string): ReadDocument {
   const lines = new LineCounter();
   // read-tree.ts finds duplicate keys: the parser's own check takes quadratic time.
@@ -61,7 +61,7 @@ export function readByLibrary(text: string): ReadDocument {
       0,
       'not-a-map',
       'the file is empty',
-      'It begins with `version: 1`; `svc init` writes a first one.',
+      'Begin the file with `version: 1`, or run `svc init` to create one.',
     );
   if (second) {
     return failed(
@@ -69,10 +69,10 @@ export function readByLibrary(text: string): ReadDocument {
       second.range?.[0] ?? 0,
       'yaml',
       'a second YAML document begins here',
-      'Everything belongs into one document: remove the `---` line.',
+      'Write everything in one document: remove the `---` line.',
     );
   }
-  // Only the first syntax error is shown: after it the parser guesses.
+  // Report only the first syntax error. The parser guesses after it.
   const [error] = yaml.errors;
   if (error) {
     if (error.message.includes('call stack')) return tooDeep(text, error.pos[0]);
@@ -91,7 +91,7 @@ export function readByLibrary(text: string): ReadDocument {
       0,
       'not-a-map',
       'the file is not a map of keys',
-      'It begins with `version: 1`; `svc schema` lists the keys.',
+      'Begin the file with `version: 1`. `svc schema` lists the keys.',
     );
   }
   return { ok: true, document: { text, contents: yaml.contents, lines } };
@@ -105,7 +105,7 @@ export function topValue(contents: Contents, key: string, depth = Infinity): unk
   return index === undefined ? undefined : contents.toNode(index, depth);
 }
 
-/** The parser reports these where it gave up, which may be lines after the bracket that is open. */
+/** Errors whose position may be several lines after an unclosed bracket. */
 const FLOW_ERRORS: ReadonlySet<string> = new Set([
   'BAD_INDENT',
   'BLOCK_IN_FLOW',
@@ -115,7 +115,7 @@ const FLOW_ERRORS: ReadonlySet<string> = new Set([
   'BLOCK_AS_IMPLICIT_KEY',
 ]);
 
-/** The last bracket of an earlier line that is still open at `end`; texts in quotes and comments left out. */
+/** Returns the last open bracket before `end` if it is on an earlier line. Skips quoted texts and comments. */
 function lastUnclosed(text: string, end: number): number | undefined {
   const open: number[] = [];
   const token = /"(?:\\.|[^"\\])*"|(?<=[\s[{,:])'(?:[^']|'')*'|(?<=^|\s)#[^\n]*|\$\{[^}\n]*\}|[[\]{}]/gm;
@@ -141,16 +141,16 @@ function failed(
 
 function tooDeep(text: string, offset: number): ReadDocument {
   const message = `values are nested more than ${MAX_DEPTH} levels deep`;
-  return failed(text, offset, 'yaml', message, 'Is a bracket left open, or is this the right file?');
+  return failed(text, offset, 'yaml', message, 'Close open brackets, or check that this is the right file.');
 }
 
 /**
- * Where nesting is too deep to parse, or undefined. Brackets inside of texts count too, so this limit is far above
- * MAX_DEPTH, which read-tree.ts enforces.
+ * Returns the offset at which nesting is too deep to parse, or undefined. Brackets inside texts count too, so this
+ * limit is far above MAX_DEPTH, which read-tree.ts enforces.
  */
 function firstTooDeep(text: string): number | undefined {
-  const spared = MAX_DEPTH * 5;
-  const dashes = new RegExp(`(?:[-?][ \\t]+){${spared}}`).exec(text);
+  const limit = MAX_DEPTH * 5;
+  const dashes = new RegExp(`(?:[-?][ \\t]+){${limit}}`).exec(text);
   if (dashes) return dashes.index;
   let depth = 0;
   const bracket = /[[\]{}]/g;
@@ -158,7 +158,7 @@ function firstTooDeep(text: string): number | undefined {
     const at = bracket.lastIndex - 1;
     if (text[at] === '[' || text[at] === '{') depth += 1;
     else if (depth > 0) depth -= 1;
-    if (depth > spared) return at;
+    if (depth > limit) return at;
   }
   return undefined;
 }
@@ -174,13 +174,13 @@ function hintFor(code: string, text: string, offset: number): string {
   }
   switch (code) {
     case 'TAB_AS_INDENT':
-      return 'YAML is indented with spaces, never with tabs.';
+      return 'Indent with spaces: YAML does not allow tabs.';
     case 'BAD_INDENT':
     case 'BLOCK_AS_IMPLICIT_KEY':
-      return 'Lines of one map start in the same column; a value with `: ` in it needs quotes.';
+      return 'Start all lines of a map in the same column, and quote values that contain `: `.';
     case 'BAD_ALIAS':
-      return 'A value that starts with * or & needs quotes, unless it is an alias.';
+      return 'Quote a value that starts with * or &, unless it is an alias.';
     default:
-      return 'Values with : # { } [ ] , & * ! | > % @ in them usually need quotes.';
+      return 'Quote values that contain : # { } [ ] , & * ! | > % or @.';
   }
 }

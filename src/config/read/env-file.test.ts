@@ -13,7 +13,7 @@ writeFileSync(join(directory, '.development.env'), 'B=mode\nC=mode\n');
 writeFileSync(join(directory, '.production.env'), 'B=mode\nSVC_ENV_OTHER=mode\n');
 afterAll(() => rmSync(directory, { recursive: true }));
 
-test('later files win over earlier ones, and the shell over all', () => {
+test('the mode file takes precedence over .env, and the shell over both', () => {
   expect(readModeVariables(directory, 'development', { C: 'shell', D: undefined })).toEqual({
     A: 'general',
     B: 'mode',
@@ -23,7 +23,7 @@ test('later files win over earlier ones, and the shell over all', () => {
   });
 });
 
-test('production takes the variables of functions from .env, and not the keys of a laptop', () => {
+test('production reads variables of functions from .env, and no keys of development', () => {
   expect(readModeVariables(directory, 'production', {})).toEqual({
     B: 'mode',
     SVC_ENV_KEY: 'general',
@@ -31,7 +31,7 @@ test('production takes the variables of functions from .env, and not the keys of
   });
 });
 
-test('a remote file has no neighbours', () => {
+test('a remote file has no environment files', () => {
   expect(readModeVariables(undefined, 'production', { A: 'shell' })).toEqual({ A: 'shell' });
 });
 
@@ -41,6 +41,6 @@ test.each([
   ['KEY="-----BEGIN\nabc def\n-----END"\nnonsense\n', [4]],
   ["A='one quote\nnonsense\n", [2]],
   ['A=\r\nB=2\r\n', []],
-])('lines that set nothing: %j', (text, lines) => {
+])('lines that do not set a variable: %j', (text, lines) => {
   expect(brokenLinesIn(text)).toEqual(lines);
 });

@@ -1,4 +1,4 @@
-// Variables from `.env` and `.<mode>.env` beside the file; what the shell sets wins.
+// Variables from `.env` and `.<mode>.env` in the directory of the file. Variables of the shell take precedence.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -7,17 +7,17 @@ import type { Mode } from '../mode.ts';
 import type { Variables } from './interpolate.ts';
 import { readSecretFiles } from './secret-files.ts';
 
-/** Variables for code functions; the only ones of `.env` that a server reads. */
+/** Variables for code functions. A server reads no other variables from `.env`. */
 const FUNCTION_VARIABLE = /^SVC_ENV_/;
 
 /**
- * `.env`, then `.<mode>.env` over it, then the shell over both. In staging and production only the functions' variables
- * of `.env` count: `svc dev` keeps its keys there, and a server must not start with those.
+ * Merges `.env`, `.<mode>.env` and the shell, in ascending precedence. Staging and production only read variables of
+ * functions from `.env`: `svc dev` keeps its keys there, and a server must not start with those.
  */
 export function readModeVariables(directory: string | undefined, mode: Mode, shell: Variables): Variables {
   const isServer = mode === 'staging' || mode === 'production';
-  const counts = (name: string): boolean => !isServer || FUNCTION_VARIABLE.test(name);
-  const general = directory === undefined ? {} : variablesIn(directory, '.env', counts);
+  const isIncluded = (name: string): boolean => !isServer || FUNCTION_VARIABLE.test(name);
+  const general = directory === undefined ? {} : variablesIn(directory, '.env', isIncluded);
   return { ...general, ...readVariables(directory, [`.${mode}.env`], shell) };
 }
 
@@ -34,15 +34,15 @@ export function readVariables(
   return merged;
 }
 
-/** With the contents of the files that its `_FILE` variables name. */
+/** Includes the contents of files that `_FILE` variables name. */
 function variablesIn(
   directory: string,
   name: string,
-  counts: (variable: string) => boolean = () => true,
+  isIncluded: (variable: string) => boolean = () => true,
 ): Variables {
   const path = join(directory, name);
   if (!existsSync(path)) return {};
-  const written = Object.entries(parseEnv(readTextFile(path))).filter(([one]) => counts(one));
+  const written = Object.entries(parseEnv(readTextFile(path))).filter(([variable]) => isIncluded(variable));
   const variables = Object.fromEntries(written);
   readSecretFiles(variables, directory);
   return variables;
@@ -64,7 +64,7 @@ export function brokenLinesIn(text: string): number[] {
   let open = '';
   text.split('\n').forEach((line, index) => {
     if (open !== '') {
-      // Inside of a text in quotes that goes over several lines.
+      // Skip the rest of a quoted text with several lines.
       if (line.includes(open)) open = '';
       return;
     }
@@ -81,7 +81,7 @@ export function brokenLinesIn(text: string): number[] {
       text
         .split('\n')
         .slice(index + 1)
-        .some((one) => one.includes(quote))
+        .some((following) => following.includes(quote))
     ) {
       open = quote;
     }

@@ -9,12 +9,12 @@ import { readTree } from './read-tree.ts';
 import type { Place } from './node-table.ts';
 import { scaled } from '../../../test/support/run/scaled.ts';
 
-// Hundreds of texts each; a busy machine needs its time.
+// Each test reads hundreds of texts, which takes long on a busy machine.
 vi.setConfig({ testTimeout: scaled(60_000) });
 
 const VARIABLES = { NAME: 'a value', PORT: '80' };
 
-/** A value with all its places. Of a text over several lines only the first is ever underlined. */
+/** Returns a value with all its places. Only the first line of a text is ever underlined. */
 function toShape(text: string, { key, value, scalar, isList, children }: Place): unknown {
   const lineEnd = text.indexOf('\n', value.offset);
   const room = (lineEnd < 0 ? text.length : lineEnd) - value.offset;
@@ -27,7 +27,7 @@ function toShape(text: string, { key, value, scalar, isList, children }: Place):
   };
 }
 
-/** As JSON, which is compared a hundred times faster. */
+/** Renders JSON, which is compared a hundred times faster than objects. */
 function renderTree(text: string, read: typeof readDocument): string {
   const found = read(text);
   if (!found.ok) return JSON.stringify(found.mistakes, null, 1);
@@ -38,7 +38,7 @@ function renderTree(text: string, read: typeof readDocument): string {
   return JSON.stringify([value, toShape(text, root), mistakes, [...substitutions]], null, 1);
 }
 
-function expectTheSame(text: string): void {
+function expectEqualTrees(text: string): void {
   expect(renderTree(text, readDocument)).toBe(renderTree(text, readByLibrary));
 }
 
@@ -48,15 +48,15 @@ const FILES = readdirSync(join(ROOT, 'examples'), { recursive: true, encoding: '
   .map((name) => readFileSync(join(ROOT, 'examples', name), 'utf8'));
 const TEXTS = [...FILES, Object.values(EXAMPLES).join('\n')];
 
-test('the examples are read without the library, and alike', () => {
+test('the examples are read without the library, with the same result', () => {
   expect(FILES.length).toBeGreaterThan(1);
   for (const text of TEXTS) {
     expect(readFastPath(text)).toBeDefined();
-    expectTheSame(text);
+    expectEqualTrees(text);
   }
 });
 
-describe('what each of these means is what the library says', () => {
+describe('both parsers read the same', () => {
   const TABLE: readonly [string, string][] = [
     [
       'plain values',
@@ -106,11 +106,11 @@ describe('what each of these means is what the library says', () => {
     ['spaces at the end', 'a: b\n   '],
   ];
   test.each(TABLE)('%s', (_what, text) => {
-    expectTheSame(text);
-    // And each line of it alone.
-    for (const line of text.split('\n')) expectTheSame(line);
-    expectTheSame(`tables:\n${text.replaceAll(/^(?=.)/gm, '  ')}\nversion: 1\n`);
-    expectTheSame(`tables:\n  - a: b\n${text.replaceAll(/^(?=.)/gm, '    ')}\n`);
+    expectEqualTrees(text);
+    // Also reads each line separately.
+    for (const line of text.split('\n')) expectEqualTrees(line);
+    expectEqualTrees(`tables:\n${text.replaceAll(/^(?=.)/gm, '  ')}\nversion: 1\n`);
+    expectEqualTrees(`tables:\n  - a: b\n${text.replaceAll(/^(?=.)/gm, '    ')}\n`);
   });
 });
 
@@ -146,7 +146,7 @@ test('damaged files', () => {
   });
   fc.assert(
     fc.property(fc.array(damage, { minLength: 1, maxLength: 3 }), (damages) => {
-      expectTheSame(
+      expectEqualTrees(
         damages.reduce((was, { at, cut, piece }) => was.slice(0, at) + piece + was.slice(at + cut), text),
       );
     }),
@@ -157,15 +157,15 @@ test('damaged files', () => {
 test('small texts of all kinds of pieces', () => {
   const piece = fc.constantFrom(...PIECES, 'a', 'b: c', ' ', '  ', '\n', '\n', '\n  ', '\n- ', '\n    ');
   fc.assert(
-    fc.property(fc.array(piece, { maxLength: 14 }), (pieces) => expectTheSame(`k: ${pieces.join('')}`)),
+    fc.property(fc.array(piece, { maxLength: 14 }), (pieces) => expectEqualTrees(`k: ${pieces.join('')}`)),
     { numRuns: 1_000 },
   );
 });
 
-test('entries that need the library, one inside of the other, do not add up', () => {
+test('nested entries that need the library are not read again and again', () => {
   const depth = 90;
   const open = Array.from({ length: depth }, (_, n) => `${' '.repeat(n)}a:\n`).join('');
   const closed = Array.from({ length: depth }, (_, n) => `${' '.repeat(depth - n)}b: "\\n"\n`).join('');
   const text = `${open}${' '.repeat(depth)}c: 1\n${closed}`;
-  expectTheSame(text);
+  expectEqualTrees(text);
 });

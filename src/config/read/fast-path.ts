@@ -1,15 +1,16 @@
 // Reads common YAML many times faster than the library: block maps and lists, values on one line, comments. The library
-// reads entries with anything else (text over several lines, escapes, tags) as separate documents. It reads the whole file
-// where an entry might mean something else there, above all for syntax errors. fast-path.test.ts compares both results.
+// reads entries with anything else (text over several lines, escapes, tags) as separate documents. It reads the whole
+// file if an entry might have a different meaning there, in particular after syntax errors. fast-path.test.ts compares
+// both results.
 import { isAlias, isMap, isNode, isPair, isScalar, parseAllDocuments, visit, type Node } from 'yaml';
 import { KIND, NodeTable, type LibraryEntry } from './node-table.ts';
 
-/** Thrown where the library has to read the entry. */
+/** Thrown if the library has to read the entry. */
 const UNUSUAL = Symbol('unusual');
-/** Thrown where the library has to read the whole document. */
+/** Thrown if the library has to read the whole document. */
 const UNKNOWN = Symbol('unknown');
 
-/** Returns undefined where the library has to read the text. */
+/** Returns undefined if the library has to read the text. */
 export function readFastPath(text: string): NodeTable | undefined {
   // Documents, directives, other line ends and a byte order mark affect more than one entry.
   if (/^(?:---|\.\.\.|%)|[\r\uFEFF]/m.test(text)) return undefined;
@@ -22,7 +23,7 @@ export function readFastPath(text: string): NodeTable | undefined {
 }
 
 const KEY = /(?:[A-Za-z_][\w.-]*|"[^"\\\n\t]*"|'[^'\n\t]*')(?=: |:\n|:$)/y;
-/** A plain scalar up to the end of the line. Its end is found afterwards. */
+/** A plain scalar up to the end of the line. Its exact end is determined later. */
 const PLAIN = /(?:[^\s\-?:,[\]{}#&*!|>'"%@`]|-[\d.])[^\n\t]*/y;
 const PLAIN_IN_FLOW = /(?:[^\s\-?:,[\]{}#&*!|>'"%@`]|-[\d.])[^\n\t,[\]{}]*/y;
 const SINGLE_QUOTED = /'(?:[^'\n\t]|'')*'/y;
@@ -30,7 +31,7 @@ const DOUBLE_QUOTED = /"[^"\\\n\t]*"/y;
 const REST_OF_LINE = / *(?: #[^\n]*)?(?=\n|$)/y;
 /** Blank lines and comments, from the start of a line. */
 const BETWEEN = /(?: *(?:#[^\n]*)?\n)*/y;
-/** A last line that has no line end. */
+/** A last line without a line end. */
 const LAST_LINE = / *(?:#[^\n]*)?$/y;
 
 /** The library reads deeper nesting, because it enforces a limit. */
@@ -298,7 +299,7 @@ class FastReader {
   }
 }
 
-/** `start`: offset of the entry in its text, to which the ranges of its nodes are moved. */
+/** `start`: offset of the entry in the whole text. The ranges of its nodes are shifted to it. */
 function readEntry(
   entry: string,
   indent: number,
@@ -314,7 +315,7 @@ function readEntry(
   const [pair, another] = contents.items;
   if (!pair || another || !isScalar(pair.key) || !isNode(pair.value)) throw UNKNOWN;
   const { value, source } = pair.key;
-  // The place of an empty key depends on the text before it.
+  // The position of an empty key depends on the text before it.
   if (source === '') throw UNKNOWN;
   const by = start - indent;
   visit(document, (_key, node) => {

@@ -29,10 +29,10 @@ describe('text', () => {
     ['$$${NAME}', '$$app'],
     ['$$$${NAME}', '$$${NAME}'],
     ['$NAME $ {NAME} {NAME}', '$NAME $ {NAME} {NAME}'],
-    // What a variable holds is not looked at again, nor taken as a pattern.
+    // Values of variables are neither substituted again nor used as a replacement pattern.
     ['${DOLLAR} ${NESTED}', '$1 ${NAME}'],
     ['$${not a name}', '${not a name}'],
-  ])('%s → %s', (written, wanted) => expect(text(written)).toBe(wanted));
+  ])('%s → %s', (written, expected) => expect(text(written)).toBe(expected));
 });
 
 describe('SQL', () => {
@@ -46,10 +46,10 @@ describe('SQL', () => {
     ['tenant = ${NAME:-x}', 'tenant = app'],
     ['$$${NAME}$$', '$$app$$'],
     ["'$${NAME}'", "'${NAME}'"],
-  ])('%s → %s', (written, wanted) => expect(text(written, { sql: true })).toBe(wanted));
+  ])('%s → %s', (written, expected) => expect(text(written, { sql: true })).toBe(expected));
 });
 
-describe('what is refused', () => {
+describe('a mistake in a reference', () => {
   test.each([
     ['${MISSING}', 'missing-variable ${MISSING}'],
     ['a ${B}${C} d', 'missing-variable ${B},missing-variable ${C}'],
@@ -60,22 +60,22 @@ describe('what is refused', () => {
     ['${NAME', 'missing-variable ${NAME'],
     ['${__proto__}', 'missing-variable ${__proto__}'],
     ['${toString}', 'missing-variable ${toString}'],
-  ])('%s', (written, wanted) => expect(failures(written).join(',')).toBe(wanted));
+  ])('%s', (written, expected) => expect(failures(written).join(',')).toBe(expected));
 
-  test('a code function is given SVC_ENV_ variables and no others', () => {
+  test('a code function can only use SVC_ENV_ variables', () => {
     expect(text('${SVC_ENV_KEY}', { functionEnv: true })).toBe('k');
     expect(text('x-${SVC_ENV_NONE:-y}', { functionEnv: true })).toBe('x-y');
     expect(failures('${NAME}', { functionEnv: true })).toEqual(['forbidden-variable ${NAME}']);
     expect(failures('${SVC_ENV_}', { functionEnv: true })).toEqual(['forbidden-variable ${SVC_ENV_}']);
   });
 
-  test('the hint names the variable that was meant', () => {
+  test('the hint suggests a similar variable', () => {
     const [failure] = interpolate('${NAMR}', VARIABLES, { sql: false, functionEnv: false }).failures;
     expect(failure?.hint).toMatch(/Did you mean NAME\?/);
   });
 });
 
-test('only what came from a variable counts as used', () => {
+test('only values of variables count as used', () => {
   const { used } = interpolate('${NAME} ${MISSING:-public}', VARIABLES, { sql: false, functionEnv: false });
   expect([...used]).toEqual([['app', '${NAME}']]);
 });

@@ -1,5 +1,5 @@
-// `${VAR}` and `${VAR:-default}` in one value. SQL has dollar signs of its own: `$1`, `$$` and `$body$` are left
-// alone, and a dollar quote may begin right before a brace.
+// `${VAR}` and `${VAR:-default}` in a value. SQL also uses dollar signs: `$1`, `$$` and `$body$` are not changed, and a
+// dollar quote can begin directly before a brace.
 import { closest } from '../../lib/text/closest-word.ts';
 
 export type Variables = Readonly<Record<string, string | undefined>>;
@@ -7,23 +7,23 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 export type Interpolation = {
   readonly text: string;
   readonly substituted: boolean;
-  /** Values of variables that went into the text, by the reference that stands for each. */
+  /** References by the value of the variable that replaced them. */
   readonly used: ReadonlyMap<string, string>;
   readonly failures: readonly InterpolationFailure[];
 };
 
 export type InterpolationFailure = {
   readonly code: 'missing-variable' | 'forbidden-variable';
-  /** The reference as it is written. */
+  /** The reference as written. */
   readonly reference: string;
   readonly message: string;
   readonly hint: string;
 };
 
 export type InterpolationRules = {
-  /** SQL text: what only resembles a reference is left for PostgreSQL to judge. */
+  /** SQL text: text that only resembles a reference is left to PostgreSQL. */
   readonly sql: boolean;
-  /** Code functions are given `SVC_ENV_` variables and no others. */
+  /** Code functions can only use variables with the prefix `SVC_ENV_`. */
   readonly functionEnv: boolean;
 };
 
@@ -34,7 +34,7 @@ export function interpolate(text: string, variables: Variables, rules: Interpola
   const failures: InterpolationFailure[] = [];
   const used = new Map<string, string>();
   let substituted = false;
-  // The whole run of dollars matters: an odd one ends in a reference, an even one in an escaped `${`.
+  // Match all consecutive dollars: an odd number ends in a reference, an even number in an escaped `${`.
   const result = text.replaceAll(
     /(\$+)\{([^{}]*)(\}?)/g,
     (whole: string, run: string, inner: string, end: string) => {
@@ -82,19 +82,20 @@ function resolveVariable(
     return {
       code: 'forbidden-variable',
       reference,
-      message: `code functions can only be given variables whose name starts with SVC_ENV_, not ${name}`,
-      hint: `Call it SVC_ENV_${name} in the environment and write \${SVC_ENV_${name}} here.`,
+      message: `code functions can only use variables whose name starts with SVC_ENV_, not ${name}`,
+      hint: `Rename the variable to SVC_ENV_${name} and write \${SVC_ENV_${name}} here.`,
     };
   }
-  // As in a shell, `:-` also stands in for a variable that is set to nothing.
+  // As in a shell, the default after `:-` also replaces an empty variable.
   const value = Object.hasOwn(variables, name) ? variables[name] : undefined;
   if (value !== undefined && (value !== '' || fallback === undefined)) return value;
   if (fallback !== undefined) return fallback;
   const near = closest(name, Object.keys(variables));
+  const suggestion = near === undefined ? '' : ` Did you mean ${near}?`;
   return {
     code: 'missing-variable',
     reference,
     message: `the environment has no variable ${name}`,
-    hint: `Set it (in .env for development), or give a default: \${${name}:-…}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+    hint: `Set it (in .env for development), or give a default: \${${name}:-…}.${suggestion}`,
   };
 }

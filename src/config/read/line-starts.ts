@@ -1,4 +1,4 @@
-// Where the lines of a text begin, as the YAML library counts them.
+// Line starts of a text, for the line counter of the YAML library.
 import { LineCounter } from 'yaml';
 
 export function countLines(text: string): LineCounter {

@@ -1,4 +1,4 @@
-// Files that a pattern of `include` or `sql` names.
+// Files that match a pattern of `include` or `sql`.
 import { globSync } from 'tinyglobby';
 
 /** Returns relative paths, sorted. */

@@ -1,16 +1,16 @@
-// Several files → one tree: maps by their keys, a few lists one behind the other. Anything else that stands
-// in two files is a mistake, even where both say the same: nobody could tell which one counts.
+// Merges several files into one tree. Maps are merged by key, and a few lists are concatenated. Any other key in two
+// files is a mistake, even with equal values, because it would be unclear which one applies.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import type { Place } from './node-table.ts';
 import { withChildren } from './tree.ts';
 
-/** A value, and where everything in it stands. */
+/** A value, with the places of all its parts. */
 export type Read = { readonly value: unknown; readonly place: Place };
 
-/** Called with what stands in two files; the first of them counts meanwhile. */
-export type OnTwice = (path: KeyPath, first: Place, second: Place) => void;
+/** Called with each key that is in two files. The first value is kept. */
+export type OnDuplicate = (path: KeyPath, first: Place, second: Place) => void;
 
-/** Lists that are put together, in the order of the files. A star is any name. */
+/** Concatenated lists, in the order of the files. `*` matches any name. */
 const LISTS: readonly KeyPath[] = [
   ['extensions'],
   ['seed'],
@@ -19,11 +19,11 @@ const LISTS: readonly KeyPath[] = [
   ['tables', '*', 'triggers'],
   ['views', '*', 'triggers'],
 ];
-/** Of each file for itself. */
+/** Keys that apply to their own file only. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['version', 'include', 'sql']);
 
-export function mergeParts(first: Read, others: readonly Read[], onTwice: OnTwice): Read {
-  return others.reduce((merged, part) => mergeMaps(merged, withoutOwnKeys(part), [], onTwice), first);
+export function mergeParts(first: Read, more: readonly Read[], onDuplicate: OnDuplicate): Read {
+  return more.reduce((merged, part) => mergeMaps(merged, withoutOwnKeys(part), [], onDuplicate), first);
 }
 
 function withoutOwnKeys({ value, place }: Read): Read {
@@ -33,23 +33,23 @@ function withoutOwnKeys({ value, place }: Read): Read {
   };
 }
 
-function mergeMaps(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read {
+function mergeMaps(first: Read, second: Read, path: KeyPath, onDuplicate: OnDuplicate): Read {
   const value: Record<string, unknown> = { ...toRecord(first.value) };
-  const theirs = toRecord(second.value);
+  const values = toRecord(second.value);
   const children = new Map(first.place.children);
   for (const [name, place] of second.place.children) {
     const before = children.get(name);
     if (before === undefined || isEmpty(before)) {
       children.set(name, place);
-      if (name in theirs) value[name] = theirs[name];
+      if (name in values) value[name] = values[name];
       continue;
     }
     if (isEmpty(place)) continue;
     const merged = merge(
       { value: value[name], place: before },
-      { value: theirs[name], place },
+      { value: values[name], place },
       [...path, name],
-      onTwice,
+      onDuplicate,
     );
     children.set(name, merged.place);
     value[name] = merged.value;
@@ -57,15 +57,15 @@ function mergeMaps(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): 
   return { value, place: withChildren(first.place, children) };
 }
 
-function merge(first: Read, second: Read, path: KeyPath, onTwice: OnTwice): Read {
-  if (isMap(first) && isMap(second)) return mergeMaps(first, second, path, onTwice);
+function merge(first: Read, second: Read, path: KeyPath, onDuplicate: OnDuplicate): Read {
+  if (isMap(first) && isMap(second)) return mergeMaps(first, second, path, onDuplicate);
   if (isSharedList(path) && first.place.isList && second.place.isList) {
     const values = [...toList(first.value), ...toList(second.value)];
     const places = [...first.place.children.values(), ...second.place.children.values()];
     const children = new Map(places.map((place, index) => [String(index), place]));
     return { value: values, place: withChildren(first.place, children) };
   }
-  onTwice(path, first.place, second.place);
+  onDuplicate(path, first.place, second.place);
   return first;
 }
 
@@ -75,7 +75,7 @@ function isSharedList(path: KeyPath): boolean {
   );
 }
 
-/** `tables:` with nothing below it. */
+/** True for a key without a value, such as `tables:`. */
 function isEmpty({ scalar }: Place): boolean {
   return scalar?.kind === 'null';
 }

@@ -1,4 +1,4 @@
-// All files as one text: what the migration history keeps, what `svc deploy` uploads and `svc config print` shows.
+// Merges all files into one text for the migration history, `svc deploy` and `svc config print`.
 import {
   isAlias,
   isMap,
@@ -14,35 +14,35 @@ import {
   YAMLMap,
 } from 'yaml';
 
-/** `texts`: svc.yaml first; they have been read without mistakes, as has the overlay. */
+/** `texts`: begins with svc.yaml. All texts and the overlay have been read without mistakes. */
 export function mergedText(texts: readonly NamedText[], overlay: NamedText | undefined): string {
   return mergedDocument(texts, overlay).toString({ lineWidth: 0 });
 }
 
 export type NamedText = { readonly name: string; readonly text: string };
 
-/** `file:line` of what nodes come from. */
+/** Place of each node as `file:line`. */
 export type Origins = WeakMap<Node, string>;
 
-/** `origins` is filled. */
+/** Fills `origins`. */
 export function mergedDocument(
   texts: readonly NamedText[],
   overlay: NamedText | undefined,
   origins: Origins = new WeakMap(),
 ): Document {
-  const [first = new Document(), ...others] = texts.map((one) => parse(one, origins));
+  const [first = new Document(), ...included] = texts.map((part) => parse(part, origins));
   if (!isMap(first.contents)) return first;
   for (const key of PER_FILE_KEYS) first.contents.delete(key);
-  for (const { contents } of others) if (isMap(contents)) mergeInto(first.contents, contents, true);
+  for (const { contents } of included) if (isMap(contents)) mergeInto(first.contents, contents, true);
   const over = overlay && parse(overlay, origins).contents;
   if (isMap(over)) applyOverlay(first.contents, over, true);
   return first;
 }
 
-/** What they name is put together here. */
+/** The files that these keys name are already merged. */
 const PER_FILE_KEYS = ['include', 'sql'];
 
-/** Names of anchors hold within one file only, so what an alias stands for is written out. */
+/** Expands aliases, because names of anchors are only valid within their file. */
 function parse({ name, text }: NamedText, origins: Origins): Document {
   const lineCounter = new LineCounter();
   const document = parseDocument(text, { merge: true, uniqueKeys: false, lineCounter });
@@ -67,7 +67,7 @@ function mergeInto(target: YAMLMap, from: YAMLMap, isTop = false): void {
   for (const pair of from.items) {
     const name = keyName(pair);
     if (isTop && (name === 'version' || PER_FILE_KEYS.some((key) => key === name))) continue;
-    const before = target.items.find((one) => keyName(one) === name);
+    const before = target.items.find((candidate) => keyName(candidate) === name);
     const isEmpty = isScalar(pair.value) && pair.value.value === null;
     if (!before) target.items.push(pair);
     else if (isMap(before.value) && isMap(pair.value)) mergeInto(before.value, pair.value);
@@ -76,17 +76,17 @@ function mergeInto(target: YAMLMap, from: YAMLMap, isTop = false): void {
   }
 }
 
-/** As lay-over.ts does it with values. */
+/** Does the same with nodes as apply-overlay.ts with values. */
 function applyOverlay(target: YAMLMap, from: YAMLMap, isTop = false): void {
-  writeMergesOut(target);
-  writeMergesOut(from);
+  expandMergeKeys(target);
+  expandMergeKeys(from);
   for (const pair of from.items) {
     const name = keyName(pair);
     if (isTop && name === 'version') continue;
     const isNull = isScalar(pair.value) && pair.value.value === null;
     if (pair.value === null || (isNull && isScalar(pair.value) && pair.value.source === '')) continue;
-    const before = target.items.find((one) => keyName(one) === name);
-    if (isNull) target.items = target.items.filter((one) => one !== before);
+    const before = target.items.find((candidate) => keyName(candidate) === name);
+    if (isNull) target.items = target.items.filter((candidate) => candidate !== before);
     else if (isMap(pair.value)) {
       const map = before && isMap(before.value) ? before.value : new YAMLMap();
       applyOverlay(map, pair.value);
@@ -97,21 +97,21 @@ function applyOverlay(target: YAMLMap, from: YAMLMap, isTop = false): void {
   }
 }
 
-/** `<<: …` → the keys that it stands for: what is laid over a map may be one of them. */
-function writeMergesOut(map: YAMLMap): void {
+/** Replaces `<<: …` with the merged keys, because the overlay may change one of them. */
+function expandMergeKeys(map: YAMLMap): void {
   const merged = map.items.filter(isMerge);
   map.items = map.items.filter((pair) => !merged.includes(pair));
   for (const { value } of merged) {
     for (const source of isSeq(value) ? value.items : [value]) {
       if (!isMap(source)) continue;
-      writeMergesOut(source);
+      expandMergeKeys(source);
       for (const pair of source.items)
-        if (!map.items.some((one) => keyName(one) === keyName(pair))) map.items.push(pair);
+        if (!map.items.some((existing) => keyName(existing) === keyName(pair))) map.items.push(pair);
     }
   }
 }
 
-/** The library gives `<<` a symbol for its value, unless it is in quotes. */
+/** The library represents an unquoted `<<` as a symbol. */
 function isMerge({ key }: Pair): boolean {
   return isScalar(key) && typeof key.value === 'symbol';
 }

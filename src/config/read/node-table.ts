@@ -1,23 +1,23 @@
-// The nodes of a YAML text as numbers: kind, range, range of the key. A large file has a hundred thousand nodes, so none of
-// them is an object; a place is computed when a check or a mistake asks for it.
+// The nodes of a YAML text as numbers: kind, range, range of the key. A large file has a hundred thousand nodes, so
+// none of them is an object. Places are computed on demand.
 import { Pair, Scalar, YAMLMap, YAMLSeq, type Node } from 'yaml';
 import { readPlain, type ScalarText } from '../schema/scalar.ts';
 
 export type Span = { readonly offset: number; readonly length: number };
 
 export type Place = {
-  /** Position of the key; undefined for entries of lists. */
+  /** Position of the key. Undefined for list entries. */
   readonly key: Span | undefined;
   readonly value: Span;
   readonly scalar: ScalarText | undefined;
-  /** Whether the children are entries of a list instead of a map. */
+  /** True if the children are entries of a list instead of a map. */
   readonly isList: boolean;
   readonly children: ReadonlyMap<string, Place>;
 };
 
 export const KIND = {
   plain: 0,
-  /** A plain scalar whose key takes the text as written, although YAML reads a number or a boolean in it. */
+  /** A plain scalar that its key reads as text, although YAML reads a number or a boolean. */
   written: 1,
   singleQuoted: 2,
   doubleQuoted: 3,
@@ -25,13 +25,13 @@ export const KIND = {
   flowMap: 5,
   blockList: 6,
   flowList: 7,
-  /** An entry of a map that the library has read. */
+  /** A map entry that the library has read. */
   library: 8,
 } as const;
 
 /**
- * Numbers per node: kind, start, end, start and end of its key (-1 without one), index of the node after its last child.
- * The end of an entry of the library is its number in the list of those entries.
+ * Numbers per node: kind, start, end, start and end of its key (-1 without one), index of the node after its last
+ * child. For an entry of the library, `end` is its index in the list of those entries.
  */
 const STRIDE = 6;
 /** Collections above this size get an index of their children. */
@@ -39,7 +39,7 @@ const MAX_SCANNED_CHILDREN = 16;
 
 export type LibraryEntry = { readonly name: string; readonly node: Node };
 
-/** Nodes in the order of the text, each followed by its children. The first one is the map at the top. */
+/** Nodes in the order of the text, each followed by its children. The first node is the top-level map. */
 export class NodeTable {
   readonly text: string;
   readonly #cells: number[] = [];
@@ -61,7 +61,7 @@ export class NodeTable {
     while ((this.#library.at(-1)?.index ?? -1) >= size) this.#library.pop();
   }
 
-  /** Returns the index of the new node. Its end is set by `close`. */
+  /** Returns the index of the new node. `close` sets its end. */
   open(kind: number, start: number, keyStart: number, keyEnd: number): number {
     const index = this.#cells.length;
     this.#cells.push(kind, start, start, keyStart, keyEnd, index + STRIDE);
@@ -107,7 +107,7 @@ export class NodeTable {
     return index + STRIDE;
   }
 
-  /** Index of the next sibling; the end of the parent for the last child. */
+  /** Returns the index of the next sibling, or the end of the parent after the last child. */
   next(index: number): number {
     return this.#cells[index + 5] ?? this.#cells.length;
   }
@@ -144,7 +144,7 @@ export class NodeTable {
     return this.kind(index) === KIND.singleQuoted ? inner.replaceAll("''", "'") : inner;
   }
 
-  /** Index of a child by its key, or by its number in a list; undefined without one. */
+  /** Returns the index of a child by its key or list index, or undefined. */
   child(index: number, step: string): number | undefined {
     if (this.isScalar(index)) return undefined;
     const known = this.#children.get(index);
@@ -179,7 +179,7 @@ export class NodeTable {
     return quotes === 2 && this.keyName(index) === name;
   }
 
-  /** The node as the library has it. `depth`: levels of children; nodes below have no value. */
+  /** Converts a node to a node of the library. `depth`: levels of children. Deeper nodes have no value. */
   toNode(index: number, depth = Infinity): Node {
     const range: [number, number, number] = [this.start(index), this.end(index), this.end(index)];
     if (this.kind(index) === KIND.library) return this.libraryEntry(index)?.node ?? new Scalar(null);
@@ -205,7 +205,7 @@ export class NodeTable {
   }
 }
 
-/** A table at its place among the texts of all files. */
+/** Places of a table whose text is part of the combined text. */
 export class TablePlaces {
   readonly table: NodeTable;
   /** Offset of the text among all texts. */
@@ -237,7 +237,7 @@ export class TablePlaces {
   }
 }
 
-/** Computes everything from the table when it is asked for. */
+/** Computes its properties from the table on demand. */
 export class TablePlace implements Place {
   readonly #places: TablePlaces;
   readonly #index: number;
@@ -251,7 +251,7 @@ export class TablePlace implements Place {
     return this.#places.key(this.#index);
   }
 
-  /** The key of a block, because the block itself begins on the next line; and of a value that is not written. */
+  /** Returns the span of the key for a block, which begins on the next line, and for a missing value. */
   get value(): Span {
     const { table } = this.#places;
     const kind = table.kind(this.#index);

@@ -1,23 +1,23 @@
-// The effective file as a person may see it: all files and the overlay as one, with secrets that are written out masked
-// and, on request, the place that each value comes from.
+// The effective configuration for people: all files and the overlay as one text, with masked secrets. Can also show the
+// origin of each value.
 import { isCollection, isNode, isPair, isScalar, isSeq, visit, type Document, type Node } from 'yaml';
 import { isSecret, schemaAt } from '../schema/known-keys.ts';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { mergedDocument, type NamedText, type Origins } from './merged-text.ts';
 
 export type PrintOptions = {
-  /** Behind each value `# file:line`. */
+  /** Appends `# file:line` to each value. */
   readonly origins?: boolean | undefined;
   readonly showSecrets?: boolean | undefined;
 };
 
 export type PrintedText = {
   readonly text: string;
-  /** Paths of the values that are masked in it. */
+  /** Paths of masked values. */
   readonly masked: readonly KeyPath[];
 };
 
-/** `texts`: svc.yaml first; all of them have been read without mistakes. */
+/** `texts`: begins with svc.yaml. All texts have been read without mistakes. */
 export function printedText(
   texts: readonly NamedText[],
   overlay: NamedText | undefined,
@@ -32,9 +32,9 @@ export function printedText(
   return { text: document.toString({ lineWidth: 0 }), masked };
 }
 
-/** A reference, so that a file in which something is masked is refused instead of served. */
+/** A reference, so that svc rejects a file with masked values. */
 const MASK = '${MASKED}';
-/** Values of code functions may be anything: their names tell. */
+/** Environment variables of code functions are classified by name, because their values have no schema. */
 const SECRET_NAME = /key|passw|token|secret|credential/i;
 const PASSWORD_IN_URL = /:\/\/[^\s:/@]*:[^\s@$]+@/;
 
@@ -61,7 +61,7 @@ function canBeSecret(path: KeyPath): boolean {
   return isSecret(schemaAt(path));
 }
 
-/** `chain`: from the document down to the node. */
+/** `chain`: nodes from the document to the node. */
 function nodePath(chain: readonly unknown[]): KeyPath {
   return chain.flatMap((node, depth): (string | number)[] => {
     if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : ''];
@@ -70,7 +70,11 @@ function nodePath(chain: readonly unknown[]): KeyPath {
 }
 
 function nameOrigins(node: Node, origins: Origins): void {
-  if (isCollection(node) && !(node.flow === true && isOfOnePlace(node, origins)) && node.items.length > 0) {
+  if (
+    isCollection(node) &&
+    !(node.flow === true && hasSingleOrigin(node, origins)) &&
+    node.items.length > 0
+  ) {
     delete node.flow;
     for (const item of node.items) {
       const value: unknown = isPair(item) ? item.value : item;
@@ -82,9 +86,9 @@ function nameOrigins(node: Node, origins: Origins): void {
   if (origin !== undefined) node.comment = ` ${origin}`;
 }
 
-/** What is written in one line stays so where all of it comes from there. */
-function isOfOnePlace(node: Node, origins: Origins): boolean {
+/** Keeps an inline collection on one line if all its values have the same origin. */
+function hasSingleOrigin(node: Node, origins: Origins): boolean {
   const found = new Set<string | undefined>();
-  visit(node, { Value: (_key, one) => void found.add(origins.get(one)) });
+  visit(node, { Value: (_key, value) => void found.add(origins.get(value)) });
   return found.size === 1;
 }

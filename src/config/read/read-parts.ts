@@ -1,5 +1,5 @@
-// svc.yaml, the files that its `include` and `sql` name, and the overlay of the mode, each read by itself. Paths start from
-// the directory of svc.yaml, in whichever file they stand, and stay in it.
+// Reads svc.yaml, the files of its `include` and `sql` patterns, and the overlay of the mode, each as a separate
+// document. Paths in all files are relative to the directory of svc.yaml and cannot leave it.
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { isDynamicPattern } from 'tinyglobby';
@@ -17,47 +17,47 @@ import type { PartDocument } from './combined-source.ts';
 
 const MAX_FILES = 200;
 const MAX_INCLUDE_DEPTH = 5;
-const FEWER = 'Put several of them together into one file.';
+const MERGE_HINT = 'Merge several of them into one file.';
 
 export type Part = PartDocument & {
-  /** Relative to the directory of svc.yaml, with slashes; empty for svc.yaml itself, which comes first. */
+  /** Relative to the directory of svc.yaml, with slashes. Empty for svc.yaml, which comes first. */
   readonly path: string;
   readonly text: string;
-  /** Of an SQL file: what it says, as YAML. */
+  /** YAML form of an SQL file. */
   readonly yaml?: string;
 };
 
 export type ReadParts = {
-  /** In the order in which they are put together. */
+  /** Merge order. */
   readonly parts: readonly Part[];
-  /** Laid over them. */
+  /** Applied to the merged parts. */
   readonly overlay: Part | undefined;
-  /** Of all files but svc.yaml, by their names in messages; also of those that could not be read as YAML. */
+  /** Texts of all files except svc.yaml, by name in messages. Includes files with syntax errors. */
   readonly texts: ReadonlyMap<string, string>;
   readonly mistakes: readonly Mistake[];
-  /** Relative paths beside those of the parts: files that say nothing yet, folders in which a new one may become a part. */
+  /** Additional relative paths to watch: empty files, and folders in which a new file would become a part. */
   readonly watched: readonly string[];
 };
 
-/** `prepareToRead` must have been awaited for this source. */
+/** Requires a finished `prepareToRead` for this source. */
 export function readParts(source: Source): ReadParts {
   return new PartReader(source).read(true);
 }
 
-/** Without SQL files and overlay. */
+/** Reads parts without SQL files. */
 export function readYamlParts(source: Source): readonly Part[] {
   return new PartReader(source).read(false).parts;
 }
 
-/** The texts of all files, for those who look for references in them. Files that cannot be read have none. */
+/** Returns the texts of all readable files, to search for references. */
 export function readAllTexts(source: Source): string {
   const { parts, overlay } = new PartReader(source).read(false);
   return [...parts, ...(overlay ? [overlay] : [])].map(({ text }) => text).join('\n');
 }
 
-type Wanted = { readonly key: 'include' | 'sql'; readonly pattern: string; readonly node: unknown };
+type FilePattern = { readonly key: 'include' | 'sql'; readonly pattern: string; readonly node: unknown };
 
-/** Reading it may take the parser of SQL, which has to be loaded first. */
+/** Loads the SQL parser if the source has SQL files. */
 export async function prepareToRead({ text, directory }: Source): Promise<void> {
   if (directory !== undefined && /^["']?sql["']?\s*:/m.test(text)) await loadSqlParser();
 }
@@ -88,7 +88,7 @@ class PartReader {
     };
   }
 
-  /** One may be written or removed while its file is served. */
+  /** Watches all overlay paths, because an overlay may be created or deleted while svc serves the file. */
   #readOverlay(): Part | undefined {
     const { name, directory, mode } = this.#source;
     if (directory === undefined || mode === undefined) return undefined;
@@ -96,7 +96,7 @@ class PartReader {
     for (const path of paths) {
       this.#watched.add(path);
     }
-    const [path, second] = paths.filter((one) => existsSync(join(directory, one)));
+    const [path, second] = paths.filter((candidate) => existsSync(join(directory, candidate)));
     if (path === undefined) return undefined;
     const refuse = (code: MistakeText['code'], message: string, hint: string): undefined => {
       const place = {
@@ -108,9 +108,9 @@ class PartReader {
       this.#mistakes.push(makeMistake(place, { code, path: [], message, hint }));
     };
     if (second !== undefined)
-      return refuse('conflict', `${second} is there, too`, 'Keep one of the two overlays.');
+      return refuse('conflict', `both ${path} and ${second} exist`, 'Remove one of the two overlays.');
     const text = this.#read(directory, path, {
-      ofFolder: 'An overlay is a file.',
+      folderHint: 'Replace it with a file: an overlay is not a folder.',
       refuse: (message, hint) => refuse('missing-file', message, hint),
     });
     if (text === undefined || isBlank(text)) return undefined;
@@ -118,14 +118,14 @@ class PartReader {
     if (this.#bytes > MAX_BYTES)
       return refuse(
         'too-large',
-        `with ${path} the files are larger than ${formatBytes(MAX_BYTES)} together`,
-        'Is this the right file?',
+        `with ${path} the files exceed ${formatBytes(MAX_BYTES)} in total`,
+        'Check that this is the right file.',
       );
     return this.#parse(path, text);
   }
 
-  /** `around`: the files on the way to this one. */
-  #add(path: string, text: string, around: readonly string[]): void {
+  /** `includers`: chain of files that include this file. */
+  #add(path: string, text: string, includers: readonly string[]): void {
     if (path !== '' && isBlank(text)) {
       this.#watched.add(path);
       return;
@@ -134,17 +134,11 @@ class PartReader {
     if (!part) return;
     this.#parts.push(part);
     this.#bytes += Buffer.byteLength(text);
-    for (const wanted of readPatterns(part.document.contents, 'include'))
-      this.#include(part, wanted, [...around, path]);
+    for (const pattern of readPatterns(part.document.contents, 'include'))
+      this.#include(part, pattern, [...includers, path]);
     const [sql] = path === '' ? [] : readPatterns(part.document.contents, 'sql');
     if (sql)
-      this.#report(
-        part,
-        sql,
-        'conflict',
-        'sql stands in an included file',
-        'Name SQL files in svc.yaml itself.',
-      );
+      this.#report(part, sql, 'conflict', 'sql is only allowed in svc.yaml', 'Move the key to svc.yaml.');
   }
 
   #parse(path: string, text: string): Part | undefined {
@@ -161,19 +155,19 @@ class PartReader {
     const yaml = this.#parts.map(({ document }) => document.contents);
     const files: SqlFile[] = [];
     const paths: string[] = [];
-    for (const wanted of readPatterns(main.document.contents, 'sql')) {
-      for (const path of this.#resolve(main, wanted, [''])) {
+    for (const pattern of readPatterns(main.document.contents, 'sql')) {
+      for (const path of this.#resolve(main, pattern, [''])) {
         if (paths.includes(path)) continue;
-        const text = this.#readFile(main, wanted, path);
+        const text = this.#readFile(main, pattern, path);
         if (text === undefined) continue;
         this.#bytes += Buffer.byteLength(text);
         if (this.#bytes > MAX_BYTES || this.#parts.length + files.length > MAX_FILES)
           return this.#report(
             main,
-            wanted,
+            pattern,
             'too-large',
-            `with ${path} these are too many files, or too large`,
-            FEWER,
+            `with ${path} the files are too many or too large`,
+            MERGE_HINT,
           );
         paths.push(path);
         const name = this.#displayName(path);
@@ -194,120 +188,120 @@ class PartReader {
     );
   }
 
-  #include(from: Part, wanted: Wanted, around: readonly string[]): void {
-    const found = this.#resolve(from, wanted, around);
+  #include(from: Part, pattern: FilePattern, includers: readonly string[]): void {
+    const found = this.#resolve(from, pattern, includers);
     for (const path of found) {
       if (this.#parts.some((part) => part.path === path)) continue;
-      if (around.length > MAX_INCLUDE_DEPTH)
+      if (includers.length > MAX_INCLUDE_DEPTH)
         return this.#report(
           from,
-          wanted,
+          pattern,
           'too-large',
-          `files include files more than ${MAX_INCLUDE_DEPTH} levels deep`,
-          'Include the files from svc.yaml itself.',
+          `includes are nested more than ${MAX_INCLUDE_DEPTH} levels deep`,
+          'Include the files directly from svc.yaml.',
         );
       if (this.#parts.length > MAX_FILES)
-        return this.#report(from, wanted, 'too-large', `these are more than ${MAX_FILES} files`, FEWER);
-      const text = this.#readFile(from, wanted, path);
+        return this.#report(from, pattern, 'too-large', `there are more than ${MAX_FILES} files`, MERGE_HINT);
+      const text = this.#readFile(from, pattern, path);
       if (text === undefined) continue;
       if (this.#bytes + Buffer.byteLength(text) > MAX_BYTES) {
-        const message = `with ${path} the files are larger than ${formatBytes(MAX_BYTES)} together`;
-        return this.#report(from, wanted, 'too-large', message, FEWER);
+        const message = `with ${path} the files exceed ${formatBytes(MAX_BYTES)} in total`;
+        return this.#report(from, pattern, 'too-large', message, MERGE_HINT);
       }
-      this.#add(path, text, around);
+      this.#add(path, text, includers);
     }
   }
 
-  /** Relative paths, in order. */
-  #resolve(from: Part, wanted: Wanted, around: readonly string[]): readonly string[] {
-    const { pattern } = wanted;
+  /** Returns relative paths, in order. */
+  #resolve(from: Part, filePattern: FilePattern, includers: readonly string[]): readonly string[] {
+    const { pattern } = filePattern;
     const { directory } = this.#source;
     const refuse = (code: 'bad-value' | 'missing-file' | 'conflict', message: string, hint: string): [] => {
-      this.#report(from, wanted, code, message, hint);
+      this.#report(from, filePattern, code, message, hint);
       return [];
     };
     if (directory === undefined)
       return refuse(
         'missing-file',
-        'a configuration that is read from elsewhere has no files beside it',
-        'Put them together first: `svc config print` writes one file.',
+        'a remote configuration cannot refer to files',
+        'Merge the files first: `svc config print` writes a single file.',
       );
     if (/^\w+:\/\//.test(pattern))
-      return refuse('bad-value', `${pattern} is a URL`, 'Only files of the project can be named.');
+      return refuse('bad-value', `${pattern} is a URL`, 'Name a file in the directory of svc.yaml.');
     const path = normalize(pattern).split(sep).join('/');
     if (isAbsolute(pattern) || path === '..' || path.startsWith('../'))
       return refuse(
         'bad-value',
         `${pattern} is outside the directory of svc.yaml`,
-        'Paths start from the directory of svc.yaml and stay in it.',
+        'Write a path within the directory of svc.yaml, relative to it.',
       );
     if (isDynamicPattern(pattern)) {
       const found = matching(path, directory);
       this.#watched.add(patternFolder(path));
-      const others = found.filter(
-        (one) => !this.#isAround(one, around) && !isOverlay(one, this.#source.name),
+      const paths = found.filter(
+        (file) => !this.#isIncluder(file, includers) && !isOverlay(file, this.#source.name),
       );
-      if (others.length > 0) return others;
+      if (paths.length > 0) return paths;
       const hint = 'Add a file that the pattern matches, or remove the pattern.';
-      this.#report(from, wanted, 'missing-file', `no file is called like ${pattern}`, hint, 'warning');
+      this.#report(from, filePattern, 'missing-file', `no file matches ${pattern}`, hint, 'warning');
       return [];
     }
     if (isOverlay(path, this.#source.name))
       return refuse(
         'conflict',
         `${path} is the overlay of a mode`,
-        'It is laid over the file by itself, in its mode. Call a file that belongs to all modes otherwise.',
+        'svc applies it in its mode without an include. Rename a file that belongs to all modes.',
       );
-    if (this.#isAround(path, around)) {
-      const way = [...around.slice(1), path].join(' → ');
-      return refuse('conflict', `${path} includes itself: ${way}`, 'Remove one of the lines.');
+    if (this.#isIncluder(path, includers)) {
+      const chain = [...includers.slice(1), path].join(' → ');
+      return refuse('conflict', `${path} includes itself: ${chain}`, 'Remove one of these includes.');
     }
     return [path];
   }
 
-  #isAround(path: string, around: readonly string[]): boolean {
-    return around.includes(path) || path === basename(this.#source.name);
+  #isIncluder(path: string, includers: readonly string[]): boolean {
+    return includers.includes(path) || path === basename(this.#source.name);
   }
 
-  #readFile(from: Part, wanted: Wanted, path: string): string | undefined {
+  #readFile(from: Part, pattern: FilePattern, path: string): string | undefined {
     const { directory = '.', drafts } = this.#source;
     const draft = drafts?.get(path);
     if (draft !== undefined) return draft;
     return this.#read(directory, path, {
-      ofFolder: `For all files of a folder: ${path}/*.${wanted.key === 'sql' ? 'sql' : 'yaml'}`,
+      folderHint: `To name all files of the folder, write ${path}/*.${pattern.key === 'sql' ? 'sql' : 'yaml'}`,
       refuse: (message, hint) => {
-        this.#report(from, wanted, 'missing-file', message, hint);
+        this.#report(from, pattern, 'missing-file', message, hint);
       },
     });
   }
 
-  /** `ofFolder`: the hint where a folder has that name. */
+  /** `folderHint`: hint for a path that is a folder. */
   #read(
     directory: string,
     path: string,
-    { ofFolder, refuse }: { ofFolder: string; refuse: (message: string, hint: string) => undefined },
+    { folderHint, refuse }: { folderHint: string; refuse: (message: string, hint: string) => undefined },
   ): string | undefined {
     const whole = join(directory, path);
     const stats = statSync(whole, { throwIfNoEntry: false });
     if (!stats)
       return refuse(
         `there is no file ${path}`,
-        `Create it, or correct the path: it starts from ${directory}.`,
+        `Create it, or correct the path, which is relative to ${directory}.`,
       );
-    if (!stats.isFile()) return refuse(`${path} is not a file`, ofFolder);
+    if (!stats.isFile()) return refuse(`${path} is not a file`, folderHint);
     const inside = relative(realpathSync(directory), realpathSync(whole));
-    // Names may begin with dots: those in a mounted ConfigMap of Kubernetes do.
+    // Names can begin with dots, for example in a mounted ConfigMap of Kubernetes.
     if (isAbsolute(inside) || inside.split(sep)[0] === '..')
       return refuse(
-        `${path} leads outside the directory of svc.yaml`,
-        'Replace the link by the file itself.',
+        `${path} is a link to a file outside the directory of svc.yaml`,
+        'Replace the link with the file.',
       );
     try {
       return decodeSource(this.#displayName(path), readFileSync(whole));
     } catch (cause) {
       return refuse(
         cause instanceof Error ? cause.message : String(cause),
-        'Check the file and who may read it.',
+        'Check the file and its permissions.',
       );
     }
   }
@@ -319,7 +313,7 @@ class PartReader {
 
   #report(
     { path, name, document }: Part,
-    { key, node }: Wanted,
+    { key, node }: FilePattern,
     code: MistakeText['code'],
     message: string,
     hint: string,
@@ -333,8 +327,8 @@ class PartReader {
   }
 }
 
-/** What is no text is reported by the schema. */
-function readPatterns(contents: Contents, name: Wanted['key']): Wanted[] {
+/** Skips values that are not text, which the schema reports. */
+function readPatterns(contents: Contents, name: FilePattern['key']): FilePattern[] {
   const value = topValue(contents, name);
   const nodes: readonly unknown[] = isSeq(value) ? value.items : [value];
   return nodes.flatMap((node) =>
@@ -347,14 +341,14 @@ function nodeRange(node: unknown): readonly [number, number] {
   return [start, end];
 }
 
-/** The folder that all files of a pattern are in. */
+/** Returns the folder that contains all files of a pattern. */
 function patternFolder(pattern: string): string {
   const steps = pattern.split('/');
   const fixed = steps.findIndex((step) => isDynamicPattern(step));
   return steps.slice(0, fixed === -1 ? steps.length - 1 : fixed).join('/') || '.';
 }
 
-/** Nothing but comments. */
+/** True for a text that contains only comments. */
 function isBlank(text: string): boolean {
   return text.split('\n').every((line) => /^\s*(?:#|$)/.test(line));
 }

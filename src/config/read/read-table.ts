@@ -1,5 +1,5 @@
-// A table of nodes → values, with variables substituted. Scalars with a variable and the entries of the library are read as
-// nodes, by read-tree.ts.
+// Converts a table of nodes to values and substitutes variables. read-tree.ts reads scalars with a variable and entries
+// of the library as nodes.
 import type { Node } from 'yaml';
 import type { KeyPath } from '../mistakes/mistake.ts';
 import {
@@ -17,13 +17,13 @@ import { KIND, TablePlaces, type NodeTable, type Span } from './node-table.ts';
 export type TableOptions = {
   /** Offset of the text among all texts. */
   readonly base: number;
-  /** Reads a node that has to be read as an object. `path`: path of the node. */
+  /** Reads a node as an object. `path`: path of the node. */
   readonly byNode: (node: Node, path: KeyPath, context: NodeContext) => Read;
 };
 
 export type NodeContext = { readonly schema: SchemaNode; readonly key: Span | undefined };
 
-/** Returns undefined where a key has a meaning of its own or occurs twice, which the library's nodes show. */
+/** Returns undefined for a reserved or duplicate key, which only the nodes of the library show. */
 export function readTable(table: NodeTable, options: TableOptions): Read | undefined {
   try {
     return new TableReader(table, options).read();
@@ -36,7 +36,7 @@ export function readTable(table: NodeTable, options: TableOptions): Read | undef
 const UNUSUAL_KEY = Symbol('unusual key');
 
 const RESERVED_KEYS: ReadonlySet<string> = new Set(['<<', '__proto__']);
-/** An operator of PostgreSQL after a plain scalar, which YAML reads as a comment. */
+/** A PostgreSQL operator after a plain scalar, which YAML reads as a comment. */
 const MAYBE_OPERATOR = /[ \t]+#[>#=-]/y;
 
 class TableReader {

@@ -1,5 +1,5 @@
-// YAML documents → one tree, with variables substituted. Aliases are expanded here and counted, so that a few bytes
-// cannot become a gigabyte; merge keys (`<<`) work.
+// YAML documents → one tree, with variables substituted. Expands merge keys (`<<`) and aliases. Counts expanded
+// aliases, so that a small file cannot fill the memory.
 import {
   isAlias,
   isMap,
@@ -40,12 +40,12 @@ import { readTable } from './read-table.ts';
 import { withChildren, type Tree } from './tree.ts';
 import { CombinedSource, type PartDocument } from './combined-source.ts';
 
-/** Values that aliases may add to what is written out; more than any file repeats by hand. */
+/** Maximum number of values from aliases, more than any hand-written file needs. */
 const MAX_REPEATED_VALUES = 50_000;
 
 export type TreeWithOverlay = Tree & Required<Pick<Tree, 'changed'>>;
 
-/** `overlay`: laid over all of them. */
+/** `overlay`: applied to the merged parts. */
 export function readTree(
   parts: readonly PartDocument[],
   variables: Variables,
@@ -55,30 +55,31 @@ export function readTree(
   const found: Found = { mistakes: [], substitutions: new Map<string, string>() };
   const read = ({ document }: PartDocument, index: number, into: Found = found): Read =>
     readContents({ document, whole, base: whole.partOffset(index) }, variables, into);
-  const [first = EMPTY, ...others] = parts.map((part, index) => read(part, index));
-  const merged = mergeParts(first, others, (path, before, again) => {
+  const [first = EMPTY, ...included] = parts.map((part, index) => read(part, index));
+  const merged = mergeParts(first, included, (path, before, again) => {
     const { file = parts[0]?.name, line } = whole.positionAt((before.key ?? before.value).offset);
     addMistake(whole, found.mistakes, again.key ?? again.value, {
       code: 'duplicate',
       path,
-      message: `${renderPath(path)} stands in two files; ${file}:${line} has it first`,
-      hint: 'Remove it from one of the two: files are put together, and none wins over another.',
+      message: `${renderPath(path)} is declared in two files, first in ${file}:${line}`,
+      hint: 'Remove one of the two. Included files cannot override each other.',
     });
   });
   if (!overlay) return { ...toTree(whole, merged, found), changed: [] };
-  const ofOverlay = { mistakes: [], substitutions: found.substitutions };
-  const laid = applyOverlay(merged, read(overlay, parts.length, ofOverlay), (place, mistake) =>
-    addMistake(whole, ofOverlay.mistakes, place.key ?? place.value, mistake),
+  const inOverlay = { mistakes: [], substitutions: found.substitutions };
+  const applied = applyOverlay(merged, read(overlay, parts.length, inOverlay), (place, mistake) =>
+    addMistake(whole, inOverlay.mistakes, place.key ?? place.value, mistake),
   );
-  // What the overlay replaces need not be set.
+  // A variable may be unset if the overlay replaces its value.
   const left = found.mistakes.filter(
-    ({ code, path }) => !code.endsWith('-variable') || !laid.changed.some((one) => isBelow(path, one)),
+    ({ code, path }) =>
+      !code.endsWith('-variable') || !applied.changed.some((changedPath) => isBelow(path, changedPath)),
   );
-  const all = { ...found, mistakes: [...left, ...ofOverlay.mistakes] };
-  return { ...toTree(whole, laid, all), changed: laid.changed, removed: laid.removed };
+  const all = { ...found, mistakes: [...left, ...inOverlay.mistakes] };
+  return { ...toTree(whole, applied, all), changed: applied.changed, removed: applied.removed };
 }
 
-/** The documents are not needed any more, and have many nodes. */
+/** Drops the documents, which have many nodes and are not needed any more. */
 function toTree(whole: CombinedSource, { value, place }: Read, found: Found): Tree {
   return { whole, value, root: { ...withChildren(place, place.children), value: FIRST_CHARACTER }, ...found };
 }
@@ -110,7 +111,7 @@ function addMistake(whole: CombinedSource, mistakes: Mistake[], span: Span, mist
 
 type PlainPair = { readonly key: Scalar<string>; readonly value: unknown };
 
-/** Nearly every map: each key a word of its own, nothing merged in. So it needs no second look at its keys. */
+/** Detects the most common maps, with distinct keys and without merges. Their keys need no further checks. */
 function hasPlainKeys(node: YAMLMap): node is YAMLMap & { items: PlainPair[] } {
   const seen = new Set<unknown>();
   for (const { key, value } of node.items) {
@@ -129,13 +130,13 @@ class TreeReader {
   readonly #variables: Variables;
   readonly #found: Found;
   readonly #targets = new Map<Alias, Node>();
-  /** Of the node being read. */
+  /** Path of the node that is being read. */
   #path: (string | number)[] = [];
   /** Collections around the node that `readNode` reads. */
   #outerDepth = 0;
-  /** Collections around the node being read: one that comes again inside of itself has no end. */
+  /** Collections around the node that is being read. An alias to one of them would never end. */
   readonly #around = new Set<unknown>();
-  /** How many aliases are being expanded inside of each other. */
+  /** Nesting depth of aliases that are being expanded. */
   #expanding = 0;
   #repeated = 0;
 
@@ -150,14 +151,14 @@ class TreeReader {
     return this.#read(contents, { schema: rootSchema(), key: undefined });
   }
 
-  /** Reads a node below the top. It contains no alias. */
+  /** Reads a node below the top level. The node contains no alias. */
   readNode(node: Node, path: KeyPath, { schema, key }: Context): Read {
     this.#path = [...path];
     this.#outerDepth = path.length;
     return this.#read(node, { schema, key });
   }
 
-  /** An alias means the last anchor of its name before it. One walk, because asking each alias is a walk each. */
+  /** Resolves each alias to the last anchor with its name before it. Visits the document once, not once per alias. */
   #resolveAliases(contents: YAMLMap): void {
     const anchors = new Map<string, Node>();
     visit(contents, {
@@ -180,7 +181,7 @@ class TreeReader {
         code: 'yaml',
         path: this.#path.slice(0, MAX_DEPTH / 10),
         message: `values are nested more than ${MAX_DEPTH} levels deep`,
-        hint: 'Is a bracket left open?',
+        hint: 'Close open brackets.',
       });
       return absent(context);
     }
@@ -190,7 +191,7 @@ class TreeReader {
     return read;
   }
 
-  /** Reports once when aliases become too much, and says no from then on. */
+  /** Reports the first value beyond the limit. Returns false from then on. */
   #canRepeat(node: unknown): boolean {
     this.#repeated += 1;
     if (this.#repeated === MAX_REPEATED_VALUES + 1) {
@@ -198,7 +199,7 @@ class TreeReader {
         code: 'yaml',
         path: [...this.#path],
         message: `aliases (*name) expand to more than ${MAX_REPEATED_VALUES} values`,
-        hint: 'Write the repeated parts out, or use fewer aliases.',
+        hint: 'Write out the repeated parts, or use fewer aliases.',
       });
     }
     return this.#repeated <= MAX_REPEATED_VALUES;
@@ -211,11 +212,9 @@ class TreeReader {
         code: 'yaml',
         path: [...this.#path],
         message: target
-          ? 'this alias stands inside of what it stands for'
-          : `there is no anchor &${alias.source} before this`,
-        hint: target
-          ? 'Write the value out.'
-          : 'A value that starts with * needs quotes, unless it is an alias.',
+          ? 'this alias refers to a value that contains it'
+          : `there is no anchor &${alias.source} before this alias`,
+        hint: target ? 'Write out the value.' : 'Quote a value that starts with *, unless it is an alias.',
       });
       return absent(context);
     }
@@ -249,11 +248,11 @@ class TreeReader {
   #readList(items: readonly unknown[], node: Node, { schema, key }: Context): Read {
     const value: unknown[] = [];
     const children = new Map<string, Place>();
-    // All items have one schema.
+    // All items have the same schema.
     const item = { schema: childSchema(schema, 0), key: undefined };
-    for (const [index, one] of items.entries()) {
+    for (const [index, child] of items.entries()) {
       this.#path.push(index);
-      const read = this.#read(one, item);
+      const read = this.#read(child, item);
       this.#path.pop();
       children.set(String(index), read.place);
       value.push(read.value);
@@ -264,7 +263,7 @@ class TreeReader {
     };
   }
 
-  /** The pairs of a map by their key as written; merged ones stand behind its own. */
+  /** Returns the pairs of a map by key as written. Merged pairs come last. */
   #entries(node: YAMLMap, merging?: Set<YAMLMap>): Map<string, Entry> {
     const entries = new Map<string, Entry>();
     const merged: unknown[] = [];
@@ -278,8 +277,8 @@ class TreeReader {
         this.#report(pair.key, {
           code: 'bad-value',
           path: [...this.#path],
-          message: 'a key is a plain word here',
-          hint: 'A key that starts with { or [ or ? needs quotes.',
+          message: 'a key must be a plain word',
+          hint: 'Quote a key that starts with {, [ or ?.',
         });
         continue;
       }
@@ -293,7 +292,7 @@ class TreeReader {
         this.#report(key, {
           code: 'reserved-name',
           path: [...this.#path, name],
-          message: 'nothing can be called __proto__',
+          message: '__proto__ is not allowed as a name',
           hint: 'Choose another name.',
         });
       } else if (first) {
@@ -301,7 +300,7 @@ class TreeReader {
         this.#report(key, {
           code: 'duplicate',
           path: [...this.#path, name],
-          message: `the key ${JSON.stringify(name)} is here twice; line ${line} has it first`,
+          message: `the key ${JSON.stringify(name)} is declared twice, first in line ${line}`,
           hint: 'Merge the two, or rename one.',
         });
       } else entries.set(name, { key, node: pair.value });
@@ -311,9 +310,8 @@ class TreeReader {
   }
 
   /**
-   * Rejects an item of a flow map that has no colon: usually the rest of a text that a comma has cut. YAML itself
-   * reads `{ using: true, owner = auth.uid() }` as a map whose second key has no value. Reports a run of such items
-   * once.
+   * Rejects an item of a flow map without a colon, which is usually the rest of a text after a comma. YAML reads
+   * `{ using: true, owner = auth.uid() }` as a map whose second key has no value. Reports consecutive items once.
    */
   #reportMissingColon(node: YAMLMap, index: number): void {
     const { items } = node;
@@ -344,7 +342,7 @@ class TreeReader {
       this.#report(source, {
         code: 'yaml',
         path: [...this.#path, '<<'],
-        message: '<< takes a map, or a list of maps, that does not contain this one',
+        message: '<< requires a map or a list of maps that do not contain this map',
         hint: 'For example <<: *name.',
       });
       return;
@@ -363,14 +361,14 @@ class TreeReader {
       this.#report(node, {
         code: 'yaml',
         path: [...this.#path],
-        message: `tags such as ${node.tag.replace('tag:yaml.org,2002:', '!!')} mean nothing here`,
-        hint: 'Remove it.',
+        message: `tags such as ${node.tag.replace('tag:yaml.org,2002:', '!!')} are not supported`,
+        hint: 'Remove the tag.',
       });
       return absent({ schema, key }, this.#toSpan(node));
     }
     const interpolated = source.includes('${') ? this.#interpolate(node, source, schema) : undefined;
     const { text, substituted } = interpolated ?? { text: source, substituted: false };
-    // Inside { } YAML demands quotes around a reference, so a quoted one may still stand for a number.
+    // Inside { } YAML requires quotes around a reference, so a quoted reference may be a number.
     const reread = substituted
       ? expected === 'number' || expected === 'boolean' || (expected === 'any' && !quoted)
       : !quoted && node.tag === undefined;
@@ -386,7 +384,7 @@ class TreeReader {
     const span = this.#toSpan(node);
     const place: Place = {
       key,
-      // Nothing is written: point at the key.
+      // An empty value has no position: use the key.
       value: span.length === 0 && key ? key : span,
       scalar,
       isList: false,
@@ -411,7 +409,7 @@ class TreeReader {
     return interpolated;
   }
 
-  /** Rejects plain SQL that YAML ends at an operator such as `#>>`, which it reads as a comment. */
+  /** Rejects unquoted SQL with an operator such as `#>>`, which YAML reads as the start of a comment. */
   #checkCutByComment(node: Scalar, source: string): void {
     const { text } = this.#text.document;
     CUT_OPERATOR.lastIndex = node.range?.[1] ?? text.length;
@@ -421,7 +419,7 @@ class TreeReader {
       code: 'yaml',
       path: [...this.#path],
       message: `YAML reads ${cut.trim()} as a comment, so the SQL ends after ${JSON.stringify(shorten(source))}`,
-      hint: 'Put the whole SQL text in quotes.',
+      hint: 'Quote the whole SQL text.',
     });
   }
 
@@ -438,19 +436,19 @@ class TreeReader {
     return { offset: this.#text.base + start, length: end - start };
   }
 
-  /** A block begins on the next line: its key says better what is meant. */
+  /** Returns the key of a block, because the block itself begins on the next line. */
   #valueSpan(node: Node, key: Span | undefined): Span {
     const isBlock = (isMap(node) || isSeq(node)) && !node.flow;
     return isBlock && key ? key : this.#toSpan(node);
   }
 }
 
-/** An operator of PostgreSQL that begins like a comment: `#>`, `#>>`, `#-`, `##`, `#=`. */
+/** A PostgreSQL operator that begins like a comment: `#>`, `#>>`, `#-`, `##`, `#=`. */
 export const CUT_OPERATOR = /[ \t]+#(?:>>?|[-#=])/y;
 
-/** Suggests the quoted text where a comma has cut a plain value; `last` is the end of the cut text. */
+/** Suggests the quoted text if a comma has split a plain value. `last`: end of the split text. */
 function colonHint(text: string, before: Pair | undefined, last: unknown): string {
-  const general = 'Write `key: value`. A text with commas inside { } needs quotes.';
+  const general = 'Write `key: value`. Quote a text that contains commas inside { }.';
   if (!before || !isScalar(before.key) || !isScalar(before.value) || before.value.type !== 'PLAIN')
     return general;
   const end = isNode(last) ? last.range?.[1] : undefined;

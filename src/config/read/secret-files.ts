@@ -1,9 +1,9 @@
-// Secrets that a container gets as files: SVC_SECRET_KEY_FILE=/run/secrets/key stands for SVC_SECRET_KEY.
+// Secrets from files: SVC_SECRET_KEY_FILE=/run/secrets/key sets SVC_SECRET_KEY to the contents of the file.
 import { resolve } from 'node:path';
 import { readTextFile } from '../../lib/text/text-file.ts';
 import { Problem } from '../../problem/problem.ts';
 
-/** Each has a twin that ends in _FILE. */
+/** Each variable has a counterpart with the suffix _FILE. */
 export const SECRET_VARIABLES = [
   'SVC_DATABASE_URL',
   'SVC_DATABASE_DIRECT_URL',
@@ -23,12 +23,12 @@ export const SECRET_VARIABLES = [
 
 const MAX_BYTES = 64 * 1024;
 
-/** A variable that names a file, and the file's absolute path. */
+/** A variable with the suffix _FILE, and the absolute path of its file. */
 export type SecretFile = { readonly variable: string; readonly path: string };
 
 /**
- * Reads what the `_FILE` variables of `env` name, and puts it in the place of these variables. `directory` is where
- * relative paths start from. A line break at the end of a file is no part of the secret.
+ * Replaces the `_FILE` variables of `env` with variables that contain the secrets. `directory`: base of relative paths.
+ * A line break at the end of a file is not part of the secret.
  */
 export function readSecretFiles(env: Record<string, string | undefined>, directory: string): SecretFile[] {
   const found = SECRET_VARIABLES.flatMap((name) => {
@@ -36,12 +36,12 @@ export function readSecretFiles(env: Record<string, string | undefined>, directo
     const written = env[variable];
     if (!written) return [];
     if (env[name])
-      throw refused(`${name} and ${variable} are both set`, 'Take one of them out of the environment.');
+      throw refused(`${name} and ${variable} are both set`, 'Remove one of them from the environment.');
     return [{ name, variable, path: resolve(directory, written) }];
   });
   for (const { name, variable, path } of found) {
     env[name] = readSecret(variable, path);
-    // Programs that are started from here get the secret itself, and would find both.
+    // Child processes inherit the secret, and would reject both variables together.
     delete env[variable];
   }
   return found;
@@ -52,10 +52,10 @@ function readSecret(variable: string, path: string): string {
   try {
     text = readTextFile(path);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const reason = cause instanceof Error ? cause.message : String(cause);
     throw refused(
-      `${variable} cannot be read: ${why}`,
-      'It is the path of a file that holds only the secret.',
+      `${variable} cannot be read: ${reason}`,
+      'Set it to the path of a file that contains only the secret.',
       cause,
     );
   }
@@ -63,7 +63,7 @@ function readSecret(variable: string, path: string): string {
   if (secret !== '' && Buffer.byteLength(text) <= MAX_BYTES) return secret;
   throw refused(
     `${variable} names ${path}, which is ${secret === '' ? 'empty' : 'larger than 64 KB'}`,
-    'The file holds only the secret.',
+    'Write only the secret into the file.',
   );
 }
 

@@ -1,5 +1,5 @@
-// Remote files come from real servers on the loopback interface: one that answers as it is told, and one that
-// speaks just enough of S3's GET for the real SDK to sign and ask.
+// Remote files come from real servers on the loopback interface: one with a configurable response, and one that
+// implements enough of S3's GET for the real SDK.
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -36,14 +36,14 @@ describe('a local file', () => {
     expect(await readSource(undefined, home)).toEqual({ name: 'svc.yaml', directory: home, text: FILE });
   });
 
-  test('paths inside of it start from its own directory', async () => {
+  test('relative paths in the file start at its directory', async () => {
     mkdirSync(join(directory, 'conf'));
     writeFileSync(join(directory, 'conf', 'app.yaml'), FILE);
     const source = await readSource('conf/app.yaml', directory);
     expect(source).toEqual({ name: 'conf/app.yaml', directory: join(directory, 'conf'), text: FILE });
   });
 
-  test('what is no file, no text or no configuration at all is said', async () => {
+  test('a directory, invalid UTF-8 and a file that is too large are rejected', async () => {
     await expect(readSource('svc.yml', directory)).rejects.toMatchObject({
       hint: expect.stringMatching(/svc\.yaml/),
     });
@@ -54,7 +54,7 @@ describe('a local file', () => {
     writeFileSync(join(directory, 'latin1.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xfc]));
     await expect(readSource('latin1.yaml', directory)).rejects.toThrow(/not UTF-8/);
     writeFileSync(join(directory, 'huge.yaml'), Buffer.alloc(9 * 1024 * 1024, 0x20));
-    await expect(readSource('huge.yaml', directory)).rejects.toThrow(/far too large/);
+    await expect(readSource('huge.yaml', directory)).rejects.toThrow(/too large/);
   });
 });
 
@@ -66,7 +66,7 @@ describe('a remote file', () => {
   let answer: Answer;
   let asked: IncomingMessage[];
 
-  // A server for each test: what one of them gave up waiting for may still arrive, and belongs to no other.
+  // Each test has its own server, because a cancelled request of an earlier test may still arrive.
   beforeEach(async () => {
     const received: IncomingMessage[] = [];
     asked = received;
@@ -92,34 +92,38 @@ describe('a remote file', () => {
     });
   });
 
-  test('credentials are sent, and shown nowhere', async () => {
+  test('credentials are sent, but never shown', async () => {
     const location = `${origin.replace('//', '//me:p%40ss@')}/svc.yaml?X-Signature=hunter2`;
     expect((await readSource(location, '/')).name).toBe(`${origin}/svc.yaml`);
     expect(asked[0]?.headers.authorization).toBe(`Basic ${btoa('me:p@ss')}`);
     expect(asked[0]?.url).toContain('hunter2');
     answer = (_request, response) => response.writeHead(403).end();
     const problem: unknown = await readSource(location, '/').catch((error: unknown) => error);
-    expect(problem).toMatchObject({ message: `Cannot read ${origin}/svc.yaml: the server answered 403` });
+    expect(problem).toMatchObject({
+      message: `Cannot read ${origin}/svc.yaml: the server responded with status 403`,
+    });
   });
 
-  test('ends in an error when the server says no, says too much, or says nothing', async () => {
+  test('fails after an error status, a response that is too large, and a timeout', async () => {
     answer = (_request, response) => response.writeHead(404).end();
-    await expect(readSource(`${origin}/x`, '/')).rejects.toThrow(/answered 404/);
+    await expect(readSource(`${origin}/x`, '/')).rejects.toThrow(/responded with status 404/);
     answer = (_request, response) => response.end(Buffer.alloc(9 * 1024 * 1024, 0x20));
-    await expect(readSource(`${origin}/x`, '/')).rejects.toThrow(/far too large/);
+    await expect(readSource(`${origin}/x`, '/')).rejects.toThrow(/too large/);
     answer = () => undefined;
-    await expect(readSource(`${origin}/x`, '/', { timeoutMs: 50 })).rejects.toThrow(/no answer within 0.05/);
-    // Half an answer, then silence: the deadline counts for the body too.
+    await expect(readSource(`${origin}/x`, '/', { timeoutMs: 50 })).rejects.toThrow(
+      /no response within 0.05/,
+    );
+    // The timeout includes the body of the response.
     answer = (_request, response) => response.write('version: ');
-    await expect(readSource(`${origin}/x`, '/', { timeoutMs: 50 })).rejects.toThrow(/no answer within/);
+    await expect(readSource(`${origin}/x`, '/', { timeoutMs: 50 })).rejects.toThrow(/no response within/);
     await expect(readSource('http://127.0.0.1:1/x', '/')).rejects.toThrow(/Cannot read http:\/\/127/);
   });
 
-  test('is never read without encryption from elsewhere, not even by a redirect', async () => {
+  test('is never read from another machine without encryption, not even after a redirect', async () => {
     await expect(readSource('http://config.example.com/svc.yaml', '/')).rejects.toMatchObject({
       code: 'insecure_config',
     });
-    // Reaches the same server by a name that does not count as this machine.
+    // 0.0.0.0 reaches the same server, but does not count as this machine.
     answer = (_request, response) =>
       response.writeHead(302, { location: `${origin.replace('127.0.0.1', '0.0.0.0')}/other` }).end();
     answer = redirectOnce(answer);
@@ -136,7 +140,7 @@ describe('a remote file', () => {
     expect(asked[0]?.headers.authorization).toMatch(/^AWS4-HMAC-SHA256 Credential=AKIATEST\//);
   });
 
-  test('is pinned by what follows #, which is no part of the address', async () => {
+  test('is pinned by a hash after #, which is not part of the address', async () => {
     stubAws(origin);
     const sha256 = createHash('sha256').update(FILE).digest('hex');
     for (const address of ['s3://configs/team/svc.yaml', `${origin}/svc.yaml`]) {
@@ -151,7 +155,7 @@ describe('a remote file', () => {
     await expect(readSource(`${origin}/svc.yaml#main`, '/')).rejects.toMatchObject({ code: 'bad_location' });
   });
 
-  test('of S3 that is not there, or no object, is said', async () => {
+  test('fails for a missing S3 object and for a location without a key', async () => {
     stubAws(origin);
     answer = (_request, response) =>
       response
@@ -186,7 +190,7 @@ test('a location is remote by its scheme', () => {
 });
 
 describe('variables', () => {
-  test('.<mode>.env wins over .env, the shell over both, and nothing is written back', () => {
+  test('.<mode>.env takes precedence over .env, the shell over both, and the process is not changed', () => {
     const home = join(directory, 'env');
     mkdirSync(home);
     writeFileSync(join(home, '.env'), 'A=env\nB=env\nC="two\nlines"\n# D=no\nexport E=e\n');

@@ -1,5 +1,5 @@
-// Where svc.yaml comes from: a file, an https:// URL or an s3:// object. Locations may carry credentials (a signed
-// URL, user:password@); names that messages and logs show do not.
+// Reads svc.yaml from a file, an https:// URL or an s3:// object. Locations can contain credentials (a signed URL,
+// user:password@). Names in messages and logs do not contain them.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -8,26 +8,26 @@ import { Problem } from '../../problem/problem.ts';
 import { closest } from '../../lib/text/closest-word.ts';
 
 export type Source = {
-  /** As messages name it: a path relative to the working directory, or a URL. */
+  /** Name in messages: a path relative to the working directory, or a URL. */
   readonly name: string;
-  /** Directory that relative paths in the file start from; undefined for a remote file. */
+  /** Base of relative paths in the file. Undefined for a remote file. */
   readonly directory: string | undefined;
-  /** Where relative directories of data start from, if not from `directory`. */
+  /** Base of relative data directories, if it differs from `directory`. */
   readonly dataDirectory?: string | undefined;
   /**
-   * The file as written, `${VAR}` references unsubstituted. Of a configuration that was loaded from several files: all
-   * of them as one, the overlay included. This is what the migration history keeps.
+   * The file as written, with unsubstituted `${VAR}` references. For a configuration of several files: their merged
+   * text, including the overlay, which the migration history stores.
    */
   readonly text: string;
-  /** Which overlay is laid over it, where there is one beside it; none when absent. */
+  /** Selects the overlay. No overlay is applied if undefined. */
   readonly mode?: Mode | undefined;
-  /** Once loaded: the overlay that was, relative to `directory`. */
+  /** Path of the applied overlay, relative to `directory`. Set after loading. */
   readonly overlay?: string | undefined;
-  /** Once loaded: the files that it includes, relative to `directory`. */
+  /** Paths of included files, relative to `directory`. Set after loading. */
   readonly parts?: readonly string[] | undefined;
-  /** Texts that are to stand in the files that it includes, by their paths: edits that are judged before they are written. */
+  /** Texts that replace included files, by path. They serve to validate edits before they are written. */
   readonly drafts?: ReadonlyMap<string, string> | undefined;
-  /** Of a remote file: when it was last changed, if its server says so. */
+  /** Time of the last change of a remote file, if its server sends it. */
   readonly modifiedAt?: Date | undefined;
 };
 
@@ -37,11 +37,11 @@ const FETCH_TIMEOUT_MS = 15_000;
 const MAX_BYTES = 8 * 1024 * 1024;
 
 export type ReadOptions = {
-  /** How long a remote file may take. */
+  /** Timeout for a remote file. */
   readonly timeoutMs?: number | undefined;
 };
 
-/** Reads the configuration's text. Without a location, svc.yaml of the working directory. */
+/** Reads the text of the configuration. Without a location, reads svc.yaml in the working directory. */
 export async function readSource(
   location: string | undefined,
   workingDirectory: string,
@@ -59,18 +59,18 @@ export async function readSource(
     return { name, directory: undefined, text: await readText(name, body, sha256), modifiedAt };
   } catch (cause) {
     if (cause instanceof Problem) throw cause;
-    const reason = signal.aborted ? `no answer within ${timeoutMs / 1000} seconds` : describeError(cause);
+    const reason = signal.aborted ? `no response within ${timeoutMs / 1000} seconds` : describeError(cause);
     throw unreadable(name, reason, cause);
   }
 }
 
-/** `…#<sha256>` pins what is read, as in functions_bundle. */
+/** Splits off `#<sha256>`, which pins the content as in functions_bundle. */
 function splitHash(location: string): { address: string; sha256: string | undefined } {
   const [, address, sha256] = /^([^#]*)#([0-9a-f]{64})$/i.exec(location) ?? [];
   if (address !== undefined && sha256 !== undefined) return { address, sha256: sha256.toLowerCase() };
   if (location.includes('#')) {
-    throw new Problem('bad_location', 500, `${publicName(location)} is followed by # and no SHA-256`, {
-      hint: 'A pinned location ends in # and the 64 hexadecimal digits that sha256sum prints.',
+    throw new Problem('bad_location', 500, `the part after # in ${publicName(location)} is not a SHA-256`, {
+      hint: 'End a pinned location with # and the 64 hexadecimal digits that sha256sum prints.',
     });
   }
   return { address: location, sha256: undefined };
@@ -84,7 +84,7 @@ function findDefault(directory: string): string {
   const found = DEFAULT_NAMES.find((name) => existsSync(join(directory, name)));
   if (found) return found;
   throw new Problem('no_config', 500, `There is no svc.yaml in ${directory}`, {
-    hint: 'Write one with `svc init`, or name it with --config <file>.',
+    hint: 'Create one with `svc init`, or name it with --config <file>.',
   });
 }
 
@@ -101,7 +101,7 @@ function readLocal(location: string, workingDirectory: string): Source {
       hint: `Name the file: --config ${join(location, 'svc.yaml')}`,
     });
   }
-  if (stats.size > MAX_BYTES) throw unreadable(location, 'it is far too large for a configuration');
+  if (stats.size > MAX_BYTES) throw unreadable(location, 'it is too large for a configuration');
   let bytes: Buffer;
   try {
     bytes = readFileSync(path);
@@ -116,7 +116,7 @@ type OpenFile = { readonly body: AsyncIterable<Uint8Array>; readonly modifiedAt:
 async function openHttp(location: string, name: string, signal: AbortSignal): Promise<OpenFile> {
   if (!URL.canParse(location))
     throw new Problem('bad_location', 500, `${name} is not a URL`, {
-      hint: 'It looks like https://host/svc.yaml.',
+      hint: 'Write a URL such as https://host/svc.yaml.',
     });
   const url = new URL(location);
   assertEncrypted(url);
@@ -126,16 +126,16 @@ async function openHttp(location: string, name: string, signal: AbortSignal): Pr
   const headers: Record<string, string> =
     username === '' ? {} : { authorization: `Basic ${credentials.toString('base64')}` };
   const response = await fetch(url, { signal, headers, redirect: 'follow' });
-  // A redirect may have led to an address without encryption.
+  // A redirect may lead to an unencrypted URL.
   assertEncrypted(new URL(response.url));
-  if (!response.ok) throw unreadable(name, `the server answered ${response.status}`);
+  if (!response.ok) throw unreadable(name, `the server responded with status ${response.status}`);
   return { body: response.body ?? nothing(), modifiedAt: parseDate(response.headers.get('last-modified')) };
 }
 
 function assertEncrypted(url: URL): void {
   if (url.protocol !== 'http:' || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) return;
-  throw new Problem('insecure_config', 500, `${url.origin} would be read without encryption`, {
-    hint: 'A configuration decides who may do what: use https://.',
+  throw new Problem('insecure_config', 500, `${url.origin} is not encrypted`, {
+    hint: 'Use https://, because a configuration contains permissions.',
   });
 }
 
@@ -150,9 +150,9 @@ async function openS3(location: string, signal: AbortSignal): Promise<OpenFile> 
   const match = /^s3:\/\/([^/]+)\/(.+)$/i.exec(location);
   if (!match)
     throw new Problem('bad_location', 500, `${location} does not name an object`, {
-      hint: 'It looks like s3://bucket/path/svc.yaml.',
+      hint: 'Write a location such as s3://bucket/path/svc.yaml.',
     });
-  // Loaded only when asked for: the SDK is larger than everything else together.
+  // Loaded on demand: the SDK is larger than all other modules together.
   const { S3Client, GetObjectCommand } = await import('@aws-sdk/client-s3');
   const client = new S3Client({ forcePathStyle: true });
   const command = new GetObjectCommand({ Bucket: match[1], Key: match[2] });
@@ -179,15 +179,15 @@ async function readText(
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw unreadable(name, 'it is far too large for a configuration');
+    if (bytes > MAX_BYTES) throw unreadable(name, 'it is too large for a configuration');
     read.push(chunk);
   }
   const whole = Buffer.concat(read);
   const actual = createHash('sha256').update(whole).digest('hex');
   if (sha256 !== undefined && actual !== sha256) {
     throw new Problem('config_hash_mismatch', 500, `${name} is not the file that --config pins`, {
-      details: `it has SHA-256 ${actual}, --config says ${sha256}`,
-      hint: 'Name the hash of the file that should be served. Nothing of it was used.',
+      details: `its SHA-256 is ${actual}, and --config requires ${sha256}`,
+      hint: 'Write the hash of the file to serve. The current file was not used.',
     });
   }
   return decodeSource(name, whole);
@@ -201,7 +201,7 @@ export function decodeSource(name: string, bytes: Uint8Array): string {
   }
 }
 
-/** Without user, password and query, which may hold secrets. */
+/** Removes user, password and query, which may contain secrets. */
 function publicName(location: string): string {
   if (!URL.canParse(location) || /^s3:/i.test(location)) return location.replace(/[?#].*$/s, '');
   const { origin, pathname } = new URL(location);
@@ -210,7 +210,7 @@ function publicName(location: string): string {
 
 function describeError(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  // fetch only says "fetch failed"; its cause says why.
+  // fetch throws a generic "fetch failed". Its cause has the reason.
   return cause.cause instanceof Error ? cause.cause.message : cause.message;
 }
 
@@ -218,9 +218,10 @@ function unreadable(name: string, reason: string, cause?: unknown): Problem {
   return new Problem('unreadable_config', 500, `Cannot read ${name}: ${reason}`, {
     cause,
     hint: /^s3:/i.test(name)
-      ? 'Credentials and region come from the AWS variables of the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL …).'
+      ? 'Credentials and region come from the AWS variables of the environment ' +
+        '(AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL …).'
       : /^https?:/i.test(name)
-        ? 'Check the URL, and that it is reachable from here.'
-        : 'Check the file and who may read it.',
+        ? 'Check the URL, and that this machine can reach it.'
+        : 'Check the file and its permissions.',
   });
 }

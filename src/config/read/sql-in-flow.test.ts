@@ -1,5 +1,5 @@
-// Writes SQL without quotes at every place of the schema that takes it: the whole text arrives, or svc reports a
-// mistake. YAML alone would cut some of these texts without a message.
+// Writes SQL without quotes at every place of the schema that accepts it. svc must read the whole text or report a
+// mistake. YAML would cut some of these texts silently.
 import { describe, expect, test } from 'vitest';
 import { asNode, childSchema, canBeSql, rootSchema, type SchemaNode } from '../schema/known-keys.ts';
 import { readDocument } from './document.ts';
@@ -27,7 +27,7 @@ const HOSTILE = [
 
 type Step = string | number;
 
-/** Every path of the schema that takes SQL, with `name` for names that the file chooses. */
+/** Returns every path of the schema that accepts SQL, with `name` for names that the file chooses. */
 function sqlPaths(node: SchemaNode, path: readonly Step[] = []): Step[][] {
   if (path.length > 12) return [];
   const here = canBeSql(node) ? [[...path]] : [];
@@ -46,7 +46,7 @@ function childSteps(node: SchemaNode): Step[] {
 
 const PATHS = sqlPaths(rootSchema());
 
-/** The path as flow collections in one line, with the text at its end. */
+/** Renders the path as inline collections on one line, with the text at its end. */
 function inFlow(path: readonly Step[], sql: string): string {
   const [first, ...others] = path;
   const inner = others.reduceRight<string>(
@@ -56,7 +56,7 @@ function inFlow(path: readonly Step[], sql: string): string {
   return `${first}: ${inner}\n`;
 }
 
-/** The path as block collections, with the text at its end. */
+/** Renders the path as block collections, with the text at its end. */
 function inBlock(path: readonly Step[], sql: string): string {
   const [first, ...others] = path;
   let text = `${first}:`;
@@ -69,7 +69,7 @@ function valueAt(value: unknown, path: readonly Step[]): unknown {
   return path.reduce<unknown>((found, step) => (found as Record<Step, unknown> | undefined)?.[step], value);
 }
 
-/** What is read at the path; undefined when the file has a mistake. */
+/** Returns the value at the path, or undefined for a file with mistakes. */
 function readAt(text: string, path: readonly Step[]): unknown {
   const read = readDocument(text);
   if (!read.ok) return undefined;
@@ -107,7 +107,7 @@ describe('an item of a flow map without a colon', () => {
     return mistakes.map(({ message, hint }) => [message, hint]);
   };
 
-  test('is a mistake whose advice quotes the text that the comma has cut', () => {
+  test('is a mistake with a hint that quotes the whole text', () => {
     expect(listMistakes('rls: [{ using: true, owner_id = auth.uid(), a = b }]')).toEqual([
       [
         '"owner_id = auth.uid()" has no colon, so it is not a key with a value',
@@ -127,7 +127,7 @@ describe('an item of a flow map without a colon', () => {
     expect(listMistakes(text)).toEqual([
       [
         expect.stringContaining('has no colon'),
-        'Write `key: value`. A text with commas inside { } needs quotes.',
+        'Write `key: value`. Quote a text that contains commas inside { }.',
       ],
     ]);
   });

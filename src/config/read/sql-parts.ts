@@ -1,18 +1,18 @@
-// SQL files as parts of the configuration: read into the keys that say the same, at the places of their statements.
+// Converts SQL files into parts of the configuration. Each statement becomes keys at the place of the statement.
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from 'yaml';
 import { makeMistake, type Mistake } from '../mistakes/mistake.ts';
 import { toMap } from '../sql/key-nodes.ts';
-import { toKeys, type SqlFile, type Surroundings } from '../sql/to-keys.ts';
+import { toKeys, type SqlFile, type YamlDeclarations } from '../sql/to-keys.ts';
 import { topValue, type Contents, type SvcDocument } from './document.ts';
 import { countLines } from './line-starts.ts';
 
 export type SqlPart = {
   readonly document: SvcDocument;
-  /** The same as YAML. */
+  /** YAML form of the file. */
   readonly yaml: string;
 };
 
-/** `contents`: of the YAML files, which the statements refer to. */
+/** `contents`: YAML files that the statements refer to. */
 export function readSqlParts(
   files: readonly SqlFile[],
   contents: readonly Contents[],
@@ -45,8 +45,8 @@ function toYaml(map: YAMLMap): string {
   return document.toString({ lineWidth: 0 });
 }
 
-/** What cannot be seen at once, behind an alias for example, is taken as absent. */
-function yamlDeclarations(contents: readonly Contents[]): Surroundings {
+/** Collects declared names. Names behind an alias, for example, are not found. */
+function yamlDeclarations(contents: readonly Contents[]): YamlDeclarations {
   const tables = new Set<string>();
   const views = new Set<string>();
   const exposedFunctions = new Map<string, { readonly authRequired: boolean }>();
@@ -68,7 +68,7 @@ function namesUnder(root: Contents, key: string): string[] {
   return map.items.flatMap((pair) => (isScalar(pair.key) ? [String(pair.key.value)] : []));
 }
 
-/** `schema.name`, and whether callers must be signed in. */
+/** Returns `schema.name` and `auth_required` of each entry. */
 function listExposed(expose: unknown, key: string): Array<readonly [name: string, authRequired: boolean]> {
   const list: unknown = isMap(expose) ? expose.get(key, true) : undefined;
   if (!isSeq(list)) return [];

@@ -1,5 +1,5 @@
-// What reading a file gives: a plain value for the schema, and beside it a tree of places that says for every path
-// where it stands and how its scalar was written.
+// Result of reading a file: a plain value for the schema, and a tree of places with the position and the written form
+// of each value.
 import { secretMask } from '../../lib/secret-mask.ts';
 import {
   makeMistake,
@@ -14,19 +14,19 @@ import type { CombinedSource } from './combined-source.ts';
 
 export type Tree = {
   readonly whole: CombinedSource;
-  /** Plain objects, lists and scalars. What could not be substituted is left out. */
+  /** Plain objects, lists and scalars. Values with an unresolved reference are absent. */
   readonly value: unknown;
   readonly root: Place;
   readonly mistakes: readonly Mistake[];
-  /** What variables stood for, with how they are written: values that may be secrets. */
+  /** References by the value that replaced them. These values can be secrets. */
   readonly substitutions: ReadonlyMap<string, string>;
   /** Paths that an overlay sets or removes. */
   readonly changed?: readonly KeyPath[];
-  /** Where an overlay removes a key, by its rendered path. */
+  /** Places where an overlay removes a key, by rendered path. */
   readonly removed?: ReadonlyMap<string, Place>;
 };
 
-/** Where the value of a path stands; when it is absent, where an overlay removes it, or where its nearest parent stands. */
+/** Returns the span of a path. For an absent value, returns its removal in an overlay, or its nearest parent. */
 export function locate(tree: Tree, path: KeyPath, part: 'value' | 'key' = 'value'): Span {
   let place = tree.root;
   for (const [index, step] of path.entries()) {
@@ -46,7 +46,7 @@ export function placeAt(tree: Tree, path: KeyPath): Place | undefined {
   return place;
 }
 
-/** The children of a node in a table need not be made to find one of them. */
+/** Avoids creating all children of a table node. */
 function childAt(place: Place, step: string | number): Place | undefined {
   return place instanceof TablePlace ? place.child(String(step)) : place.children.get(String(step));
 }
@@ -58,7 +58,7 @@ export function toPosition({ whole }: Pick<Tree, 'whole'>, { offset }: Span): Po
 export function mistakeAt(tree: Tree, span: Span, mistake: MistakeText): Mistake {
   const place = { text: tree.whole.text, position: toPosition(tree, span), ...span };
   const { message, hint } = mistake;
-  // A message may quote a name from another place of the file: what a variable stands for must not be in it.
+  // A message may quote a name from elsewhere in the file. Mask substituted values in it.
   const mask = secretMask(tree.substitutions);
   return makeMistake(place, {
     ...mistake,
@@ -67,7 +67,7 @@ export function mistakeAt(tree: Tree, span: Span, mistake: MistakeText): Mistake
   });
 }
 
-/** A value as a message may show it: quoted, short, and never what a variable stands for. */
+/** Quotes and shortens a value for a message. Shows the reference instead of a substituted value. */
 export function quote(tree: Tree, path: KeyPath, value: unknown): string {
   const scalar = placeAt(tree, path)?.scalar;
   const shown = scalar?.substituted
@@ -75,18 +75,18 @@ export function quote(tree: Tree, path: KeyPath, value: unknown): string {
     : typeof value === 'string'
       ? value
       : (scalar?.text ?? value);
-  if (typeof shown !== 'string') return JSON.stringify(shown) ?? 'nothing';
+  if (typeof shown !== 'string') return JSON.stringify(shown) ?? 'null';
   const short = shown.length > 60 ? `${shown.slice(0, 57)}…` : shown;
   return scalar && scalar.kind !== 'string' && !scalar.substituted ? short : JSON.stringify(short);
 }
 
-/** The same place with other children. */
+/** Returns the same place with other children. */
 export function withChildren(place: Place, children: ReadonlyMap<string, Place>): Place {
   const { key, value, scalar, isList } = place;
   return { key, value, scalar, isList, children };
 }
 
-/** JSON of a subtree with the digits of its numbers as written. */
+/** Returns a subtree as JSON with the digits of its numbers as written. */
 export function toJson(place: Place): string {
   const { scalar, children } = place;
   if (scalar) return scalar.kind === 'string' ? JSON.stringify(scalar.text) : scalar.text;

@@ -65,7 +65,7 @@ export function isHookFunction(
 
 export const auth = section('Auth; always available, even without this block', {
   jwt_expiry: duration(
-    'Lifetime of an access token; below 2m, client libraries refresh permanently',
+    'Lifetime of an access token; below 2m, client libraries refresh at every request',
     '15m',
   ).meta(COMMON),
   refresh_token_expiry: duration('Lifetime of a refresh token', '7d'),
@@ -76,13 +76,14 @@ export const auth = section('Auth; always available, even without this block', {
   allow_signup: flag('Anyone can sign up; with `false` users need an invitation', true).meta(COMMON),
   allow_anonymous: flag('Anonymous sign-in; disabled if sign-up is disabled', true).meta(COMMON),
   redirect_urls: list(
-    'Where a browser may be sent after sign-in; the server’s own origin always',
+    'URLs to which a browser may return after sign-in; the origin of the server is always allowed',
     z.string().regex(/^[A-Za-z][A-Za-z\d+.-]*:\/\/\S+$/, 'is not a URL such as https://app.example.com'),
   ).meta(COMMON),
   sessions: z
     .strictObject({
       revocation: choice(
-        'When the data APIs refuse the tokens of an ended session or a banned user: `immediate`, or `expiry` of the token',
+        'Time at which the data APIs reject tokens of an ended session or a banned user: `immediate`, or ' +
+          '`expiry` of the token',
         ['immediate', 'expiry'],
       ),
     })
@@ -110,7 +111,8 @@ export const auth = section('Auth; always available, even without this block', {
         .prefault({})
         .meta({
           description:
-            'Mail templates by name: confirm, recovery, magic_link, invite, email_change, reauthentication, or a kind of notice',
+            'Mail templates by name: confirm, recovery, magic_link, invite, email_change, reauthentication, ' +
+            'or a kind of notice',
           ...COMMON,
         }),
     })
@@ -133,7 +135,8 @@ export const auth = section('Auth; always available, even without this block', {
     .array(userTrigger)
     .meta({
       description:
-        'Triggers of auth.users, in the transaction that creates, changes or deletes the user; an error in a trigger rejects the change',
+        'Triggers of auth.users, in the transaction that creates, changes or deletes the user; an error in ' +
+        'a trigger rejects the change',
     })
     .optional(),
 });

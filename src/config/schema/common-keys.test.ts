@@ -51,6 +51,7 @@ const COMMON_KEYS = {
   'realtime.': ['enabled', 'rls'],
   'rpc.<name>.': ['args', 'returns', 'language', 'security', 'body', 'auth_required'],
   'functions.<name>.': ['file', 'auth_required', 'env'],
+  'schedules.<name>.': ['cron', 'function'],
   'seed[].': ['users', 'rows'],
   'migrations.': ['drop'],
 };

@@ -8,7 +8,8 @@ const dataStep = z
     run: text('SQL file, relative to svc.yaml; or `sql`', 'steps/split-names.sql').optional(),
     sql: sqlBody('The statements themselves, instead of `run`').optional(),
     after: choice(
-      'Time of the step: `expand` after the additions of the file and before its requirements and removals, `start` before any change, `contract` after all changes',
+      'Time of the step: `expand` after the additions of the file and before its requirements and removals, ' +
+        '`start` before any change, `contract` after all changes',
       ['expand', 'start', 'contract'],
     ),
     on_empty: choice('Whether the step runs on a database that this file creates', ['skip', 'run']),
@@ -20,7 +21,8 @@ const dataStep = z
       })
       .meta({
         description:
-          'Run the statements once per batch of rows, each in a transaction: `$1` is the first key of the batch, `$2` the last',
+          'Run the statements once per batch of rows, each in a transaction: `$1` is the first key of the ' +
+          'batch, `$2` the last',
       })
       .optional(),
     undo: z
@@ -30,7 +32,8 @@ const dataStep = z
       ])
       .meta({
         description:
-          'Statements that `svc migrate down` runs to revert the step, or `{ file: <path> }`. Without it, the rows stay as the step left them',
+          'Statements that `svc migrate down` runs to revert the step, or `{ file: <path> }`. Without it, ' +
+          'the rows stay as the step left them',
         examples: ["update people set name = first || ' ' || last", { file: 'steps/join-names.sql' }],
       })
       .optional(),

@@ -1,9 +1,9 @@
-// Decimals compared digit by digit, for bounds that a JavaScript number would round together.
+// Compares decimals digit by digit, for bounds that a JavaScript number would round.
 
 /** `digits` × 10^`exponent`. */
 export type Decimal = { readonly digits: bigint; readonly exponent: number };
 
-/** No database type keeps longer numbers, and comparing them takes time. */
+/** No database type stores longer numbers, and comparisons of them are slow. */
 const MAX_EXPONENT = 20_000;
 
 export function parseDecimal(text: string): Decimal | undefined {

@@ -1,4 +1,4 @@
-// Which type of the file a column's `type:` names, if any: `mood`, `public.mood`, `mood[]`, quoted or not.
+// Resolves the `type:` of a column to a type of the file: `mood`, `public.mood`, `mood[]`, quoted or not.
 
 type Declarable = { readonly schema: string };
 
@@ -6,7 +6,7 @@ export type DeclaredTypeName<T> = {
   readonly name: string;
   readonly type: T;
   readonly isArray: boolean;
-  /** The brackets behind it, as written. */
+  /** Array brackets as written. */
   readonly brackets: string;
 };
 
@@ -18,11 +18,12 @@ export function declaredType<T extends Declarable>(
   const brackets = /(?:\s*\[\d*\])*\s*$/.exec(written)?.[0] ?? '';
   const base = written.slice(0, written.length - brackets.length).trim();
   for (const [name, type] of Object.entries(types)) {
-    const isIt = spellings(name).some(
-      (one) => base === one || spellings(type.schema).some((schema) => base === `${schema}.${one}`),
+    const isMatch = spellings(name).some(
+      (spelling) =>
+        base === spelling || spellings(type.schema).some((schema) => base === `${schema}.${spelling}`),
     );
     const folded = base.toLowerCase();
-    if (isIt || folded === name || folded === `${type.schema}.${name}`)
+    if (isMatch || folded === name || folded === `${type.schema}.${name}`)
       return { name, type, isArray: brackets.includes('['), brackets: brackets.replaceAll(/\s/g, '') };
   }
   return undefined;

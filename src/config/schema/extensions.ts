@@ -1,4 +1,4 @@
-// Extensions of PostgreSQL: by name, or with where and which.
+// Extensions of PostgreSQL, as a name or with schema and version.
 import { z } from 'zod';
 import { flag, text } from './kinds.ts';
 

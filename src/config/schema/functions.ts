@@ -1,4 +1,4 @@
-// SQL functions, code functions, and what the database has of its own that is served.
+// SQL functions, code functions, and served objects that svc does not manage.
 import { z } from 'zod';
 import {
   anyDefault,
@@ -37,7 +37,8 @@ const sqlFunction = z
     ]).meta(COMMON),
     schema: text('PostgreSQL schema').default('public'),
     name: text(
-      'Name in SQL and at /rest/v1/rpc; default: the key. Several functions can have the same name: the names of the arguments select one',
+      'Name in SQL and at /rest/v1/rpc; default: the key. Several functions can have the same name: the ' +
+        'names of the arguments select one',
     ).optional(),
     kind: z
       .enum(['function', 'procedure'])
@@ -51,7 +52,9 @@ const sqlFunction = z
       z
         .strictObject({
           name: text(
-            'Argument name. Optional with `expose: false`, because the API passes arguments by name, and for a single argument of type `json`, `jsonb`, `text` or `bytea`, which receives the whole body of a call',
+            'Argument name. Optional with `expose: false`, because the API passes arguments by name, and ' +
+              'for a single argument of type `json`, `jsonb`, `text` or `bytea`, which receives the whole ' +
+              'body of a call',
           ).optional(),
           type: text('PostgreSQL type'),
           mode: z
@@ -119,7 +122,9 @@ const sqlFunction = z
       .boolean()
       .meta({
         description:
-          'With `language: sql`: PostgreSQL parses the body when it creates the function, and tracks the objects that the body uses. The body is `return <expression>`, or the text between BEGIN ATOMIC and END',
+          'With `language: sql`: PostgreSQL parses the body when it creates the function, and tracks the ' +
+          'objects that the body uses. The body is `return <expression>`, or the text between BEGIN ATOMIC ' +
+          'and END',
         default: false,
       })
       .optional(),
@@ -127,7 +132,8 @@ const sqlFunction = z
       .boolean()
       .meta({
         description:
-          '`false`: not served, and API roles can run the function only if `execute` lists them. A function that returns `trigger` is never served',
+          '`false`: not served, and API roles can run the function only if `execute` lists them. A function ' +
+          'that returns `trigger` is never served',
         default: true,
       })
       .optional(),
@@ -135,7 +141,8 @@ const sqlFunction = z
       .union([z.string().min(1, 'must not be empty'), z.array(z.string().min(1, 'must not be empty'))])
       .meta({
         description:
-          'Roles that can run the function; default: the three API roles, or none of them with `expose: false`. Functions in policies and defaults run with the caller’s rights',
+          'Roles that can run the function; default: the three API roles, or none of them with `expose: ' +
+          'false`. Functions in policies and defaults run with the caller’s rights',
         examples: [['authenticated']],
       })
       .transform((named) => (typeof named === 'string' ? [named] : named))
@@ -158,7 +165,7 @@ const sqlFunction = z
     returns: toResult(returns),
   }));
 
-/** As SQL writes it; empty where the arguments say it. */
+/** Returns the result type in SQL. Empty if the arguments determine it. */
 function toResult(
   returns: {
     readonly type?: string | undefined;
@@ -166,7 +173,9 @@ function toResult(
   } = {},
 ): string {
   const { type = '', table } = returns;
-  return table ? `table(${table.map((one) => `${quoteIdent(one.name)} ${one.type}`).join(', ')})` : type;
+  return table
+    ? `table(${table.map((entry) => `${quoteIdent(entry.name)} ${entry.type}`).join(', ')})`
+    : type;
 }
 
 function quoteIdent(name: string): string {
@@ -178,6 +187,10 @@ const codeFunction = z
     runtime: z.enum(['node']).meta({ description: 'The only runtime' }),
     file: text('Handler, relative to svc.yaml', 'functions/hello.js').meta(COMMON),
     auth_required: flag('Return 401 to callers who are not signed in, before the handler runs').meta(COMMON),
+    http: flag(
+      '`false`: not served at /functions/v1/<name>, only called by schedules; implies `auth_required: true`',
+      true,
+    ),
     timeout: timer('Deadline of one request', '30s'),
     env: z
       .record(
@@ -189,7 +202,8 @@ const codeFunction = z
   })
   .transform(({ auth_required: authRequired, timeout: timeoutMs, env, ...same }) => ({
     ...same,
-    authRequired,
+    // Clients cannot call it, so it can use the service client.
+    authRequired: authRequired || !same.http,
     timeoutMs,
     env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, String(value)])),
   }));
@@ -197,7 +211,8 @@ const codeFunction = z
 const objectName = z.string().min(1, 'must not be empty');
 
 export const expose = section(
-  'Existing objects of the database to serve; svc never creates or changes them. Permissions are the grants of the database',
+  'Existing objects of the database to serve; svc never creates or changes them. Permissions are the grants ' +
+    'of the database',
   {
     relations: list(
       'Views, and tables of other tools, by `name` or `schema.name`',
@@ -238,7 +253,7 @@ export const functionsBundle = z
 
 export type RawSqlFunction = z.infer<typeof sqlFunction>;
 
-/** Nobody but PostgreSQL can call what returns `trigger`, and procedures are called from SQL. */
+/** Trigger functions are only called by triggers, and procedures only from SQL. */
 export function isServed({
   kind,
   expose,
@@ -251,7 +266,7 @@ export function returnsTrigger(returns: string): boolean {
   return returns.trim().toLowerCase() === 'trigger';
 }
 
-/** An entry of `rpc` with its name in SQL. */
+/** An entry of `rpc` with its SQL name. */
 export type NamedFunction = { readonly key: string; readonly name: string; readonly fn: RawSqlFunction };
 
 export function listFunctions(rpc: Readonly<Record<string, RawSqlFunction>>): NamedFunction[] {
@@ -260,10 +275,10 @@ export function listFunctions(rpc: Readonly<Record<string, RawSqlFunction>>): Na
 
 export type RawCodeFunction = z.infer<typeof codeFunction>;
 
-/** Of the only argument, without a name, of a function that is called with a body that is one value. */
+/** Types of a single unnamed argument that receives the whole request body. */
 export const WHOLE_BODY_TYPES: readonly string[] = ['json', 'jsonb', 'text', 'bytea'];
 
-/** It is a column of the result, and not only an argument. */
+/** True if the argument is also a column of the result. */
 export function isOutput({ mode = 'in' }: { readonly mode?: (typeof MODES)[number] | undefined }): boolean {
   return mode === 'out' || mode === 'inout';
 }

@@ -1,21 +1,21 @@
-// The kinds of values that keys of svc.yaml take: each makes a zod type with its description, its default and,
-// where the file writes a unit, the conversion to milliseconds or bytes.
+// Kinds of values in svc.yaml. Each returns a zod type with a description and a default, and converts units to
+// milliseconds or bytes.
 import { z } from 'zod';
 import { parseBytes } from '../../lib/bytes.ts';
 import { formatDuration, parseDuration } from '../../lib/duration.ts';
 import { toDecimal } from './scalar.ts';
 
-/** Marks SQL text in the JSON Schema; `${…}` is read there with PostgreSQL's dollar quotes in mind. */
+/** Marks SQL text in the JSON Schema. Interpolation of `${…}` leaves dollar quotes in such text. */
 export const SQL_MEDIA_TYPE = 'application/sql';
 /** Marks a common key, which the reference prints first and `svc schema --common` contains. */
 export const COMMON = { common: true } as const;
-/** Excludes a shape that several keys share, although keys inside it are marked as common. */
+/** Excludes a shape that several keys share, although it contains common keys. */
 export const RARE = { common: false } as const;
 /** Names the unit of a text. Not `format`: editors would check `duration` as ISO 8601. */
 export const UNIT = 'x-unit';
-/** Scalars that are taken as text the way they are written, so that `true` and `1.10` need no quotes. */
+/** Scalars that are read as text in their written form, so that `true` and `1.10` need no quotes. */
 const AS_WRITTEN = { type: ['string', 'number', 'boolean'] };
-/** The longest a timer of Node can wait is 2^31 - 1 ms. */
+/** Maximum delay of a timer in Node, rounded down from 2^31 - 1 ms. */
 const MAX_TIMER_MS = 24 * 86_400_000;
 const MAX_DURATION_MS = 3650 * 86_400_000;
 const NOT_EMPTY = 'must not be empty';
@@ -29,7 +29,7 @@ export const text = (description: string, ...examples: string[]): z.ZodString =>
 export const flag = (description: string, absent = false): z.ZodDefault<z.ZodBoolean> =>
   z.boolean().default(absent).meta({ description });
 
-/** One word of several; an absent key means the first. */
+/** An enum whose first value is the default. */
 export function choice<const T extends readonly [string, ...string[]]>(
   description: string,
   words: T,
@@ -52,10 +52,10 @@ export const count = (
     .default(absent)
     .meta({ description });
 
-/** A text in a unit, as a number. */
+/** A text with a unit, parsed as a number. */
 type Measure = z.ZodPrefault<z.ZodPipe<z.ZodString, z.ZodTransform<number, string>>>;
 
-/** `30s`, as milliseconds. */
+/** Parses `30s` into milliseconds. */
 export function duration(
   description: string,
   absent: string,
@@ -78,7 +78,7 @@ export function duration(
 export const timer = (description: string, absent: string): Measure =>
   duration(description, absent, { most: MAX_TIMER_MS });
 
-/** `5MB`, as bytes. */
+/** Parses `5MB` into bytes. */
 export const size = (description: string, absent: string, most?: string): Measure =>
   z
     .string()
@@ -88,20 +88,20 @@ export const size = (description: string, absent: string, most?: string): Measur
     })
     .meta({ ...AS_WRITTEN, [UNIT]: 'size' })
     .transform((written) => parseBytes(written) ?? NaN)
-    .refine((bytes) => bytes > 0, 'must be more than nothing')
-    .refine((bytes) => Number.isSafeInteger(bytes), 'is more than any store holds')
+    .refine((bytes) => bytes > 0, 'must be greater than 0')
+    .refine((bytes) => Number.isSafeInteger(bytes), 'is too large')
     .refine((bytes) => most === undefined || bytes <= (parseBytes(most) ?? NaN), `must be at most ${most}`)
     .prefault(absent)
     .meta({ description });
 
-/** A condition may be `true`: the word is SQL too. */
+/** Also accepts `true`, which is a valid SQL condition. */
 export const sqlExpression = (description: string): z.ZodString =>
   sqlBody(description).meta({ description, ...AS_WRITTEN, contentMediaType: SQL_MEDIA_TYPE });
 
 export const sqlBody = (description: string): z.ZodString =>
   z.string().regex(/\S/, NOT_EMPTY).meta({ description, contentMediaType: SQL_MEDIA_TYPE });
 
-/** Empty where a function may do nothing, which the checks decide. */
+/** Can be empty. The checks decide which functions may have an empty body. */
 export const functionBody = (description: string): z.ZodString =>
   z.string().meta({ description, contentMediaType: SQL_MEDIA_TYPE });
 
@@ -118,16 +118,17 @@ export const bound = (description: string): z.ZodString =>
     .refine((value) => toDecimal(value) !== undefined, 'is not a number')
     .meta({ description, type: ['number', 'string'] });
 
-/** Text taken as it is written: `1.10` keeps its zero. */
+/** Text in its written form: `1.10` keeps its zero. */
 export const asWritten = (description?: string): z.ZodString =>
   z.string().meta(description === undefined ? AS_WRITTEN : { description, ...AS_WRITTEN });
 
-/** A literal, a list, a map, or `{ sql: expression }`. Which literals fit depends on the column's type. */
+/** A literal, a list, a map, or `{ sql: expression }`. The type of the column determines the valid literals. */
 export const anyDefault = z
   .unknown()
   .meta({
     description:
-      'Literal of the column’s type, `now()`, `current_date`, `current_time`, `uuid_v7()` or `uuid_v4()` (both become `gen_random_uuid()`), or `{ sql: <expression> }` for any other expression',
+      'Literal of the column’s type, `now()`, `current_date`, `current_time`, `uuid_v7()` or `uuid_v4()` ' +
+      '(both become `gen_random_uuid()`), or `{ sql: <expression> }` for any other expression',
     examples: ['open', 0, true, 'now()', { sql: 'auth.uid()' }],
     properties: {
       sql: { ...AS_WRITTEN, contentMediaType: SQL_MEDIA_TYPE, description: 'Any SQL expression' },
@@ -146,7 +147,7 @@ export function list<T extends z.ZodType>(
     .meta({ description, ...(examples ? { examples } : {}) });
 }
 
-/** A map of keys. Absent, it is what it would be if it were there and empty. */
+/** A map of keys. An absent section is parsed like an empty one. */
 export function section<T extends z.ZodRawShape>(
   description: string,
   shape: T,
@@ -155,7 +156,7 @@ export function section<T extends z.ZodRawShape>(
   return present.optional().transform((found) => found ?? present.parse({}));
 }
 
-/** A map of names. Absent, or with nothing behind its key, it is empty. */
+/** A map of names. Empty if the key is absent or has no value. */
 export function named<T extends z.ZodType>(
   description: string,
   entry: T,
@@ -171,15 +172,15 @@ export function named<T extends z.ZodType>(
     .transform((found) => found ?? {});
 }
 
-/** A list, or its only entry. */
+/** A list, or a single entry. */
 export function oneOrMore<T extends z.ZodType<string>>(
   item: T,
-  what: string,
+  label: string,
 ): z.ZodPipe<
   z.ZodUnion<readonly [T, z.ZodArray<T>]>,
   z.ZodTransform<z.output<T>[], z.output<T> | z.output<T>[]>
 > {
   return z
-    .union([item, z.array(item).min(1, `must name at least one ${what}`)])
+    .union([item, z.array(item).min(1, `must name at least one ${label}`)])
     .transform((given) => (Array.isArray(given) ? given : [given]));
 }

@@ -1,10 +1,10 @@
-// Looking things up in the schema by path: which keys may stand there, and what kind of scalar. Reads the JSON
-// Schema made from it, so that there is one list only.
+// Looks up keys and scalar types of the schema by path. Reads the JSON Schema that is generated from it, so that there
+// is a single source.
 import type { KeyPath } from '../mistakes/mistake.ts';
 import { SQL_MEDIA_TYPE } from './kinds.ts';
 import { describeSchema } from './schema.ts';
 
-/** A node of the JSON Schema; undefined where the schema has nothing to say. */
+/** A node of the JSON Schema. Undefined where the schema is not restricted. */
 export type SchemaNode = Readonly<Record<string, unknown>> | undefined;
 
 let root: SchemaNode;
@@ -23,8 +23,8 @@ export function childSchema(node: SchemaNode, part: string | number): SchemaNode
 }
 
 /**
- * What a scalar is meant to be. `written` is text that is taken as it is written even where YAML reads a number or
- * a truth value in it: `using: true`, `enum: [1, 2]`.
+ * Returns the expected type of a scalar. `written`: text in its written form, even if YAML reads a number or a boolean:
+ * `using: true`, `enum: [1, 2]`.
  */
 export function expectsScalar(node: SchemaNode): ExpectedScalar {
   if (node === undefined) return 'any';
@@ -35,7 +35,7 @@ export function expectsScalar(node: SchemaNode): ExpectedScalar {
 
 type ExpectedScalar = 'number' | 'boolean' | 'text' | 'written' | 'any';
 
-/** Asked for each scalar of a file. */
+/** Caches types, which are looked up for each scalar of a file. */
 const expectations = new WeakMap<object, ExpectedScalar>();
 
 function readExpectation(node: SchemaNode): ExpectedScalar {
@@ -46,7 +46,7 @@ function readExpectation(node: SchemaNode): ExpectedScalar {
   return types.includes('string') ? 'text' : 'any';
 }
 
-/** A map or list for which null means absent: `auth:` with everything under it commented out is not a mistake. */
+/** True for a map or list for which null means absent, so that all keys below `auth:` can be commented out. */
 export function isOptionalContainer(node: SchemaNode): boolean {
   return node?.['type'] === 'object' || node?.['type'] === 'array';
 }
@@ -55,13 +55,13 @@ export function isSql(node: SchemaNode): boolean {
   return node?.['contentMediaType'] === SQL_MEDIA_TYPE;
 }
 
-/** The same for a value that may also be written as a map or a list. */
+/** Returns true also for a value that can be a map or a list instead of SQL. */
 export function canBeSql(node: SchemaNode): boolean {
   const branches = node?.['anyOf'];
   return isSql(node) || (Array.isArray(branches) && branches.some((branch) => isSql(asNode(branch))));
 }
 
-/** A value that no message may show. */
+/** True for a value that messages must not show. */
 export function isSecret(node: SchemaNode): boolean {
   return node?.['writeOnly'] === true;
 }
@@ -70,12 +70,12 @@ export function schemaAt(path: KeyPath): SchemaNode {
   return path.reduce<SchemaNode>(childSchema, rootSchema());
 }
 
-/** The keys that may stand under a path. */
+/** Returns the valid keys below a path. */
 export function knownKeys(path: KeyPath): string[] {
   return Object.keys(asNode(unwrap(schemaAt(path))?.['properties']) ?? {});
 }
 
-/** Where else in the file a key of this name belongs, as `server.port`; undefined when that is not one place. */
+/** Returns the only path with this key, such as `server.port`. Undefined without one or with several. */
 export function findHome(key: string): string | undefined {
   const homes = collectHomes(rootSchema(), '', key);
   return homes.length === 1 ? homes[0] : undefined;
@@ -102,15 +102,15 @@ function collectInside(node: unknown, path: string, key: string): string[] {
 function scalarTypes(node: SchemaNode): string[] {
   const branches = node?.['anyOf'];
   const nodes = Array.isArray(branches) ? branches.map(asNode) : [node];
-  return nodes.flatMap((one) => {
-    const type: unknown = one?.['type'];
+  return nodes.flatMap((branch) => {
+    const type: unknown = branch?.['type'];
     if (Array.isArray(type)) return type.map(String);
     if (typeof type === 'string') return [type];
-    return Array.isArray(one?.['enum']) ? ['string'] : typeof one?.['const'];
+    return Array.isArray(branch?.['enum']) ? ['string'] : typeof branch?.['const'];
   });
 }
 
-/** What the branches of a union have below them: a list and a map may be said in one place. */
+/** Merges the branches of a union, for keys that accept a list or a map. */
 export function unwrap(node: SchemaNode): SchemaNode {
   const branches = node?.['anyOf'];
   if (node === undefined || !Array.isArray(branches)) return node;
@@ -121,7 +121,7 @@ export function unwrap(node: SchemaNode): SchemaNode {
   return shape;
 }
 
-/** Every key of a file asks for the shape of its map. */
+/** Caches merged shapes, which are looked up for each key of a file. */
 const unwrapped = new WeakMap<object, NonNullable<SchemaNode>>();
 
 function mergeBranches(node: NonNullable<SchemaNode>, branches: readonly unknown[]): NonNullable<SchemaNode> {

@@ -1,4 +1,4 @@
-// Built-in names: OAuth providers and mails, which the file may use, and names that buckets may not have.
+// Built-in names: OAuth providers, mails, and reserved bucket names.
 
 export const OAUTH_PROVIDERS: ReadonlySet<string> = new Set([
   'apple',
@@ -24,7 +24,7 @@ export const OAUTH_PROVIDERS: ReadonlySet<string> = new Set([
   'zoom',
 ]);
 
-/** Mails about a change of an account. They carry no link and no code. */
+/** Mails about a change of an account. They contain neither a link nor a code. */
 export const NOTICE_KINDS = [
   'password_changed',
   'email_changed',
@@ -37,7 +37,7 @@ export const NOTICE_KINDS = [
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 
-/** The mails auth sends. */
+/** Mails that auth sends. */
 export const MAIL_KINDS = [
   'confirm',
   'magic_link',
@@ -49,7 +49,7 @@ export const MAIL_KINDS = [
 ] as const;
 export type MailKind = (typeof MAIL_KINDS)[number];
 
-/** Names of mails in `auth.email.templates`, aliases included, with the mail each one means. */
+/** Names and aliases of mails in `auth.email.templates`, with their kind. */
 export const MAIL_TEMPLATES: ReadonlyMap<string, MailKind> = new Map<string, MailKind>([
   ['confirm', 'confirm'],
   ['confirmation', 'confirm'],
@@ -64,7 +64,7 @@ export const MAIL_TEMPLATES: ReadonlyMap<string, MailKind> = new Map<string, Mai
   ...NOTICE_KINDS.map((kind) => [kind, kind] as const),
 ]);
 
-/** Path segments of the storage API: a bucket of that name could never be reached. */
+/** Path segments of the storage API. A bucket with such a name would be unreachable. */
 export const RESERVED_BUCKETS: ReadonlySet<string> = new Set([
   'sign',
   'upload',

@@ -16,7 +16,7 @@ test.each([
   expect(plainType(written)).toBe(plain);
 });
 
-test('what goes in tells functions of one name apart', () => {
+test('input types identify an overload', () => {
   const args = [
     { name: 'a', type: 'int' },
     { name: 'b', type: 'text', mode: 'out' },
@@ -25,11 +25,11 @@ test('what goes in tells functions of one name apart', () => {
   expect(inputTypes(args)).toEqual(['integer', 'text[]']);
 });
 
-test('a function is found by the names of its arguments, and by their types where these are the same or new', () => {
-  const one = (name: string, type: string) => ({ args: [{ name, type }] });
-  const [number, text, other] = [one('a', 'integer'), one('a', 'text'), one('b', 'date')];
-  const all = [number, text, other];
-  expect(withArguments(all, [{ name: 'b', type: 'uuid' }])).toBe(other);
+test('an overload is selected by argument names, or by types if names are equal or new', () => {
+  const overload = (name: string, type: string) => ({ args: [{ name, type }] });
+  const [number, text, date] = [overload('a', 'integer'), overload('a', 'text'), overload('b', 'date')];
+  const all = [number, text, date];
+  expect(withArguments(all, [{ name: 'b', type: 'uuid' }])).toBe(date);
   expect(withArguments(all, [{ name: 'a', type: 'varchar' }])).toBe(undefined);
   expect(withArguments(all, [{ name: 'a', type: 'int4' }])).toBe(number);
   expect(withArguments(all, [{ name: 'renamed', type: 'text' }])).toBe(text);

@@ -1,14 +1,14 @@
-// Functions of one name. PostgreSQL tells them apart by the types of what goes in, the data API by its names.
+// Overloaded functions. PostgreSQL selects an overload by the types of input arguments, the data API by their names.
 import type { RawSqlFunction } from './functions.ts';
 
 type Argument = Pick<RawSqlFunction['args'][number], 'name' | 'type' | 'mode'>;
 
-/** What a call passes. */
+/** Returns the arguments that a call passes. */
 export function inputArguments<A extends { readonly mode?: string | undefined }>(args: readonly A[]): A[] {
   return args.filter(({ mode }) => mode !== 'out');
 }
 
-/** The types by which PostgreSQL tells functions of one name apart, as far as their spelling tells. */
+/** Returns the types by which PostgreSQL distinguishes overloads, derived from their spelling. */
 export function inputTypes(args: readonly Argument[]): string[] {
   return inputArguments(args).map(({ type, mode }) => {
     const plain = plainType(type);
@@ -16,30 +16,30 @@ export function inputTypes(args: readonly Argument[]): string[] {
   });
 }
 
-/** The names by which the data API tells them apart. */
+/** Returns the names by which the data API distinguishes overloads. */
 export function inputNames(args: readonly Argument[]): string[] {
   return inputArguments(args)
     .map(({ name = '' }) => name)
     .sort();
 }
 
-/** Which of the functions that have one name takes these arguments; undefined where that cannot be told. */
+/** Returns the overload with these arguments, or undefined if the choice is ambiguous. */
 export function withArguments<
   R extends { readonly args: ReadonlyArray<{ readonly name: string; readonly type: string }> },
 >(overloads: readonly R[], args: readonly Argument[]): R | undefined {
   const list = (texts: readonly string[]): string => JSON.stringify(texts);
   const names = list(inputArguments(args).map(({ name = '' }) => name));
   const types = list(inputTypes(args));
-  const named = overloads.filter((one) => list(one.args.map(({ name }) => name)) === names);
+  const named = overloads.filter((overload) => list(overload.args.map(({ name }) => name)) === names);
   if (named.length === 1) return named[0];
-  // In a rollout an argument may have another name.
+  // During a rollout an argument can have a different name.
   const alike = (named.length > 0 ? named : overloads).filter(
-    (one) => list(one.args.map(({ type }) => plainType(type))) === types,
+    (overload) => list(overload.args.map(({ type }) => plainType(type))) === types,
   );
   return alike.length === 1 ? alike[0] : undefined;
 }
 
-/** One spelling for all that PostgreSQL takes: without modifiers, and without the schema `public`. */
+/** Normalises the spelling of a type, without modifiers and without the schema `public`. */
 export function plainType(written: string): string {
   const plain = written
     .toLowerCase()
@@ -52,7 +52,7 @@ export function plainType(written: string): string {
     .trim();
   const brackets = /(\[\])*$/.exec(plain)?.[0] ?? '';
   const name = plain.slice(0, plain.length - brackets.length);
-  // An array has one type, however many dimensions are written.
+  // PostgreSQL has a single array type for any number of dimensions.
   return `${SPELLINGS.get(name) ?? name}${brackets === '' ? '' : '[]'}`;
 }
 

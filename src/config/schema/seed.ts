@@ -1,4 +1,4 @@
-// `seed`: users, rows and files that a database begins with, for development, tests and first installations.
+// `seed`: initial users, rows and files of a database, for development, tests and new installations.
 import { z } from 'zod';
 import { MODES } from '../mode.ts';
 import { asWritten, choice, COMMON, flag, list, secret, text } from './kinds.ts';

@@ -1,4 +1,4 @@
-// The numbers of a sequence with what PostgreSQL takes where nothing is said.
+// Numbers of a sequence, with the defaults of PostgreSQL.
 
 export type SequenceNumbers = {
   readonly type: 'bigint' | 'integer' | 'smallint';
@@ -8,18 +8,18 @@ export type SequenceNumbers = {
   readonly max?: string | undefined;
 };
 
-/** `least` and `greatest`: of the type. */
+/** `least` and `greatest`: limits of the type. */
 export type SequenceBounds = Record<'least' | 'greatest' | 'increment' | 'min' | 'max' | 'start', bigint>;
 
 const BITS = { bigint: 63n, integer: 31n, smallint: 15n } as const;
 
-export function sequenceBounds(said: SequenceNumbers): SequenceBounds {
-  const greatest = 2n ** BITS[said.type] - 1n;
+export function sequenceBounds(numbers: SequenceNumbers): SequenceBounds {
+  const greatest = 2n ** BITS[numbers.type] - 1n;
   const least = -greatest - 1n;
-  const increment = BigInt(said.increment);
+  const increment = BigInt(numbers.increment);
   const isUp = increment >= 0n;
-  const min = said.min === undefined ? (isUp ? 1n : least) : BigInt(said.min);
-  const max = said.max === undefined ? (isUp ? greatest : -1n) : BigInt(said.max);
-  const start = said.start === undefined ? (isUp ? min : max) : BigInt(said.start);
+  const min = numbers.min === undefined ? (isUp ? 1n : least) : BigInt(numbers.min);
+  const max = numbers.max === undefined ? (isUp ? greatest : -1n) : BigInt(numbers.max);
+  const start = numbers.start === undefined ? (isUp ? min : max) : BigInt(numbers.start);
   return { least, greatest, increment, min, max, start };
 }

@@ -1,9 +1,9 @@
-// Sequences that belong to no column: numbers for invoices, tickets, or several tables.
+// Sequences without an owning column: numbers of invoices or tickets, or numbers that several tables share.
 import { z } from 'zod';
 import { bound, choice, count, flag, named, text } from './kinds.ts';
 import { comment } from './tables/field-keys.ts';
 
-/** Digits as written: a JavaScript number would round the largest. */
+/** Digits as written: a JavaScript number would round large values. */
 const whole = (description: string): z.ZodString =>
   bound(description).regex(/^[-+]?\d{1,19}$/, 'is not a whole number of at most 19 digits');
 
@@ -23,7 +23,8 @@ const sequence = z
       .union([z.string().min(1, 'must not be empty'), z.array(z.string().min(1, 'must not be empty'))])
       .meta({
         description:
-          'Roles that can use the sequence; default: the three API roles. A default that calls `nextval` runs with the rights of the inserting role',
+          'Roles that can use the sequence; default: the three API roles. A default that calls `nextval` ' +
+          'runs with the rights of the inserting role',
         examples: [['authenticated']],
       })
       .transform((roles) => (typeof roles === 'string' ? [roles] : roles))
@@ -35,7 +36,8 @@ const sequence = z
   .transform(({ renamed_from: renamedFrom, ...same }) => ({ ...same, renamedFrom }));
 
 export const sequences = named(
-  "Sequences by name, for numbers that no column owns: `default: { sql: nextval('tickets') }`. No change of the file resets the current value. A sequence that you remove from the file stays until it is pruned",
+  "Sequences by name, for numbers that no column owns: `default: { sql: nextval('tickets') }`. No change of " +
+    'the file resets the current value. A sequence that you remove from the file stays until it is pruned',
   sequence,
 );
 

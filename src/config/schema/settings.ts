@@ -1,4 +1,4 @@
-// Settings of the service itself. What a section becomes here is what the rest of the program reads.
+// Settings of the service. The program reads the results of these transformations.
 import { z } from 'zod';
 import {
   choice,
@@ -27,7 +27,8 @@ export const project = section('Description of the project', {
 export const sqlFiles = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
   .meta({
     description:
-      'SQL files that declare functions, triggers, views, types, aggregates and more, as paths or patterns relative to svc.yaml; svc keeps the database equal to them',
+      'SQL files that declare functions, triggers, views, types, aggregates and more, as paths or patterns ' +
+      'relative to svc.yaml; svc keeps the database equal to them',
     examples: [['database/*.sql']],
   })
   .optional();
@@ -40,8 +41,8 @@ export const include = oneOrMore(z.string().min(1, 'must not be empty'), 'file')
   })
   .optional();
 
-/** Places in the queue for each connection. */
-const QUEUE_FOR_EACH = 50;
+/** Default places in the queue per connection. */
+const QUEUE_PER_CONNECTION = 50;
 
 export const database = section('Database access; the connection string is SVC_DATABASE_URL', {
   pool: section('Connection pool of each instance', {
@@ -61,10 +62,11 @@ export const database = section('Database access; the connection string is SVC_D
       .max(1_000_000, 'must be at most 1000000')
       .meta({
         description:
-          'Maximum number of requests that wait for a connection; one caller can use half of them. Default: 50 per connection of `max`',
+          'Maximum number of requests that wait for a connection; one caller can use half of them. Default: ' +
+          '50 per connection of `max`',
       })
       .optional(),
-  }).transform(({ max, min, owner, idle_timeout: idleTimeoutMs, queue = QUEUE_FOR_EACH * max }) => ({
+  }).transform(({ max, min, owner, idle_timeout: idleTimeoutMs, queue = QUEUE_PER_CONNECTION * max }) => ({
     max,
     min,
     owner,
@@ -72,13 +74,15 @@ export const database = section('Database access; the connection string is SVC_D
     queue,
   })),
   failover_wait: duration(
-    'Time that a request is held while the database is unreachable, such as during a failover; must be less than `server.timeouts.request`',
+    'Time that a request is held while the database is unreachable, such as during a failover; must be less ' +
+      'than `server.timeouts.request`',
     '5s',
     { least: 0, most: 20_000 },
   ).meta(COMMON),
   replicas: section('Reads from the replicas of SVC_DATABASE_READ_URL', {
     reads: choice(
-      'Consistency of reads from replicas: `fresh` includes every write acknowledged before the read, `bounded` can lack the last `max_staleness`, `off` reads only from the primary',
+      'Consistency of reads from replicas: `fresh` includes every write acknowledged before the read, ' +
+        '`bounded` can lack the last `max_staleness`, `off` reads only from the primary',
       ['fresh', 'bounded', 'off'],
     ),
     max_staleness: duration('With `bounded`: maximum age of a response', '1s', { least: 100, most: 300_000 }),
@@ -116,17 +120,20 @@ export const server = section('HTTP server', {
     .prefault('1')
     .meta({
       description:
-        'Number of processes that share the port, or `auto`: number of processors minus one; SVC_PROCESSES and --processes take precedence',
+        'Number of processes that share the port, or `auto`: number of processors minus one; SVC_PROCESSES ' +
+        'and --processes take precedence',
       examples: [1, 'auto'],
     }),
   max_body_size: size('Maximum size of a request body, except uploads', '1MB').meta(COMMON),
   max_response_size: size('Maximum size of a response of the data API; larger ones return an error', '100MB'),
   response_budget: size(
-    'Maximum number of response bytes per process that clients have not read yet; one caller can use half of them. Above it, the largest responses get 503',
+    'Maximum number of response bytes per process that clients have not read yet; one caller can use half ' +
+      'of them. Above it, the largest responses get 503',
     '256MB',
   ),
   max_in_flight: count(
-    'Maximum number of requests in flight per process; further ones get 503. One client network gets at most three quarters of them',
+    'Maximum number of requests in flight per process; further ones get 503. One client network gets at ' +
+      'most three quarters of them',
     { absent: 1_000, least: 1 },
   ),
   max_limit: count('Accepted for compatibility; not enforced on REST queries', { absent: 100, least: 0 }),
@@ -140,7 +147,8 @@ export const server = section('HTTP server', {
     .max(256, 'has more than 256 entries')
     .meta({
       description:
-        'Proxies whose X-Forwarded-For, Forwarded and X-Forwarded-Proto headers are trusted; default: those of SVC_TRUSTED_PROXIES',
+        'Proxies whose X-Forwarded-For, Forwarded and X-Forwarded-Proto headers are trusted; default: those ' +
+        'of SVC_TRUSTED_PROXIES',
       examples: [['10.0.0.0/8', '2001:db8::/32', 'loopback']],
       ...COMMON,
     })
@@ -156,7 +164,8 @@ export const server = section('HTTP server', {
     header: timer('Deadline of the head of a request', '15s'),
     body_idle: timer('Maximum pause within a request body; then the request ends with 408', '10s'),
     response_idle: timer(
-      'Maximum time without progress while a client reads a response; then the connection closes, after twice that time at the latest',
+      'Maximum time without progress while a client reads a response; then the connection closes, after ' +
+        'twice that time at the latest',
       '10s',
     ),
     drain_delay: duration(
@@ -254,14 +263,16 @@ export const providers = section('External services', {
 
 export const migrations = section('How schema changes are applied', {
   drop: choice(
-    'Effect of removing a table or column from the file: it is retired, refused, or dropped (data only if allowed by name)',
+    'Effect of removing a table or column from the file: it is retired, refused, or dropped (data only if ' +
+      'allowed by name)',
     ['retire', 'refuse', 'drop'],
   ).meta(COMMON),
   prune_after: duration('Retired objects younger than this are not pruned unless named', '7d', { least: 0 }),
   lock_timeout: timer('Time that a step waits for a lock before it releases its place and retries', '300ms'),
   lock_budget: timer('Total time of these retries', '60s'),
   boot_budget: timer(
-    'Time that a start waits for work that blocks no session, such as unique indexes; then the work continues in the background',
+    'Time that a start waits for work that blocks no session, such as unique indexes; then the work ' +
+      'continues in the background',
     '60s',
   ),
   max_write_block: timer('Maximum time that a step blocks writes; longer steps run online', '100ms'),

@@ -1,18 +1,23 @@
-// What SQL files make that has no key of its own. `svc config print` and `svc migrate pull` write these entries; people
+// Objects of SQL files without their own key. `svc config print` and `svc migrate pull` write these entries. People
 // write SQL files.
 import { z } from 'zod';
 import { list, named, sqlBody } from './kinds.ts';
 import { comment } from './tables/field-keys.ts';
 
-const CREATES =
-  /^\s*create\s+(or\s+replace\s+)?(aggregate|statistics|type|rule|operator|cast|collation|text\s+search\s+(configuration|dictionary))(\s|\()/i;
+const CREATABLE = [
+  'aggregate|statistics|type|rule|operator|cast|collation',
+  'text\\s+search\\s+(configuration|dictionary)',
+];
+const CREATES = new RegExp(`^\\s*create\\s+(or\\s+replace\\s+)?(${CREATABLE.join('|')})(\\s|\\()`, 'i');
 
 const statement = z.strictObject({
   create: sqlBody(
-    'Statement that creates the object: `CREATE AGGREGATE`, `STATISTICS`, `TYPE … AS RANGE`, `RULE`, `OPERATOR`, `CAST`, `COLLATION`, `TEXT SEARCH CONFIGURATION` or `TEXT SEARCH DICTIONARY`',
+    'Statement that creates the object: `CREATE AGGREGATE`, `STATISTICS`, `TYPE … AS RANGE`, `RULE`, ' +
+      '`OPERATOR`, `CAST`, `COLLATION`, `TEXT SEARCH CONFIGURATION` or `TEXT SEARCH DICTIONARY`',
   ).regex(
     CREATES,
-    'makes nothing that could stand here: aggregates, statistics, range types, rules, operators, casts, collations, text search configurations and dictionaries can',
+    'must create an aggregate, statistics, range type, rule, operator, cast, collation, text search ' +
+      'configuration or text search dictionary',
   ),
   alter: list(
     'Statements that complete the object: mappings of a text search configuration, the target of statistics',
@@ -30,7 +35,8 @@ const statement = z.strictObject({
 });
 
 export const statements = named(
-  'Objects of SQL files without another key, by a name for messages. `svc config print` and `svc migrate pull` write these entries; write [SQL files](sql-files.md) yourself',
+  'Objects of SQL files without another key, by a name for messages. `svc config print` and `svc migrate ' +
+    'pull` write these entries; write [SQL files](sql-files.md) yourself',
   statement,
 );
 

@@ -1,4 +1,4 @@
-// Types of the database that the file makes, for its columns and functions to use.
+// Database types that the file declares for its columns and functions.
 import { z } from 'zod';
 import { collate, comment } from './tables/field-keys.ts';
 import { anyDefault, asWritten, COMMON, flag, named, sqlExpression, text } from './kinds.ts';
@@ -31,7 +31,7 @@ const type = z
         description: 'For a domain: SQL condition on `value`, or a list of conditions',
         examples: ["value ~ '@'"],
       })
-      .transform((said) => (typeof said === 'string' ? [said] : said))
+      .transform((checks) => (typeof checks === 'string' ? [checks] : checks))
       .optional(),
     not_null: flag('For a domain: values cannot be null'),
     default: anyDefault,

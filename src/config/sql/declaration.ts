@@ -1,24 +1,24 @@
-// What one statement of an SQL file declares, in the words of svc.yaml.
+// Result of reading one statement of an SQL file, as keys of svc.yaml.
 import type { Extent, Statement } from './parser.ts';
 import type { KeyMap } from './key-nodes.ts';
 
 /**
- * `name`: under `rpc`, `views`, `types`, `sequences` or `statements`; of a trigger, the table or view that it is of, or
+ * `name`: key under `rpc`, `views`, `types`, `sequences` or `statements`. For a trigger: its table or view, or
  * `auth.users`.
  */
 export type Declaration = {
   readonly kind: 'rpc' | 'views' | 'types' | 'sequences' | 'statements' | 'trigger';
   readonly schema: string;
   readonly name: string;
-  /** Of a function: the types by which PostgreSQL tells it from others of its name. */
+  /** Input types of a function, which identify the overload. */
   readonly inputs?: readonly string[];
   readonly keys: KeyMap;
   readonly extent: Extent;
-  /** What a rule or statistics are of. */
+  /** Table or view of a rule, or table of statistics. */
   readonly host?: { readonly schema: string; readonly name: string } | undefined;
 };
 
-/** A statement that cannot be taken, and what to do instead. */
+/** A rejected statement, with a hint. */
 export class Refusal extends Error {
   readonly extent: Extent;
   readonly hint: string;
@@ -31,10 +31,10 @@ export class Refusal extends Error {
   }
 }
 
-/** The statement with the text that it stands in. */
+/** A statement, and the text of its file. */
 export type Written = { readonly statement: Statement; readonly text: string };
 
-/** First line of a statement: what is underlined where nothing smaller is meant. */
+/** Returns the first line of a statement, which messages underline by default. */
 export function statementHead({ statement, text }: Written): Extent {
   const { start, end } = statement;
   const line = text.indexOf('\n', start);
@@ -50,19 +50,15 @@ export function refuse(
   throw new Refusal(message, hint, extent);
 }
 
-/** `-- svc: renamed_from=old` before a statement. */
+/** Reads the comment `-- svc: renamed_from=old` before a statement. */
 export function renamedFrom(written: Written): string | undefined {
   let from: string | undefined;
   for (const comment of written.statement.comments) {
-    const [, said] = /^--\s*svc:\s*(.*)$/.exec(comment.trim()) ?? [];
-    if (said === undefined) continue;
-    const [, name] = /^renamed_from\s*=\s*(\S+)$/.exec(said.trim()) ?? [];
+    const [, annotation] = /^--\s*svc:\s*(.*)$/.exec(comment.trim()) ?? [];
+    if (annotation === undefined) continue;
+    const [, name] = /^renamed_from\s*=\s*(\S+)$/.exec(annotation.trim()) ?? [];
     if (name === undefined)
-      refuse(
-        written,
-        `svc does not know what “${said.trim()}” means`,
-        'It understands renamed_from=<old name>.',
-      );
+      refuse(written, `unknown annotation “${annotation.trim()}”`, 'Write renamed_from=<old name>.');
     from = name;
   }
   return from;

@@ -2,15 +2,16 @@
 import type { A_Const, CreateFunctionStmt, DefElem, FunctionParameter } from '@pgsql/types';
 import { Words } from './statement-text.ts';
 import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
-import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
+import { namesIn, LocatedValue, type KeyMap, type KeyValue } from './key-nodes.ts';
 import type { Extent } from './parser.ts';
 import { inputTypes } from '../schema/overloads.ts';
 
-/** Words that can follow the type of a result. */
+/** Keywords that can follow the result type. */
 const AFTER_RESULT: ReadonlySet<string> = new Set(
-  'as language immutable stable volatile strict called returns security external leakproof not parallel cost rows support set window transform begin return'.split(
-    ' ',
-  ),
+  (
+    'as language immutable stable volatile strict called returns security external leakproof not parallel cost rows ' +
+    'support set window transform begin return'
+  ).split(' '),
 );
 const MODES = {
   FUNC_PARAM_IN: undefined,
@@ -29,12 +30,12 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
   const name = names.at(-1) ?? '';
   const schema = names.length > 1 ? (names[0] ?? '') : 'public';
   const words = Words.of(statement);
-  const parameters = (node.parameters ?? []).flatMap((one) =>
-    'FunctionParameter' in one ? [one.FunctionParameter] : [],
+  const parameters = (node.parameters ?? []).flatMap((parameter) =>
+    'FunctionParameter' in parameter ? [parameter.FunctionParameter] : [],
   );
   const inputs = parameters.filter(({ mode }) => mode !== 'FUNC_PARAM_TABLE');
   const pieces = words.inBrackets.split();
-  const args = inputs.map((one, n) => readArgument(one, pieces[n] ?? words, text));
+  const args = inputs.map((input, n) => readArgument(input, pieces[n] ?? words, text));
   const options = readOptions(written, node);
   return {
     kind: 'rpc',
@@ -45,7 +46,7 @@ export function declareFunction(written: Written, node: CreateFunctionStmt): Dec
     keys: {
       schema: schema === 'public' ? undefined : schema,
       ...(node.is_procedure === true ? { kind: 'procedure' } : {}),
-      args: args.length === 0 ? undefined : args.map(({ keys, extent }) => new Said(keys, extent)),
+      args: args.length === 0 ? undefined : args.map(({ keys, extent }) => new LocatedValue(keys, extent)),
       returns: readResult(node, parameters, words, text),
       ...options,
       renamed_from: renamedFrom(written),
@@ -73,14 +74,14 @@ function readArgument(
   dropModes();
   if (name !== undefined && name !== '') type = type.slice(1);
   dropModes();
-  const said = MODES[mode ?? 'FUNC_PARAM_DEFAULT'];
-  const isAsked = said === undefined || said === 'inout';
+  const argumentMode = MODES[mode ?? 'FUNC_PARAM_DEFAULT'];
+  const isInput = argumentMode === undefined || argumentMode === 'inout';
   return {
     keys: {
       name: name === '' ? undefined : name,
       type: type.in(text),
-      mode: said,
-      required: isAsked && !hasDefault ? true : undefined,
+      mode: argumentMode,
+      required: isInput && !hasDefault ? true : undefined,
       default: hasDefault ? { sql: words.slice(at + 1).in(text) } : undefined,
     },
     extent: words.extent,
@@ -115,7 +116,7 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
       case 'language':
       case 'volatility':
       case 'parallel':
-        keys[defname] = new Said(readText(option.DefElem), extent);
+        keys[defname] = new LocatedValue(readText(option.DefElem), extent);
         break;
       case 'security':
         keys['security'] = isTrue(option.DefElem) ? 'definer' : 'invoker';
@@ -128,16 +129,16 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
         keys[defname] = readNumber(option.DefElem);
         break;
       case 'as': {
-        const [body = '', other] = arg && 'List' in arg ? namesIn(arg.List.items) : [];
-        if (other !== undefined) refuseOption(written, 'a library of C', extent);
-        keys['body'] = new Said(body, bodyExtent(written, start));
+        const [body = '', library] = arg && 'List' in arg ? namesIn(arg.List.items) : [];
+        if (library !== undefined) refuseOption(written, 'a C library', extent);
+        keys['body'] = new LocatedValue(body, bodyExtent(written, start));
         break;
       }
       case 'set': {
         if (!arg || !('VariableSetStmt' in arg)) break;
         const { kind, name = '', args } = arg.VariableSetStmt;
         if (kind !== 'VAR_SET_VALUE') refuseOption(written, `SET ${name} without a value`, extent);
-        settings[name] = (args ?? []).map((one) => readSetting(one, name)).join(', ');
+        settings[name] = (args ?? []).map((value) => readSetting(value, name)).join(', ');
         break;
       }
       default:
@@ -150,28 +151,28 @@ function readOptions(written: Written, node: CreateFunctionStmt): KeyMap {
     keys['atomic'] = true;
   }
   if (keys['language'] === undefined)
-    refuse(written, 'no language is said', 'Add language sql, or language plpgsql.');
+    refuse(written, 'the function has no language', 'Add language sql, or language plpgsql.');
   if (Object.keys(settings).length > 0) keys['settings'] = settings;
   return keys;
 }
 
-/** What stands between BEGIN ATOMIC and END, or `return` and its expression. */
-function readAtomicBody({ statement, text }: Written): Said {
+/** Returns the text between BEGIN ATOMIC and END, or `return` with its expression. */
+function readAtomicBody({ statement, text }: Written): LocatedValue {
   const words = Words.of(statement);
   const afterArguments = words.find(OPENING_BRACKET) + words.inBrackets.tokens.length + 2;
   const at = words.find(ATOMIC_BEGINNINGS, afterArguments);
   const body = words.tokens[at]?.text === 'return' ? words.slice(at) : words.slice(at + 2, -1);
   const { end } = body.extent;
-  // The last semicolon is no word of the statement, and says that this is a block.
+  // The statement does not include the last semicolon, which marks the body as a block.
   const isBlock = words.tokens[at]?.text === 'begin';
-  return new Said(`${text.slice(body.extent.start, end)}${isBlock ? ';' : ''}`, body.extent);
+  return new LocatedValue(`${text.slice(body.extent.start, end)}${isBlock ? ';' : ''}`, body.extent);
 }
 
 const OPENING_BRACKET: ReadonlySet<string> = new Set(['(']);
 const ATOMIC_BEGINNINGS: ReadonlySet<string> = new Set(['begin', 'return']);
 
-function refuseOption(written: Written, what: string, extent: { start: number; end: number }): never {
-  return refuse(written, `svc does not make functions with ${what}`, 'Leave it out.', extent);
+function refuseOption(written: Written, option: string, extent: { start: number; end: number }): never {
+  return refuse(written, `svc does not create functions with ${option}`, 'Remove it.', extent);
 }
 
 function bodyExtent({ statement }: Written, start: number): { start: number; end: number } {

@@ -1,12 +1,12 @@
-// Keys of svc.yaml as they would be written for a statement, each with the place in the SQL file that says so.
+// Keys of svc.yaml that a statement declares, each with its place in the SQL file.
 import { Pair, Scalar, YAMLMap, YAMLSeq, type Node } from 'yaml';
 import type { Extent } from './parser.ts';
 
-export type KeyValue = string | boolean | number | readonly KeyValue[] | KeyMap | Said | undefined;
+export type KeyValue = string | boolean | number | readonly KeyValue[] | KeyMap | LocatedValue | undefined;
 export type KeyMap = { readonly [key: string]: KeyValue };
 
-/** A value that stands in the file at a place of its own. */
-export class Said {
+/** A value with its own place in the file. */
+export class LocatedValue {
   readonly value: KeyValue;
   readonly extent: Extent;
 
@@ -16,19 +16,19 @@ export class Said {
   }
 }
 
-/** What is undefined is left out. */
+/** Skips undefined values. */
 export function toNode(value: KeyValue, extent: Extent): Node {
   const node = build(value, extent);
-  const { start, end } = value instanceof Said ? value.extent : extent;
+  const { start, end } = value instanceof LocatedValue ? value.extent : extent;
   node.range = [start, end, end];
   return node;
 }
 
 function build(value: KeyValue, extent: Extent): Node {
-  if (value instanceof Said) return toNode(value.value, value.extent);
+  if (value instanceof LocatedValue) return toNode(value.value, value.extent);
   if (Array.isArray(value)) {
     const list = new YAMLSeq();
-    // `isArray` does not see that the list is read-only.
+    // `isArray` does not narrow a read-only list.
     list.items = (value as readonly KeyValue[]).map((item) => toNode(item, extent));
     return list;
   }
@@ -45,7 +45,7 @@ export function toMap(entries: KeyMap, extent: Extent): YAMLMap {
   for (const [name, value] of Object.entries(entries)) {
     if (value === undefined) continue;
     const key = new Scalar(name);
-    const { start, end } = value instanceof Said ? value.extent : extent;
+    const { start, end } = value instanceof LocatedValue ? value.extent : extent;
     key.range = [start, end, end];
     map.items.push(new Pair(key, toNode(value, extent)));
   }
@@ -53,14 +53,14 @@ export function toMap(entries: KeyMap, extent: Extent): YAMLMap {
   return map;
 }
 
-/** SQL files take no variables: what looks like one is text. */
+/** Escapes references, because SQL files have no variables. */
 function literally(text: string): string {
   return text.replaceAll(/(\$+)\{(?=[A-Za-z_]\w*(?::-[^{}]*)?\})/g, (whole, run: string) =>
     run.length % 2 === 1 ? `$${whole}` : whole,
   );
 }
 
-/** The texts in a node list such as a qualified name. */
+/** Returns the texts of a node list, such as a qualified name. */
 export function namesIn(nodes: readonly unknown[] | undefined): string[] {
   return (nodes ?? []).flatMap((node) => {
     const { String: text } = (node ?? {}) as { String?: { sval?: string } };

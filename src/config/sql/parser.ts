@@ -1,25 +1,25 @@
-// PostgreSQL's own parser, compiled for here: what the server would read is what is read. It says what stands in a
-// statement; texts of expressions and queries are cut out of the file as they are written.
+// The parser of PostgreSQL, compiled to WebAssembly. It reads statements exactly like the server. Texts of expressions
+// and queries are copied from the file as written.
 import { setFlagsFromString } from 'node:v8';
 import type { Node } from '@pgsql/types';
 import type * as LibPgQuery from 'libpg-query';
 
-/** A piece of a file: offsets of its first character and of the one after its last. */
+/** A range in a file: offset of the first character, and offset after the last. */
 export type Extent = { readonly start: number; readonly end: number };
 
 export type Token = Extent & {
-  /** As written, but for the case of words that are not in quotes. */
+  /** Text as written. Unquoted words are in lower case. */
   readonly text: string;
   readonly isComment: boolean;
 };
 
 export type Statement = Extent & {
   readonly node: Node;
-  /** Without comments. */
+  /** Tokens without comments. */
   readonly tokens: readonly Token[];
-  /** Comments between the statement before and this one. */
+  /** Comments between the previous statement and this one. */
   readonly comments: readonly string[];
-  /** Offset in the file of an offset that a node names. */
+  /** Converts the location of a node to an offset in the file. */
   readonly at: (location: number | undefined) => number;
 };
 
@@ -31,11 +31,11 @@ type Library = Pick<typeof LibPgQuery, 'parseSync' | 'scanSync' | 'hasSqlDetails
 
 let library: Library | undefined;
 
-/** Must have been awaited once in this process before `parseSql` is called. Takes about 40 ms, so only whoever needs it waits. */
+/** Loads the parser once per process, before the first call of `parseSql`. Takes about 40 ms. */
 export async function loadSqlParser(): Promise<void> {
   if (library) return;
-  // The optimizing compiler of V8 takes 500 MB for the functions of this parser, and makes it no faster. V8 reads the
-  // flags when functions are called, so they stay.
+  // The optimizing compiler of V8 uses 500 MB for the functions of this parser without making it faster. V8 reads the
+  // flags when functions are called, so they remain set.
   for (const flag of ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']) setFlagsFromString(flag);
   const loaded = await import('libpg-query');
   await loaded.loadModule();
@@ -44,7 +44,7 @@ export async function loadSqlParser(): Promise<void> {
 
 export function parseSql(text: string): ParsedFile {
   if (text.trim() === '') return { ok: true, statements: [] };
-  if (!library) throw new Error('the SQL parser is used before it was loaded');
+  if (!library) throw new Error('parseSql was called before loadSqlParser');
   const offsets = characterOffsets(text);
   let stmts: NonNullable<ReturnType<Library['parseSync']>['stmts']>;
   let scanned: ReturnType<Library['scanSync']>;
@@ -53,7 +53,7 @@ export function parseSql(text: string): ParsedFile {
     scanned = library.scanSync(text);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    // Unlike the places of nodes, this one counts characters.
+    // Unlike locations of nodes, this position counts characters.
     const cursor = library.hasSqlDetails(error) ? (error.sqlDetails?.cursorPosition ?? 0) : 0;
     return { ok: false, message: error.message, offset: Math.min(cursor, text.length) };
   }
@@ -95,7 +95,7 @@ function plain(word: string): string {
   return /^[a-z_]/i.test(word) ? word.toLowerCase() : word;
 }
 
-/** The parser counts bytes. */
+/** Converts byte offsets of the parser to character offsets. */
 function characterOffsets(text: string): (bytes: number) => number {
   if (Buffer.byteLength(text) === text.length) return (bytes) => bytes;
   const places = new Map<number, number>([[0, 0]]);

@@ -3,7 +3,7 @@ import type { CreateSeqStmt, DefElem, Node } from '@pgsql/types';
 import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { namesIn, type KeyMap, type KeyValue } from './key-nodes.ts';
 
-/** The parser's names of the types. */
+/** Names of the types in the parser. */
 const TYPES: Readonly<Record<string, string>> = {
   int2: 'smallint',
   int4: 'integer',
@@ -16,9 +16,13 @@ const TYPES: Readonly<Record<string, string>> = {
 export function declareSequence(written: Written, { sequence, options = [] }: CreateSeqStmt): Declaration {
   const { schemaname, relname = '', relpersistence } = sequence ?? {};
   if (relpersistence !== 'p')
-    refuse(written, 'svc makes sequences that outlive a crash and a session', 'Write CREATE SEQUENCE.');
-  const said: Record<string, KeyValue> = {};
-  for (const one of options) if ('DefElem' in one) Object.assign(said, toKeys(written, one.DefElem));
+    refuse(
+      written,
+      'a temporary or unlogged sequence is not supported',
+      'Write CREATE SEQUENCE without TEMPORARY or UNLOGGED.',
+    );
+  const keys: Record<string, KeyValue> = {};
+  for (const option of options) if ('DefElem' in option) Object.assign(keys, toKeys(written, option.DefElem));
   return {
     kind: 'sequences',
     schema: schemaname ?? 'public',
@@ -26,7 +30,7 @@ export function declareSequence(written: Written, { sequence, options = [] }: Cr
     extent: statementHead(written),
     keys: {
       ...(schemaname === undefined || schemaname === 'public' ? {} : { schema: schemaname }),
-      ...said,
+      ...keys,
       renamed_from: renamedFrom(written),
     },
   };
@@ -42,7 +46,7 @@ function toKeys(written: Written, { defname = '', arg }: DefElem): KeyMap {
     case 'increment':
     case 'cache':
       return { [defname]: readDigits(arg) };
-    // NO MINVALUE is the usual one.
+    // NO MINVALUE is the default.
     case 'minvalue':
       return { min: readDigits(arg) };
     case 'maxvalue':
@@ -53,19 +57,19 @@ function toKeys(written: Written, { defname = '', arg }: DefElem): KeyMap {
       if (namesOfList(arg).join() === 'none') return {};
       return refuse(
         written,
-        'a sequence of a column is made with the column',
-        'Give the column the type bigserial, serial or smallserial, or identity.',
+        'a sequence with OWNED BY is created with its column',
+        'Use the type bigserial, serial or smallserial for the column, or identity.',
       );
     default:
       return refuse(
         written,
-        `CREATE SEQUENCE has no ${defname.toUpperCase()} that a file could keep`,
-        'Leave it out: where a sequence stands is nothing that the file says.',
+        `the option ${defname.toUpperCase()} of CREATE SEQUENCE is not supported`,
+        'Remove it. The file does not set the current value of a sequence.',
       );
   }
 }
 
-/** As a number where JavaScript has it exactly. */
+/** Returns a number if JavaScript represents it exactly, otherwise its digits. */
 function readDigits(arg: Node | undefined): KeyValue {
   if (arg && 'Integer' in arg) return arg.Integer.ival ?? 0;
   if (arg && 'Float' in arg) return arg.Float.fval;

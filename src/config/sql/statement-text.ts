@@ -1,10 +1,11 @@
-// Cutting texts out of a statement: by its words, so that strings, comments and brackets are never taken for others.
+// Extracts texts from a statement by its tokens, so that strings and comments are not mistaken for keywords or
+// brackets.
 import type { Extent, Statement, Token } from './parser.ts';
 
 const OPENING = new Set(['(', '[']);
 const CLOSING = new Set([')', ']']);
 
-/** The words of a statement, or of a part of it. */
+/** Tokens of a statement, or of a part of it. */
 export class Words {
   readonly tokens: readonly Token[];
 
@@ -24,12 +25,12 @@ export class Words {
     return this.tokens.length === 0;
   }
 
-  /** Index of the first of these words outside of brackets. */
-  find(wanted: ReadonlySet<string>, from = 0): number {
+  /** Returns the index of the first of these words outside of brackets. */
+  find(words: ReadonlySet<string>, from = 0): number {
     let depth = 0;
     for (let index = from; index < this.tokens.length; index++) {
       const { text = '' } = this.tokens[index] ?? {};
-      if (depth === 0 && wanted.has(text)) return index;
+      if (depth === 0 && words.has(text)) return index;
       if (OPENING.has(text)) depth += 1;
       else if (CLOSING.has(text)) depth -= 1;
     }
@@ -40,18 +41,18 @@ export class Words {
     return new Words(this.tokens.slice(from, to));
   }
 
-  /** Words after the first of these, outside of brackets. */
-  after(...wanted: readonly string[]): Words {
-    const index = this.find(new Set(wanted));
+  /** Returns the tokens after the first of these words outside of brackets. */
+  after(...words: readonly string[]): Words {
+    const index = this.find(new Set(words));
     return index < 0 ? new Words([]) : this.slice(index + 1);
   }
 
-  before(wanted: ReadonlySet<string>): Words {
-    const index = this.find(wanted);
+  before(words: ReadonlySet<string>): Words {
+    const index = this.find(words);
     return index < 0 ? this : this.slice(0, index);
   }
 
-  /** What stands in the first pair of round brackets. */
+  /** Returns the contents of the first pair of parentheses. */
   get inBrackets(): Words {
     const open = this.tokens.findIndex(({ text }) => text === '(');
     if (open < 0) return new Words([]);
@@ -69,7 +70,7 @@ export class Words {
     return { start: this.tokens[0]?.start ?? 0, end: this.tokens.at(-1)?.end ?? 0 };
   }
 
-  /** As the file has it. */
+  /** Returns the source text. */
   in(text: string): string {
     const { start, end } = this.extent;
     return text.slice(start, end);

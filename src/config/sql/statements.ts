@@ -1,5 +1,5 @@
-// Statements that make what has no key of its own → entries of `statements`. Each has a name for people, by which comments,
-// grants and what completes it find it; what it makes is for the server to read.
+// Converts CREATE statements of objects without their own key into entries of `statements`. Each entry has a readable
+// name, by which comments, grants and ALTER statements refer to it. Only the server interprets the statement.
 import type {
   AlterStatsStmt,
   AlterTSConfigurationStmt,
@@ -16,9 +16,9 @@ import type {
   TypeName,
 } from '@pgsql/types';
 import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
-import { namesIn, Said } from './key-nodes.ts';
+import { namesIn, LocatedValue } from './key-nodes.ts';
 
-/** Its statement is an entry of `statements`; undefined: none of these. */
+/** Returns an entry of `statements`, or undefined for any other statement. */
 export function declareStatement(written: Written, node: Node): Declaration | undefined {
   if ('DefineStmt' in node) return declareDefined(written, node.DefineStmt);
   if ('CreateStatsStmt' in node) return declareStatistics(written, node.CreateStatsStmt);
@@ -36,7 +36,7 @@ function declareDefined(written: Written, node: DefineStmt): Declaration | undef
       if (oldstyle === true)
         refuse(
           written,
-          'this form of CREATE AGGREGATE names its argument behind it',
+          'this form of CREATE AGGREGATE has its argument type after the name',
           'Write create aggregate name(type) (sfunc = …, stype = …).',
         );
       const [list] = args;
@@ -45,13 +45,15 @@ function declareDefined(written: Written, node: DefineStmt): Declaration | undef
         written,
         aggregate(
           name,
-          types.map((one) => ('FunctionParameter' in one ? one.FunctionParameter.argType : undefined)),
+          types.map((argument) =>
+            'FunctionParameter' in argument ? argument.FunctionParameter.argType : undefined,
+          ),
         ),
       );
     }
     case 'OBJECT_OPERATOR': {
-      const side = (wanted: string): TypeName | undefined => {
-        const { arg } = definition.map(readElement).find((one) => one?.defname === wanted) ?? {};
+      const side = (key: string): TypeName | undefined => {
+        const { arg } = definition.map(readElement).find((element) => element?.defname === key) ?? {};
         return arg && 'TypeName' in arg ? arg.TypeName : undefined;
       };
       return declare(written, operator(name, [side('leftarg'), side('rightarg')]));
@@ -77,7 +79,7 @@ function declareStatistics(written: Written, { defnames, relations = [] }: Creat
     refuse(
       written,
       'these statistics have no name',
-      'Name them: PostgreSQL would choose one, and svc would not know it.',
+      'Add a name: PostgreSQL would choose one that svc does not know.',
     );
   const [table] = relations;
   return {
@@ -87,11 +89,11 @@ function declareStatistics(written: Written, { defnames, relations = [] }: Creat
 }
 
 function declareRange(written: Written, { typeName, params = [] }: CreateRangeStmt): Declaration {
-  if (params.some((one) => readElement(one)?.defname === 'canonical'))
+  if (params.some((param) => readElement(param)?.defname === 'canonical'))
     refuse(
       written,
-      'svc does not make range types with CANONICAL, whose function must be there before its type',
-      'Leave CANONICAL out.',
+      'svc does not create range types with CANONICAL, whose function must exist before the type',
+      'Remove CANONICAL.',
     );
   return declare(written, `type ${nameIn(typeName)}`);
 }
@@ -112,7 +114,7 @@ function declare(written: Written, name: string): Declaration {
     refuse(
       written,
       `svc does not rename a ${name.split(' ')[0]}`,
-      'Leave the comment out: it is made under the new name, and the one with the old name is dropped.',
+      'Remove the comment: svc creates the object with the new name and drops the old one.',
     );
   const { statement, text } = written;
   const { start, end } = statement;
@@ -121,7 +123,7 @@ function declare(written: Written, name: string): Declaration {
     schema: 'public',
     name,
     extent: statementHead(written),
-    keys: { create: new Said(text.slice(start, end), { start, end }) },
+    keys: { create: new LocatedValue(text.slice(start, end), { start, end }) },
   };
 }
 
@@ -135,7 +137,7 @@ function nameOfHost({ schema, name }: Host): string {
   return schema === 'public' ? name : `${schema}.${name}`;
 }
 
-/** What completes a statement that may stand elsewhere: the name of that one. */
+/** Returns the name of the object that an ALTER statement completes. */
 export function completedBy(node: Node): string | undefined {
   if ('AlterTSConfigurationStmt' in node) return nameOfConfiguration(node.AlterTSConfigurationStmt);
   if ('AlterStatsStmt' in node) return nameOfStatistics(node.AlterStatsStmt);
@@ -150,7 +152,7 @@ function nameOfStatistics({ defnames }: AlterStatsStmt): string {
   return `statistics ${nameIn(defnames)}`;
 }
 
-/** The name of what a comment is about, where that is one of these or may be. */
+/** Returns the name of the commented object, if it can be an entry of `statements`. */
 export function commentedStatement({ objtype, object }: CommentStmt): string | undefined {
   const items = object && 'List' in object ? (object.List.items ?? []) : [];
   const plain = nameIn(items);
@@ -184,7 +186,7 @@ export function commentedStatement({ objtype, object }: CommentStmt): string | u
   }
 }
 
-/** As GRANT and COMMENT name an aggregate. */
+/** Returns the name of an aggregate in GRANT and COMMENT. */
 export function aggregateNamed({ objname, objargs = [] }: ObjectWithArgs): string {
   return aggregate(nameIn(objname), objargs.map(readType));
 }
@@ -209,12 +211,12 @@ function nameIn(nodes: readonly Node[] | undefined): string {
   return withoutPublic(namesIn(nodes));
 }
 
-/** What is in no other schema is in this one. */
+/** An unqualified name is in the schema `public`. */
 function withoutPublic(names: readonly string[]): string {
   return (names.length > 1 && names[0] === 'public' ? names.slice(1) : names).join('.');
 }
 
-/** One spelling for the names that the parser knows: `double precision` is `float8`. */
+/** Normalises type names of the parser, such as `float8` for `double precision`. */
 function textOfType(type: TypeName | undefined): string {
   if (type === undefined) return 'none';
   const names = namesIn(type.names);

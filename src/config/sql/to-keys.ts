@@ -1,13 +1,13 @@
-// Statements of all SQL files → keys of svc.yaml, in the file in which each stands. Comments and grants go with what they
-// are about, wherever that is made; so the order of files and statements has no meaning.
+// Converts statements of all SQL files into keys of svc.yaml, per file. Comments and grants become part of their
+// objects, wherever these are declared. The order of files and statements therefore has no effect.
 import type { CommentStmt, GrantStmt, Node } from '@pgsql/types';
 import type { MistakeCode } from '../mistakes/mistake.ts';
 import { type Declaration, statementHead, refuse, Refusal, type Written } from './declaration.ts';
 import { declareFunction } from './functions.ts';
-import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
+import { namesIn, LocatedValue, type KeyMap, type KeyValue } from './key-nodes.ts';
 import { areOverloads, renderSignature, writtenInputs } from './overloads.ts';
 import { parseSql, type Extent } from './parser.ts';
-import { findHome } from './unsupported.ts';
+import { describeUnsupported } from './unsupported.ts';
 import { declareSequence } from './sequences.ts';
 import { aggregateNamed, commentedStatement, completedBy, declareStatement } from './statements.ts';
 import { declareTrigger } from './triggers.ts';
@@ -15,16 +15,16 @@ import { declareComposite, declareDomain, declareEnum } from './types.ts';
 import { declareMaterialized, declareView } from './views.ts';
 
 export type SqlFile = {
-  /** As messages name it. */
+  /** Name in messages. */
   readonly name: string;
   readonly text: string;
 };
 
-/** What the YAML files say that decides how a statement is read. */
-export type Surroundings = {
+/** Declarations of the YAML files that affect how a statement is read. */
+export type YamlDeclarations = {
   readonly tables: ReadonlySet<string>;
   readonly views: ReadonlySet<string>;
-  /** `schema.name` under `expose`, with what is said there of each. */
+  /** Entries under `expose`, by `schema.name`. */
   readonly exposedFunctions: ReadonlyMap<string, { readonly authRequired: boolean }>;
   readonly exposedRelations: ReadonlySet<string>;
 };
@@ -38,39 +38,39 @@ export type SqlProblem = {
 };
 
 export type FromSql = {
-  /** Of each file, in the order of the files. */
+  /** Keys per file, in the order of the files. */
   readonly keys: readonly KeyMap[];
   readonly problems: readonly SqlProblem[];
 };
 
-export function toKeys(files: readonly SqlFile[], surroundings: Surroundings): FromSql {
-  return new Reader(files, surroundings).read();
+export function toKeys(files: readonly SqlFile[], yaml: YamlDeclarations): FromSql {
+  return new Reader(files, yaml).read();
 }
 
-type Made = Declaration & {
+type DeclaredObject = Declaration & {
   readonly file: SqlFile;
-  /** Roles that may run it, or privileges by role; undefined before any GRANT or REVOKE. */
+  /** Roles that can execute it, or privileges by role. Empty before any GRANT or REVOKE. */
   grants: Map<string, Set<string>>;
   comment?: KeyValue;
-  /** Statements that complete it. */
+  /** ALTER statements that complete it. */
   readonly alter: string[];
 };
 
-/** In the order in which the configuration lists them. */
+/** Order of the configuration. */
 const VIEW_PRIVILEGES = ['select', 'insert', 'update', 'delete'];
 const API_ROLES = ['anon', 'authenticated', 'service_role'];
 
 class Reader {
   readonly #files: readonly SqlFile[];
-  readonly #surroundings: Surroundings;
-  readonly #made: Made[] = [];
+  readonly #yaml: YamlDeclarations;
+  readonly #declared: DeclaredObject[] = [];
   readonly #problems: SqlProblem[] = [];
-  /** Run once everything is made that they may be about. */
+  /** Statements that refer to objects. They run after all objects have been declared. */
   readonly #later: Array<() => void> = [];
 
-  constructor(files: readonly SqlFile[], surroundings: Surroundings) {
+  constructor(files: readonly SqlFile[], yaml: YamlDeclarations) {
     this.#files = files;
-    this.#surroundings = surroundings;
+    this.#yaml = yaml;
   }
 
   read(): FromSql {
@@ -84,7 +84,7 @@ class Reader {
     if (!parsed.ok) {
       const { offset, message } = parsed;
       const hint = file.text.startsWith('\\', offset)
-        ? 'Commands of psql, which begin with a backslash, are no SQL: leave them out.'
+        ? 'Remove the command of psql: commands that begin with a backslash are not SQL.'
         : 'Write the statement as psql accepts it, and end it with a semicolon.';
       this.#report(file, { start: offset, end: offset + 1 }, 'sql', message, hint);
       return;
@@ -119,30 +119,30 @@ class Reader {
     else if ('CompositeTypeStmt' in node) make(declareComposite(written, node.CompositeTypeStmt));
     else if ('CreateDomainStmt' in node) make(declareDomain(written, node.CreateDomainStmt));
     else if ('CreateSeqStmt' in node) make(declareSequence(written, node.CreateSeqStmt));
-    // Whose things are is not for the file to say: they are svc's.
+    // Ignore owners: svc owns all objects of the file.
     else if (isAboutOwner(node)) return;
     else if ('CommentStmt' in node) this.#afterwards(file, () => this.#comment(written, node.CommentStmt));
     else if ('GrantStmt' in node) this.#afterwards(file, () => this.#grant(written, node.GrantStmt));
     else this.#readOther(file, written, node);
   }
 
-  /** What has no key of its own, and what has no place here. */
+  /** Reads an object without its own key, or rejects the statement. */
   #readOther(file: SqlFile, written: Written, node: Node): void {
     const completed = completedBy(node);
     const declaration = declareStatement(written, node);
     if (declaration !== undefined) this.#make(file, written, declaration);
     else if (completed !== undefined) this.#afterwards(file, () => this.#complete(written, completed));
     else {
-      const { what, hint } = findHome(node);
-      refuse(written, `${what} has no place in an SQL file`, hint);
+      const { label, hint } = describeUnsupported(node);
+      refuse(written, `${label} is not supported in an SQL file`, hint);
     }
   }
 
   #complete(written: Written, name: string): void {
-    const made = this.#find('statements', name);
-    if (!made) refuse(written, `no SQL file makes the ${name}`, 'Write its CREATE statement, too.');
+    const declared = this.#find('statements', name);
+    if (!declared) refuse(written, `no SQL file creates the ${name}`, 'Add its CREATE statement.');
     const { start, end } = written.statement;
-    made.alter.push(written.text.slice(start, end));
+    declared.alter.push(written.text.slice(start, end));
   }
 
   #afterwards(file: SqlFile, apply: () => void): void {
@@ -152,49 +152,55 @@ class Reader {
   #make(file: SqlFile, written: Written, declaration: Declaration): void {
     const { kind, name, schema } = declaration;
     if (kind !== 'trigger') {
-      const twin = this.#made.find(
-        (one) => one.kind === kind && one.name === name && !areOverloads(one, declaration),
+      const twin = this.#declared.find(
+        (existing) =>
+          existing.kind === kind && existing.name === name && !areOverloads(existing, declaration),
       );
       if (twin) {
         const line = twin.file.text.slice(0, twin.extent.start).split('\n').length;
         refuse(
           written,
-          `${name} is made twice; ${twin.file.name}:${line} has it first`,
+          `${name} is created twice, first in ${twin.file.name}:${line}`,
           'Remove one of the two.',
         );
       }
     } else this.#afterwards(file, () => this.#findHost(written, schema, name, 'trigger'));
     const { host } = declaration;
     if (host) this.#afterwards(file, () => this.#findHost(written, host.schema, host.name, 'statement'));
-    this.#made.push({ ...declaration, file, grants: new Map(), alter: [] });
+    this.#declared.push({ ...declaration, file, grants: new Map(), alter: [] });
   }
 
-  #findHost(written: Written, schema: string, name: string, what: 'trigger' | 'statement'): void {
-    const { tables, views } = this.#surroundings;
-    if (what === 'trigger' && schema === 'auth' && name === 'users') return;
+  #findHost(written: Written, schema: string, name: string, child: 'trigger' | 'statement'): void {
+    const { tables, views } = this.#yaml;
+    if (child === 'trigger' && schema === 'auth' && name === 'users') return;
     const isKnown = tables.has(name) || views.has(name) || this.#find('views', name) !== undefined;
+    const shown = schema === 'public' ? name : `${schema}.${name}`;
     if (!isKnown)
       refuse(
         written,
-        `there is no table ${schema === 'public' ? name : `${schema}.${name}`} in the file that this ${what} could be of`,
-        what === 'trigger'
-          ? 'Declare it under tables or views; triggers of users are made on auth.users.'
+        `the ${child} refers to ${shown}, which is not a table or view of the configuration`,
+        child === 'trigger'
+          ? 'Declare it under tables or views. Create triggers on users on auth.users.'
           : 'Declare it under tables or views.',
       );
   }
 
-  #find(kind: Declaration['kind'], name: string): Made | undefined {
-    return this.#made.find((one) => one.kind === kind && one.name === name);
+  #find(kind: Declaration['kind'], name: string): DeclaredObject | undefined {
+    return this.#declared.find((candidate) => candidate.kind === kind && candidate.name === name);
   }
 
-  /** What a COMMENT or GRANT is about. Of several functions of one name its arguments say which. */
-  #meant(written: Written, kind: Declaration['kind'], object: Node | undefined): Made | undefined {
+  /** Returns the object of a COMMENT or GRANT. Arguments select among overloads. */
+  #findTarget(
+    written: Written,
+    kind: Declaration['kind'],
+    object: Node | undefined,
+  ): DeclaredObject | undefined {
     const names = objectNames(object);
     const name = names.at(-1) ?? '';
     if (kind !== 'rpc') return this.#find(kind, name);
     const schema = names.length > 1 ? names[0] : undefined;
-    const all = this.#made.filter((one) => one.kind === kind && one.name === name);
-    const near = all.filter((one) => one.schema === (schema ?? 'public'));
+    const all = this.#declared.filter((candidate) => candidate.kind === kind && candidate.name === name);
+    const near = all.filter((candidate) => candidate.schema === (schema ?? 'public'));
     const known = near.length > 0 ? near : all;
     if (known.length < 2) return known[0];
     const inputs = writtenInputs(object);
@@ -202,15 +208,17 @@ class Reader {
       refuse(
         written,
         `several functions are called ${name}`,
-        `Say which: ${known.map(renderSignature).join(', ')}.`,
+        `Write the arguments of one of them: ${known.map(renderSignature).join(', ')}.`,
       );
-    return known.find((one) => renderSignature(one) === renderSignature({ ...one, inputs }));
+    return known.find((overload) => renderSignature(overload) === renderSignature({ ...overload, inputs }));
   }
 
-  /** Under `rpc`. */
-  #findEntry(made: Made): string {
-    const isOne = this.#made.every((one) => one === made || one.kind !== 'rpc' || one.name !== made.name);
-    return isOne ? made.name : renderSignature(made);
+  /** Returns the key under `rpc`. */
+  #findEntry(declared: DeclaredObject): string {
+    const isUnique = this.#declared.every(
+      (candidate) => candidate === declared || candidate.kind !== 'rpc' || candidate.name !== declared.name,
+    );
+    return isUnique ? declared.name : renderSignature(declared);
   }
 
   #comment(written: Written, node: CommentStmt): void {
@@ -218,82 +226,93 @@ class Reader {
     const names = objectNames(object);
     const kind = COMMENTED[objtype ?? ''];
     const statement = commentedStatement(node);
-    const made =
-      (kind && this.#meant(written, kind, object)) ??
+    const declared =
+      (kind && this.#findTarget(written, kind, object)) ??
       (statement === undefined ? undefined : this.#find('statements', statement));
-    if (!made)
+    if (!declared)
       refuse(
         written,
         kind || statement !== undefined
-          ? `no SQL file makes ${names.length > 0 && kind ? names.join('.') : `the ${statement}`}`
-          : 'svc does not keep this comment',
-        'Comments on tables and their columns stand under tables.<name>: comment; others in the SQL file that makes the thing.',
+          ? `no SQL file creates ${names.length > 0 && kind ? names.join('.') : `the ${statement}`}`
+          : 'comments on this kind of object are not supported',
+        'Write comments on tables and columns in tables.<name>, with the key comment. ' +
+          'Write other comments in the SQL file that creates the object.',
       );
-    made.comment = new Said(comment ?? '', statementHead(written));
+    declared.comment = new LocatedValue(comment ?? '', statementHead(written));
   }
 
   #grant(written: Written, node: GrantStmt): void {
     const { objtype, targtype, objects = [], privileges = [], grantees = [], is_grant: isGrant } = node;
     const rights = rightsOn(objtype ?? '');
     if (targtype !== 'ACL_TARGET_OBJECT' || rights === undefined) {
-      const { what, hint } = findHome({ GrantStmt: node });
-      refuse(written, `${what} has no place in an SQL file`, hint);
+      const { label, hint } = describeUnsupported({ GrantStmt: node });
+      refuse(written, `${label} is not supported in an SQL file`, hint);
     }
     const roles = grantees
-      .flatMap((one) => ('RoleSpec' in one ? [one.RoleSpec] : []))
+      .flatMap((grantee) => ('RoleSpec' in grantee ? [grantee.RoleSpec] : []))
       .map(({ roletype, rolename }) => (roletype === 'ROLESPEC_CSTRING' ? (rolename ?? '') : 'public'));
-    const named = privileges.flatMap((one) => {
-      if (!('AccessPriv' in one)) return [];
-      if ((one.AccessPriv.cols ?? []).length > 0)
-        refuse(written, 'svc grants views as a whole', 'Leave the columns out, or make a view of them.');
-      return [one.AccessPriv.priv_name?.toLowerCase() ?? ''];
+    const named = privileges.flatMap((privilege) => {
+      if (!('AccessPriv' in privilege)) return [];
+      if ((privilege.AccessPriv.cols ?? []).length > 0)
+        refuse(
+          written,
+          'svc grants privileges on whole views',
+          'Remove the columns, or create a view of them.',
+        );
+      return [privilege.AccessPriv.priv_name?.toLowerCase() ?? ''];
     });
-    // No list is ALL.
-    const wanted = named.length === 0 ? rights.known : named;
-    const unknown = wanted.find((one) => !rights.known.includes(one));
+    // A GRANT of ALL has an empty list.
+    const requested = named.length === 0 ? rights.known : named;
+    const unknown = requested.find((privilege) => !rights.known.includes(privilege));
     if (unknown !== undefined)
       refuse(
         written,
-        `svc does not grant ${unknown} on ${rights.what}`,
-        `It grants ${rights.known.join(', ')}.`,
+        `svc does not grant ${unknown} on ${rights.label}`,
+        `Supported privileges: ${rights.known.join(', ')}.`,
       );
     for (const object of objects) {
       const names = objectNames(object);
-      const made = this.#meant(written, rights.kind, object) ?? this.#findAggregate(object);
-      if (!made) refuse(written, `no SQL file makes ${names.join('.')}`, rights.elsewhere);
-      for (const role of roles) this.#change(written, made, role, wanted, isGrant === true);
+      const declared = this.#findTarget(written, rights.kind, object) ?? this.#findAggregate(object);
+      if (!declared) refuse(written, `no SQL file creates ${names.join('.')}`, rights.elsewhere);
+      for (const role of roles) this.#change(written, declared, role, requested, isGrant === true);
     }
   }
 
-  /** GRANT calls it a function. */
-  #findAggregate(object: Node): Made | undefined {
+  /** GRANT uses the keyword FUNCTION for aggregates. */
+  #findAggregate(object: Node): DeclaredObject | undefined {
     if (!('ObjectWithArgs' in object)) return undefined;
     return this.#find('statements', aggregateNamed(object.ObjectWithArgs));
   }
 
-  /** Nobody has anything before the first GRANT, so taking away from everybody takes nothing. */
-  #change(written: Written, made: Made, role: string, wanted: readonly string[], isGrant: boolean): void {
+  /** Revoking from PUBLIC has no effect, because no role has a privilege before the first GRANT. */
+  #change(
+    written: Written,
+    declared: DeclaredObject,
+    role: string,
+    privileges: readonly string[],
+    isGrant: boolean,
+  ): void {
     if (role === 'public') {
       if (!isGrant) return;
-      refuse(written, 'PUBLIC is every role of the database', 'Name the roles: anon, authenticated.');
+      refuse(written, 'PUBLIC includes every role of the database', 'Name the roles: anon, authenticated.');
     }
-    const has = made.grants.get(role) ?? new Set();
-    for (const one of wanted) {
-      if (isGrant) has.add(one);
-      else has.delete(one);
+    const has = declared.grants.get(role) ?? new Set();
+    for (const privilege of privileges) {
+      if (isGrant) has.add(privilege);
+      else has.delete(privilege);
     }
-    made.grants.set(role, has);
+    declared.grants.set(role, has);
   }
 
   #collectKeys(file: SqlFile): KeyMap {
-    const own = this.#made.filter((made) => made.file === file);
-    const named = (kind: Declaration['kind'], keys: (made: Made) => KeyMap): KeyValue => {
-      const some = own.filter((made) => made.kind === kind);
-      if (some.length === 0) return undefined;
+    const own = this.#declared.filter((declared) => declared.file === file);
+    const named = (kind: Declaration['kind'], keys: (declared: DeclaredObject) => KeyMap): KeyValue => {
+      const selected = own.filter((declared) => declared.kind === kind);
+      if (selected.length === 0) return undefined;
       return Object.fromEntries(
-        some.map((made) => [
-          kind === 'rpc' ? this.#findEntry(made) : made.name,
-          new Said(keys(made), made.extent),
+        selected.map((declared) => [
+          kind === 'rpc' ? this.#findEntry(declared) : declared.name,
+          new LocatedValue(keys(declared), declared.extent),
         ]),
       );
     };
@@ -303,16 +322,16 @@ class Reader {
     const listTriggers = (host: string): KeyValue =>
       own
         .filter(({ kind, schema, name }) => kind === 'trigger' && `${schema}.${name}` === host)
-        .map(({ keys, extent }) => new Said(keys, extent));
+        .map(({ keys, extent }) => new LocatedValue(keys, extent));
     const isOfView = (name: string): boolean =>
-      this.#surroundings.views.has(name) || this.#find('views', name) !== undefined;
-    const homes = (wanted: boolean): Array<readonly [string, KeyValue]> =>
+      this.#yaml.views.has(name) || this.#find('views', name) !== undefined;
+    const homes = (ofViews: boolean): Array<readonly [string, KeyValue]> =>
       hosts.flatMap((host) => {
         const name = host.slice(host.indexOf('.') + 1);
-        const skip = host === 'auth.users' || isOfView(name) !== wanted;
+        const skip = host === 'auth.users' || isOfView(name) !== ofViews;
         return skip ? [] : [[name, { triggers: listTriggers(host) }] as const];
       });
-    const views = named('views', (made) => this.#viewKeys(made)) as KeyMap | undefined;
+    const views = named('views', (declared) => this.#viewKeys(declared)) as KeyMap | undefined;
     const tables = Object.fromEntries(homes(false));
     return {
       types: named('types', ({ keys, comment }) => ({ ...keys, comment })),
@@ -324,7 +343,7 @@ class Reader {
       ...(Object.keys(tables).length > 0 ? { tables } : {}),
       views: withTriggers(views, homes(true)),
       auth: hosts.includes('auth.users') ? { triggers: listTriggers('auth.users') } : undefined,
-      rpc: named('rpc', (made) => this.#functionKeys(made)),
+      rpc: named('rpc', (declared) => this.#functionKeys(declared)),
       statements: named('statements', ({ keys, grants, comment, alter }) => {
         const roles = listRoles(grants, 'execute');
         return {
@@ -337,17 +356,17 @@ class Reader {
     };
   }
 
-  #functionKeys(made: Made): KeyMap {
-    const { keys, schema, name, grants, comment } = made;
-    const entry = this.#findEntry(made);
-    const { exposedFunctions } = this.#surroundings;
-    // All of one name, or one of them with its arguments.
+  #functionKeys(declared: DeclaredObject): KeyMap {
+    const { keys, schema, name, grants, comment } = declared;
+    const entry = this.#findEntry(declared);
+    const { exposedFunctions } = this.#yaml;
+    // An entry exposes all overloads, or one overload with its arguments.
     const exposed =
       exposedFunctions.get(`${schema}.${name}`) ??
       exposedFunctions.get(schema === 'public' ? `public.${entry}` : entry);
     const roles = listRoles(grants, 'execute');
-    const isSaid = grants.size > 0;
-    // What returns trigger, and a procedure, is called by nobody, and has no such keys.
+    const hasGrants = grants.size > 0;
+    // Trigger functions and procedures cannot be called through the API and do not have these keys.
     const isServable = keys['kind'] !== 'procedure' && !isTriggerFunction(keys);
     return {
       ...(entry === name ? {} : { name }),
@@ -355,17 +374,20 @@ class Reader {
       description: comment,
       expose: isServable ? exposed !== undefined : undefined,
       auth_required: exposed?.authRequired === true ? true : undefined,
-      execute: isSaid && !isTriggerFunction(keys) && (roles.length > 0 || exposed) ? roles : undefined,
+      execute: hasGrants && !isTriggerFunction(keys) && (roles.length > 0 || exposed) ? roles : undefined,
     };
   }
 
-  #viewKeys({ keys, schema, name, grants, comment }: Made): KeyMap {
-    const isExposed = this.#surroundings.exposedRelations.has(`${schema}.${name}`);
-    const said = Object.fromEntries(
-      [...grants].map(([role, has]) => [role, VIEW_PRIVILEGES.filter((one) => has.has(one))]),
+  #viewKeys({ keys, schema, name, grants, comment }: DeclaredObject): KeyMap {
+    const isExposed = this.#yaml.exposedRelations.has(`${schema}.${name}`);
+    const granted = Object.fromEntries(
+      [...grants].map(([role, privileges]) => [
+        role,
+        VIEW_PRIVILEGES.filter((privilege) => privileges.has(privilege)),
+      ]),
     );
     const none = isExposed ? {} : Object.fromEntries(API_ROLES.map((role) => [role, []]));
-    const all = { ...none, ...said };
+    const all = { ...none, ...granted };
     return {
       ...keys,
       comment,
@@ -386,10 +408,10 @@ const COMMENTED: Readonly<Record<string, Declaration['kind']>> = {
   OBJECT_SEQUENCE: 'sequences',
 };
 
-/** What can be granted, by the kind of object. */
+/** Supported privileges of a kind of object. */
 type Rights = {
   readonly kind: Declaration['kind'];
-  readonly what: string;
+  readonly label: string;
   readonly known: readonly string[];
   readonly elsewhere: string;
 };
@@ -397,23 +419,23 @@ type Rights = {
 const RIGHTS = {
   OBJECT_ROUTINE: {
     kind: 'rpc',
-    what: 'functions',
+    label: 'functions',
     known: ['execute'],
-    elsewhere: 'Rights on functions of svc.yaml stand under rpc.<name>.execute.',
+    elsewhere: 'Grant privileges on functions of svc.yaml with rpc.<name>.execute.',
   },
   OBJECT_TABLE: {
     kind: 'views',
-    what: 'views',
+    label: 'views',
     known: VIEW_PRIVILEGES,
     elsewhere:
-      'Rights on tables stand under tables.<name>.grants, on views of svc.yaml under views.<name>.grants.',
+      'Grant privileges on tables with tables.<name>.grants, on views of svc.yaml with views.<name>.grants.',
   },
   OBJECT_SEQUENCE: {
     kind: 'sequences',
-    what: 'sequences',
-    // Whoever may take numbers may read where it stands; nobody else needs to.
+    label: 'sequences',
+    // Accept SELECT, which is part of the privilege `usage` of svc.
     known: ['usage', 'select'],
-    elsewhere: 'Rights on sequences of svc.yaml stand under sequences.<name>.usage.',
+    elsewhere: 'Grant privileges on sequences of svc.yaml with sequences.<name>.usage.',
   },
 } as const satisfies Record<string, Rights>;
 
@@ -424,7 +446,7 @@ function rightsOn(kind: string): Rights | undefined {
   return kind === 'OBJECT_TABLE' || kind === 'OBJECT_SEQUENCE' ? RIGHTS[kind] : undefined;
 }
 
-function listRoles(grants: Made['grants'], privilege: string): string[] {
+function listRoles(grants: DeclaredObject['grants'], privilege: string): string[] {
   return [...grants].filter(([, has]) => has.has(privilege)).map(([role]) => role);
 }
 
@@ -443,7 +465,9 @@ function isAboutOwner(node: Node): boolean {
   const commands = 'AlterTableStmt' in node ? (node.AlterTableStmt.cmds ?? []) : [];
   return (
     commands.length > 0 &&
-    commands.every((one) => 'AlterTableCmd' in one && one.AlterTableCmd.subtype === 'AT_ChangeOwner')
+    commands.every(
+      (command) => 'AlterTableCmd' in command && command.AlterTableCmd.subtype === 'AT_ChangeOwner',
+    )
   );
 }
 
@@ -461,8 +485,8 @@ function withTriggers(
   for (const [name, keys] of triggers) {
     const before = merged[name];
     merged[name] =
-      before instanceof Said
-        ? new Said({ ...(before.value as KeyMap), ...(keys as KeyMap) }, before.extent)
+      before instanceof LocatedValue
+        ? new LocatedValue({ ...(before.value as KeyMap), ...(keys as KeyMap) }, before.extent)
         : keys;
   }
   return merged;

@@ -4,7 +4,7 @@ import { Words } from './statement-text.ts';
 import { type Declaration, statementHead, refuse, type Written } from './declaration.ts';
 import { namesIn, type KeyMap } from './key-nodes.ts';
 
-/** PostgreSQL's pg_trigger.h. */
+/** Bits of PostgreSQL's pg_trigger.h. */
 const TIMING = { before: 2, insteadOf: 64 } as const;
 const EVENTS = { insert: 4, update: 16, delete: 8, truncate: 32 } as const;
 
@@ -12,9 +12,9 @@ export function declareTrigger(written: Written, node: CreateTrigStmt): Declarat
   const { relation, funcname, timing = 0, events = 0, row = false } = node;
   const { schemaname: schema = 'public', relname: name = '' } = relation ?? {};
   if (node.constrrel)
-    refuse(written, 'svc does not make triggers with FROM', 'Leave FROM out: it is for foreign keys.');
-  const transitions = (node.transitionRels ?? []).flatMap((one) =>
-    'TriggerTransition' in one ? [one.TriggerTransition] : [],
+    refuse(written, 'triggers with FROM are not supported', 'Remove FROM, which only foreign keys need.');
+  const transitions = (node.transitionRels ?? []).flatMap((transition) =>
+    'TriggerTransition' in transition ? [transition.TriggerTransition] : [],
   );
   const keys: KeyMap = {
     name: node.trigname,
@@ -45,7 +45,9 @@ function functionName(names: readonly string[]): string {
 }
 
 function refuseForUsers(written: Written, keys: KeyMap): void {
-  const [key] = ['each', 'old_table', 'new_table', 'constraint'].filter((one) => keys[one] !== undefined);
+  const [key] = ['each', 'old_table', 'new_table', 'constraint'].filter(
+    (option) => keys[option] !== undefined,
+  );
   if (key !== undefined)
-    refuse(written, 'a trigger of auth.users runs for each row, at once', 'Write FOR EACH ROW.');
+    refuse(written, 'a trigger of auth.users must run for each row, immediately', 'Write FOR EACH ROW.');
 }

@@ -2,7 +2,7 @@
 import type { CompositeTypeStmt, CreateDomainStmt, CreateEnumStmt } from '@pgsql/types';
 import { Words } from './statement-text.ts';
 import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
-import { namesIn, Said, type KeyMap, type KeyValue } from './key-nodes.ts';
+import { namesIn, LocatedValue, type KeyMap, type KeyValue } from './key-nodes.ts';
 
 export function declareEnum(written: Written, node: CreateEnumStmt): Declaration {
   return declare(written, namesIn(node.typeName), { enum: namesIn(node.vals) });
@@ -12,12 +12,15 @@ export function declareComposite(written: Written, node: CompositeTypeStmt): Dec
   const { schemaname, relname = '' } = node.typevar ?? {};
   const attributes = Words.of(written.statement).inBrackets.split();
   const composite: Record<string, KeyValue> = {};
-  (node.coldeflist ?? []).forEach((one, n) => {
-    if (!('ColumnDef' in one)) return;
+  (node.coldeflist ?? []).forEach((attribute, n) => {
+    if (!('ColumnDef' in attribute)) return;
     const words = attributes[n] ?? new Words([]);
-    if (one.ColumnDef.collClause)
-      refuse(written, 'svc does not make attributes with COLLATE', 'Leave it out.', words.extent);
-    composite[one.ColumnDef.colname ?? ''] = new Said(words.slice(1).in(written.text), words.extent);
+    if (attribute.ColumnDef.collClause)
+      refuse(written, 'attributes with COLLATE are not supported', 'Remove COLLATE.', words.extent);
+    composite[attribute.ColumnDef.colname ?? ''] = new LocatedValue(
+      words.slice(1).in(written.text),
+      words.extent,
+    );
   });
   return declare(written, schemaname === undefined ? [relname] : [schemaname, relname], { composite });
 }
@@ -25,11 +28,13 @@ export function declareComposite(written: Written, node: CompositeTypeStmt): Dec
 export function declareDomain(written: Written, node: CreateDomainStmt): Declaration {
   const { statement, text } = written;
   const words = Words.of(statement);
-  const rest = (node.constraints ?? []).flatMap((one) => ('Constraint' in one ? [one.Constraint] : []));
+  const rest = (node.constraints ?? []).flatMap((constraint) =>
+    'Constraint' in constraint ? [constraint.Constraint] : [],
+  );
   const starts = [...rest, ...(node.collClause ? [node.collClause] : [])]
     .map(({ location }) => statement.at(location))
     .sort((a, b) => a - b);
-  /** From there to where the next one begins. */
+  /** Returns the tokens from `start` to the next constraint. */
   const from = (start: number): Words => {
     const end = starts.find((next) => next > start) ?? Number.POSITIVE_INFINITY;
     return new Words(words.tokens.filter((token) => token.start >= start && token.start < end));
@@ -40,11 +45,16 @@ export function declareDomain(written: Written, node: CreateDomainStmt): Declara
   for (const { contype, location } of rest) {
     const part = from(statement.at(location));
     if (contype === 'CONSTR_CHECK')
-      checks.push(new Said(part.after('check').inBrackets.in(text), part.extent));
+      checks.push(new LocatedValue(part.after('check').inBrackets.in(text), part.extent));
     else if (contype === 'CONSTR_NOTNULL') notNull = true;
     else if (contype === 'CONSTR_DEFAULT') defaults = { sql: part.after('default').in(text) };
     else if (contype !== 'CONSTR_NULL')
-      refuse(written, 'a domain has checks, NOT NULL and a default', 'Leave the rest out.', part.extent);
+      refuse(
+        written,
+        'a domain can only have checks, NOT NULL and a default',
+        'Remove other constraints.',
+        part.extent,
+      );
   }
   const collation = namesIn(node.collClause?.collname);
   return declare(written, namesIn(node.domainname), {

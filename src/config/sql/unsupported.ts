@@ -1,91 +1,96 @@
-// Statements that an SQL file cannot hold, and where each belongs.
+// Statements that SQL files do not support, with a hint for each.
 import type { Node } from '@pgsql/types';
 
-type Home = { readonly what: string; readonly hint: string };
+type Unsupported = { readonly label: string; readonly hint: string };
 
-const TABLES = 'Declare it under tables: rows outlive a statement, and svc changes a table step by step.';
-const ROWS =
-  'What a database begins with belongs under seed, and what changes rows once under migrations.steps.';
+const TABLES = 'Declare it under tables: svc keeps the rows and changes tables step by step.';
+const ROWS = 'Declare initial data under seed, and one-time changes of rows under migrations.steps.';
 const STATE =
-  'The file says what is, not what happens: write the CREATE statement as it shall be, and svc finds the way there.';
-const CLUSTER = 'It concerns more than this database: have whoever runs the server do it.';
+  'Change the CREATE statement instead: the file describes the target state, and svc derives the changes.';
+const CLUSTER = 'It affects the whole server: ask its administrator to run the statement.';
 
 const SUPERUSER =
-  'Only a superuser may make it, and svc is none: have whoever runs the server do it, or bring it as an extension.';
+  'It requires a superuser, and svc is not one: ask the administrator of the server, or install it as an extension.';
 
-const HOMES: Readonly<Record<string, Home>> = {
-  CreateStmt: { what: 'CREATE TABLE', hint: TABLES },
-  CreateTableAsStmt: { what: 'CREATE TABLE AS', hint: TABLES },
-  SelectStmt: { what: 'SELECT', hint: ROWS },
-  InsertStmt: { what: 'INSERT', hint: ROWS },
-  UpdateStmt: { what: 'UPDATE', hint: ROWS },
-  DeleteStmt: { what: 'DELETE', hint: ROWS },
-  MergeStmt: { what: 'MERGE', hint: ROWS },
-  TruncateStmt: { what: 'TRUNCATE', hint: ROWS },
-  CopyStmt: { what: 'COPY', hint: ROWS },
-  DoStmt: { what: 'DO', hint: 'What runs once belongs under migrations.steps.' },
-  CallStmt: { what: 'CALL', hint: 'What runs once belongs under migrations.steps.' },
+const UNSUPPORTED: Readonly<Record<string, Unsupported>> = {
+  CreateStmt: { label: 'CREATE TABLE', hint: TABLES },
+  CreateTableAsStmt: { label: 'CREATE TABLE AS', hint: TABLES },
+  SelectStmt: { label: 'SELECT', hint: ROWS },
+  InsertStmt: { label: 'INSERT', hint: ROWS },
+  UpdateStmt: { label: 'UPDATE', hint: ROWS },
+  DeleteStmt: { label: 'DELETE', hint: ROWS },
+  MergeStmt: { label: 'MERGE', hint: ROWS },
+  TruncateStmt: { label: 'TRUNCATE', hint: ROWS },
+  CopyStmt: { label: 'COPY', hint: ROWS },
+  DoStmt: { label: 'DO', hint: 'Write statements that run once under migrations.steps.' },
+  CallStmt: { label: 'CALL', hint: 'Write statements that run once under migrations.steps.' },
   IndexStmt: {
-    what: 'CREATE INDEX',
+    label: 'CREATE INDEX',
     hint: 'Declare it under tables.<name>.indexes, or views.<name>.indexes of a materialized view.',
   },
   CreatePolicyStmt: {
-    what: 'CREATE POLICY',
+    label: 'CREATE POLICY',
     hint: 'Declare it under tables.<name>.rls, storage.<bucket>.rls or realtime.rls.',
   },
-  CreateExtensionStmt: { what: 'CREATE EXTENSION', hint: 'Declare it under extensions.' },
+  CreateExtensionStmt: { label: 'CREATE EXTENSION', hint: 'Declare it under extensions.' },
   CreateSchemaStmt: {
-    what: 'CREATE SCHEMA',
-    hint: 'Leave it out: a schema is made when something is declared in it.',
+    label: 'CREATE SCHEMA',
+    hint: 'Remove it: svc creates the schemas of declared objects.',
   },
   AlterTableStmt: {
-    what: 'ALTER',
-    hint: 'Row-level security, columns and constraints of a table stand under tables.<name>; everything else as it shall be in its CREATE statement.',
+    label: 'ALTER',
+    hint:
+      'Change row-level security, columns and constraints under tables.<name>, and other objects in their CREATE ' +
+      'statement.',
   },
-  DropStmt: { what: 'DROP', hint: 'Leave it out: what is in no file any more is dropped.' },
+  DropStmt: { label: 'DROP', hint: 'Remove it: svc drops objects that are no longer in the files.' },
   RenameStmt: {
-    what: 'a renaming',
+    label: 'RENAME',
     hint: 'Write -- svc: renamed_from=<old name> before the CREATE statement.',
   },
   TransactionStmt: {
-    what: 'BEGIN and COMMIT',
-    hint: 'Leave them out: svc applies all of it in one transaction.',
+    label: 'a transaction statement',
+    hint: 'Remove them: svc applies all statements in one transaction.',
   },
   VariableSetStmt: {
-    what: 'SET',
-    hint: 'Leave it out: settings of a function stand in its CREATE statement.',
+    label: 'SET',
+    hint: 'Remove it. Write settings of a function in its CREATE statement.',
   },
-  CreateOpClassStmt: { what: 'CREATE OPERATOR CLASS', hint: SUPERUSER },
-  CreateOpFamilyStmt: { what: 'CREATE OPERATOR FAMILY', hint: SUPERUSER },
-  AlterOpFamilyStmt: { what: 'ALTER OPERATOR FAMILY', hint: SUPERUSER },
-  DefineStmt: { what: 'this CREATE', hint: SUPERUSER },
-  CreateRoleStmt: { what: 'CREATE ROLE', hint: CLUSTER },
-  AlterRoleStmt: { what: 'ALTER ROLE', hint: CLUSTER },
-  CreatedbStmt: { what: 'CREATE DATABASE', hint: CLUSTER },
-  CreateEventTrigStmt: { what: 'CREATE EVENT TRIGGER', hint: CLUSTER },
+  CreateOpClassStmt: { label: 'CREATE OPERATOR CLASS', hint: SUPERUSER },
+  CreateOpFamilyStmt: { label: 'CREATE OPERATOR FAMILY', hint: SUPERUSER },
+  AlterOpFamilyStmt: { label: 'ALTER OPERATOR FAMILY', hint: SUPERUSER },
+  DefineStmt: { label: 'this CREATE', hint: SUPERUSER },
+  CreateRoleStmt: { label: 'CREATE ROLE', hint: CLUSTER },
+  AlterRoleStmt: { label: 'ALTER ROLE', hint: CLUSTER },
+  CreatedbStmt: { label: 'CREATE DATABASE', hint: CLUSTER },
+  CreateEventTrigStmt: { label: 'CREATE EVENT TRIGGER', hint: CLUSTER },
   CreatePublicationStmt: {
-    what: 'CREATE PUBLICATION',
-    hint: 'Clients are told of the changes of a table with tables.<name>.realtime: true.',
+    label: 'CREATE PUBLICATION',
+    hint: 'To publish the changes of a table, write tables.<name>.realtime: true.',
   },
-  CreateSubscriptionStmt: { what: 'CREATE SUBSCRIPTION', hint: CLUSTER },
-  GrantStmt: { what: 'this GRANT', hint: 'Rights on tables stand under tables.<name>.grants.' },
+  CreateSubscriptionStmt: { label: 'CREATE SUBSCRIPTION', hint: CLUSTER },
+  GrantStmt: { label: 'this GRANT', hint: 'Grant privileges on tables with tables.<name>.grants.' },
   AlterDefaultPrivilegesStmt: {
-    what: 'ALTER DEFAULT PRIVILEGES',
-    hint: 'Leave it out: nothing of the file depends on them.',
+    label: 'ALTER DEFAULT PRIVILEGES',
+    hint: 'Remove it: svc grants the privileges of its objects explicitly.',
   },
-  RefreshMatViewStmt: { what: 'REFRESH', hint: 'Run svc refresh, or call it from a function.' },
-  NotifyStmt: { what: 'NOTIFY', hint: 'Leave it out: the API knows what svc changes.' },
+  RefreshMatViewStmt: { label: 'REFRESH', hint: 'Run svc refresh, or call it from a function.' },
+  NotifyStmt: { label: 'NOTIFY', hint: 'Remove it: svc notifies the API of its changes.' },
 };
 
-const OTHERS: Home = {
-  what: 'this statement',
-  hint: 'It takes functions, procedures, views, materialized views, triggers, enum and composite types, domains, sequences, aggregates, extended statistics, range types, rules, operators, casts, collations, text search configurations and dictionaries, their comments and grants.',
+const OTHER: Unsupported = {
+  label: 'this statement',
+  hint:
+    'Supported are functions, procedures, views, materialized views, triggers, enum and composite types, domains, ' +
+    'sequences, aggregates, extended statistics, range types, rules, operators, casts, collations, text search ' +
+    'configurations and dictionaries, and their comments and grants.',
 };
 
-export function findHome(node: Node): Home {
+/** Returns a label and a hint for a statement without a declaration. */
+export function describeUnsupported(node: Node): Unsupported {
   const [kind = ''] = Object.keys(node);
-  const found = HOMES[kind];
+  const found = UNSUPPORTED[kind];
   if (found) return found;
-  if (kind.startsWith('Alter')) return { what: 'ALTER', hint: STATE };
-  return OTHERS;
+  if (kind.startsWith('Alter')) return { label: 'ALTER', hint: STATE };
+  return OTHER;
 }

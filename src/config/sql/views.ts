@@ -3,7 +3,7 @@ import type { CreateTableAsStmt, Node, RangeVar, ViewStmt } from '@pgsql/types';
 import { Words } from './statement-text.ts';
 import { type Declaration, statementHead, refuse, renamedFrom, type Written } from './declaration.ts';
 import { isTrue } from './functions.ts';
-import { Said, type KeyValue } from './key-nodes.ts';
+import { LocatedValue, type KeyValue } from './key-nodes.ts';
 
 const CHECK_OPTIONS = {
   NO_CHECK_OPTION: undefined,
@@ -14,8 +14,7 @@ const CHECK_OPTIONS = {
 export function declareView(written: Written, node: ViewStmt): Declaration {
   const { view, aliases, options = [], withCheckOption = 'NO_CHECK_OPTION' } = node;
   refuseColumns(written, aliases);
-  if (view?.relpersistence === 't')
-    refuse(written, 'a temporary view ends with its connection', 'Leave TEMPORARY out.');
+  if (view?.relpersistence === 't') refuse(written, 'temporary views are not supported', 'Remove TEMPORARY.');
   let security = 'definer';
   let barrier: boolean | undefined;
   let checkOption: string | undefined = CHECK_OPTIONS[withCheckOption];
@@ -26,7 +25,7 @@ export function declareView(written: Written, node: ViewStmt): Declaration {
     else if (defname === 'security_barrier') barrier = isTrue(option.DefElem);
     else if (defname === 'check_option')
       checkOption = arg && 'String' in arg ? arg.String.sval?.toLowerCase() : undefined;
-    else refuse(written, `svc does not make views with ${defname}`, 'Leave it out.');
+    else refuse(written, `svc does not create views with ${defname}`, 'Remove it.');
   }
   const tail = withCheckOption === 'NO_CHECK_OPTION' ? 0 : findEnd(written, 'with');
   return declare(written, view, tail, { security, barrier, check_option: checkOption });
@@ -37,8 +36,8 @@ export function declareMaterialized(written: Written, { into }: CreateTableAsStm
   if ((into?.options ?? []).length > 0 || into?.tableSpaceName !== undefined)
     refuse(
       written,
-      'svc makes materialized views without storage parameters',
-      'Leave WITH and TABLESPACE out.',
+      'svc creates materialized views without storage parameters',
+      'Remove WITH and TABLESPACE.',
     );
   const words = Words.of(written.statement);
   const last = words.tokens.at(-1)?.text;
@@ -62,14 +61,14 @@ function declare(
     extent: statementHead(written),
     keys: {
       ...(schema === 'public' ? {} : { schema }),
-      query: new Said(query.in(written.text), query.extent),
+      query: new LocatedValue(query.in(written.text), query.extent),
       ...keys,
       renamed_from: renamedFrom(written),
     },
   };
 }
 
-/** How many words from the end the last of this kind is. */
+/** Returns the number of words from the last occurrence to the end. */
 function findEnd({ statement }: Written, word: string): number {
   const index = statement.tokens.findLastIndex(({ text }) => text === word);
   return statement.tokens.length - index;
@@ -79,7 +78,7 @@ function refuseColumns(written: Written, columns: readonly Node[] | undefined): 
   if ((columns ?? []).length > 0)
     refuse(
       written,
-      'svc takes the names of a view’s columns from its query',
-      'Name them there: select price * 2 as double.',
+      'svc uses the column names of the query',
+      'Write the names in the query: select price * 2 as double.',
     );
 }

@@ -1,7 +1,7 @@
 // GET /sql-functions: the functions of the data API, with the argument types that a form needs.
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { keyOf, type RoutineResult } from '../../catalog/catalog.ts';
+import { qualifiedKey, type RoutineResult } from '../../catalog/catalog.ts';
 import { withArguments } from '../../config/schema/overloads.ts';
 import type { Snapshot } from '../../http/feature.ts';
 import { groupBy } from '../../lib/group-by.ts';
@@ -56,10 +56,10 @@ async function listFunctions({ snapshot, owner }: DashboardContext): Promise<Sql
 function bodyReader({ config, catalog }: Snapshot): (routine: ExposedRoutine) => string | null | undefined {
   const { rpc, source } = config;
   const written = BODIES.safeParse(parse(source.text, { merge: true, logLevel: 'silent' })).data?.rpc;
-  const declared = groupBy(rpc, keyOf);
+  const declared = groupBy(rpc, qualifiedKey);
   return (routine) => {
-    const overloads = catalog.routines.get(keyOf(routine)) ?? [];
-    const found = (declared.get(keyOf(routine)) ?? []).find(
+    const overloads = catalog.routines.get(qualifiedKey(routine)) ?? [];
+    const found = (declared.get(qualifiedKey(routine)) ?? []).find(
       (fn, _n, all) => all.length === 1 || withArguments(overloads, fn.args)?.args === routine.args,
     );
     return found && (written?.[found.key]?.body ?? null);

@@ -50,7 +50,7 @@ async function invoke(
 ): Promise<FastifyReply> {
   const { name } = request.params as { readonly name: string };
   const declared = find(name);
-  if (!declared) throw functionNotFound(name);
+  if (!declared?.fn.http) throw functionNotFound(name);
   const { fn } = declared;
   request.scope.functionName = name;
   // No API key is needed; without a valid user token the caller is anonymous.

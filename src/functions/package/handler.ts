@@ -25,6 +25,21 @@ export type Claims = {
   readonly jwt: string;
 };
 
+/** The run of a schedule. `req.body` is `{ scheduled_for, payload, missed }`. */
+export type FunctionEvent = {
+  /** The same for all attempts: use it to detect repetitions. */
+  readonly id: string;
+  /** Name of the schedule. */
+  readonly name: string;
+  readonly kind: 'schedule';
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** No attempt follows if this one fails. */
+  readonly last: boolean;
+  /** Time of the event, in ISO 8601. */
+  readonly at: string;
+};
+
 type Write = (message: unknown, fields?: unknown) => void;
 
 /** `Client`: the type of the client library that the project uses, `SupabaseClient` for example. */
@@ -35,6 +50,8 @@ export type Context<Env extends string = string, Client = unknown> = {
   readonly serviceClient: Client;
   /** Null for anonymous callers. */
   readonly claims: Claims | null;
+  /** Set if svc itself calls the function; null for every request over HTTP. */
+  readonly event: FunctionEvent | null;
   readonly clientAddress: string;
   readonly env: Readonly<Record<Env, string>>;
   readonly log: { readonly debug: Write; readonly info: Write; readonly warn: Write; readonly error: Write };

@@ -3,6 +3,7 @@ export {
   defineFunction,
   type Claims,
   type Context,
+  type FunctionEvent,
   type Handler,
   type HeaderValue,
   type Request,

@@ -2,7 +2,7 @@
 // its result is converted like a real response.
 import { toRequest } from '../worker/request.ts';
 import { toBytes, toAnswer, type Answer } from '../worker/response.ts';
-import type { Claims, Context, Handler } from './handler.ts';
+import type { Claims, Context, FunctionEvent, Handler } from './handler.ts';
 
 /** Properties of a test call. All have defaults. */
 export type TestCall<Env extends string = string> = {
@@ -17,6 +17,8 @@ export type TestCall<Env extends string = string> = {
    * Claims of the caller. Anonymous by default. The role is `authenticated` unless the claims name another.
    */
   readonly claims?: Partial<Claims> | null;
+  /** Null by default, as for a request over HTTP. */
+  readonly event?: FunctionEvent | null;
   readonly clientAddress?: string;
   readonly env?: Readonly<Record<Env, string>>;
   /** Fakes that implement the methods of the client library that the handler uses. */
@@ -70,6 +72,7 @@ function buildContext<Env extends string, Client>(call: TestCall<Env>): Context<
   const { claims = null, log } = call;
   const context = {
     claims: claims && { sub: '', role: 'authenticated', jwt: '', ...claims },
+    event: call.event ?? null,
     clientAddress: call.clientAddress ?? '127.0.0.1',
     env: call.env ?? {},
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet, ...log },

@@ -29,6 +29,8 @@ export class PendingCall {
   cancel: (reason: CancelReason) => void = () => {};
   /** Returns its slot to the caller's share. Further calls have no effect. */
   release: () => void = () => {};
+  /** Message and stack of the handler's error, without secret values. Not for clients. */
+  failure: string | undefined;
   /** A call moves only once: if it crashes its worker, it must not crash them all. */
   moved = false;
   readonly #deadline: number;

@@ -11,7 +11,9 @@ function config(text: string, variables: Record<string, string>): Config {
 
 test('values from the environment are secret, literals in the file are not', () => {
   const loaded = config(
-    'version: 1\nfunctions:\n  f:\n    runtime: node\n    file: functions/f.js\n    env:\n      A: "${SVC_ENV_A}"\n      B: literal value\n      C: "prefix-${SVC_ENV_C:-fallback}"\n      D: "${SVC_ENV_D}"\n',
+    'version: 1\nfunctions:\n  f:\n    runtime: node\n    file: functions/f.js\n    env:\n' +
+      '      A: "${SVC_ENV_A}"\n      B: literal value\n      C: "prefix-${SVC_ENV_C:-fallback}"\n' +
+      '      D: "${SVC_ENV_D}"\n',
     { SVC_ENV_A: 'value-of-a', SVC_ENV_D: 'tiny' },
   );
   expect([...secretValues(loaded)]).toEqual(['value-of-a', 'prefix-fallback']);

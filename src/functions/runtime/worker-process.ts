@@ -317,6 +317,7 @@ export class WorkerProcess {
     if (kind === 'load') log.debug({ requestId, function: functionName }, 'the function is not loaded');
     else if (kind !== 'bad-json' && !stream)
       log.error({ requestId, function: functionName, error }, 'the function failed');
+    pending.failure = error;
     if (leaked) return;
     if (stream) stream.destroy(new Error('the function failed while streaming'));
     else pending.reject(functionFailed(kind, message, showErrors ? error : undefined));

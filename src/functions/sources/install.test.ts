@@ -16,7 +16,8 @@ test('the reason of npm’s failure is shown, without its usage text', () => {
     'npm error A complete log of this run can be found in: /home/someone/.npm/_logs/debug-0.log',
   ].join('\n');
   expect(reasonIn(output)).toBe(
-    '`npm ci` can only install packages when your package.json and package-lock.json are in sync.\nMissing: dep@1.0.0 from lock file',
+    '`npm ci` can only install packages when your package.json and package-lock.json are in sync.\n' +
+      'Missing: dep@1.0.0 from lock file',
   );
 });
 

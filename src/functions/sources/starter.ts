@@ -17,7 +17,7 @@ export type StarterOptions = {
 export function createFunction({ file, name, language = 'js', authRequired }: StarterOptions): string[] {
   if (!/^[A-Za-z0-9][\w-]{0,62}$/.test(name)) {
     throw new Problem('bad_name', 400, `${JSON.stringify(name)} is not a function name`, {
-      hint: 'Use letters, digits, - and _: it is part of the URL.',
+      hint: 'Use letters, digits, - and _: the name is part of the URL.',
     });
   }
   const root = dirname(file);

@@ -1,6 +1,6 @@
 // The `ctx` of one call. Clients and signal are created on first use.
 import type { ClientLibrary, TraceHeaders } from './client-library.ts';
-import type { CallerClaims, LogLevel, RequestHead } from './protocol.ts';
+import type { CallerClaims, FunctionEvent, LogLevel, RequestHead } from './protocol.ts';
 
 export type WriteLog = (level: LogLevel, message: unknown, fields?: unknown) => void;
 
@@ -16,6 +16,7 @@ export type ContextParts = {
 
 export class FunctionContext {
   readonly claims: CallerClaims | null;
+  readonly event: FunctionEvent | null;
   readonly clientAddress: string;
   readonly env: Readonly<Record<string, string>>;
   readonly log: FunctionLog;
@@ -27,6 +28,7 @@ export class FunctionContext {
     const { head, writeLog } = parts;
     this.#parts = parts;
     this.claims = head.claims;
+    this.event = head.event ?? null;
     this.clientAddress = head.clientAddress;
     this.env = head.env;
     this.log = {

@@ -133,7 +133,9 @@ async function handle(invocation: Invocation, request: object, context: object):
   }
   let answer: Answer;
   try {
-    answer = toAnswer(await handler(request, context));
+    const returned: unknown = await handler(request, context);
+    // The answer to an event is not used, so the handler can return nothing.
+    answer = toAnswer(returned === undefined && invocation.head.event ? {} : returned);
   } catch (error) {
     fail(invocation, toFailure(error instanceof BadAnswer ? 'bad-answer' : 'threw', error));
     return;

@@ -60,6 +60,20 @@ export type WorkerSettings = {
   readonly publishableKey: string;
 };
 
+/** The delivery that a call belongs to. Only svc sets it, so it proves that no client made the call. */
+export type FunctionEvent = {
+  /** The same for all attempts. */
+  readonly id: string;
+  readonly name: string;
+  readonly kind: 'schedule';
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** No attempt follows if this one fails. */
+  readonly last: boolean;
+  /** Time of the event, in ISO 8601. */
+  readonly at: string;
+};
+
 export type RequestHead = {
   readonly functionName: string;
   readonly requestId: string;
@@ -71,6 +85,8 @@ export type RequestHead = {
   readonly clientAddress: string;
   readonly claims: CallerClaims | null;
   readonly serviceRole: boolean;
+  /** Absent for requests over HTTP. */
+  readonly event?: FunctionEvent;
   readonly env: Readonly<Record<string, string>>;
 };
 

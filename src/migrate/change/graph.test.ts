@@ -1,6 +1,6 @@
 // Changes that wait for an online type change. In most cases the type of todos.amount changes.
 import { describe, expect, test } from 'vitest';
-import { databaseOf, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
+import { liveDatabase, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
 import type { Change } from '../diff/change.ts';
 import { ofKind } from '../diff/change-kinds.ts';
 import { diff } from '../diff/diff.ts';
@@ -36,7 +36,7 @@ function waitingFor(changes: readonly Change[], ...online: readonly string[]): R
 /** Returns the kinds of the changes that wait, and of the others. */
 function split(before: File, after: File): { deferred: Change['kind'][]; now: Change['kind'][] } {
   const was = declared(file(before));
-  const { changes } = diff(declared(file({ type: 'bigint', ...after })), databaseOf(was), ownedAfter(was));
+  const { changes } = diff(declared(file({ type: 'bigint', ...after })), liveDatabase(was), ownedAfter(was));
   const deferred = waitingFor(changes, 'column public.todos.amount');
   return {
     deferred: changes.filter((change) => deferred.has(change)).map(({ kind }) => kind),
@@ -140,7 +140,7 @@ describe('what waits', () => {
     fields: [{ name: id, type: ${type}, primary_key: true }]
 ${table('todos', 'name: list, foreign_key: { references: lists.id }')}`;
     const was = declared(both('integer'));
-    const { changes } = diff(declared(both('bigint')), databaseOf(was), ownedAfter(was));
+    const { changes } = diff(declared(both('bigint')), liveDatabase(was), ownedAfter(was));
     const deferred = waitingFor(changes, 'column public.lists.id');
     expect(changes.filter((change) => deferred.has(change)).map(({ kind }) => kind)).toEqual([
       'change-type',
@@ -157,7 +157,7 @@ ${table('todos', 'name: list, foreign_key: { references: lists.id }')}`;
     fields: [{ name: size, type: ${type}, primary_key: true }]
 ${table('todos', `name: amount, type: ${amount}${check}`, 'name: list, foreign_key: { references: lists.size }')}`;
     const was = declared(both('integer', 'integer', ', check: "amount > 1 and size(id) > 1"'));
-    const { changes } = diff(declared(both('bigint', 'bigint', '')), databaseOf(was), ownedAfter(was));
+    const { changes } = diff(declared(both('bigint', 'bigint', '')), liveDatabase(was), ownedAfter(was));
     const deferred = waitingFor(changes, 'column public.todos.amount');
     expect(
       ofKind([...deferred], 'change-type').map(({ table: { name }, column }) => `${name}.${column.name}`),
@@ -166,7 +166,7 @@ ${table('todos', `name: amount, type: ${amount}${check}`, 'name: list, foreign_k
 
   test('nothing waits where no type changes online', () => {
     const was = declared(file({}));
-    const { changes } = diff(declared(file({ type: 'bigint' })), databaseOf(was), ownedAfter(was));
+    const { changes } = diff(declared(file({ type: 'bigint' })), liveDatabase(was), ownedAfter(was));
     expect(waitingFor(changes).size).toBe(0);
   });
 });

@@ -105,17 +105,7 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
         );
     }
     for (const key of table.foreignKeys.filter(({ columns }) => known(columns))) {
-      const names = key.columns.map((columnName) => `${quoteIdent(table.name)}.${quoteIdent(columnName)}`);
-      const isWhole = names.map((columnSql) => `${columnSql} is not null`).join(' and ');
-      const isEqual = names.map(
-        (columnSql, n) => `svc_target.${quoteIdent(key.targetColumns[n] ?? '')} = ${columnSql}`,
-      );
-      const target = quoteName({ schema: key.targetSchema, name: key.targetTable });
-      const bad = await countWhere(
-        session,
-        rowsFor(key.columns),
-        `${isWhole} and not exists (select from ${target} svc_target where ${isEqual.join(' and ')})`,
-      );
+      const bad = await countWhere(session, rowsFor(key.columns), hasNoTarget(table, key));
       if (bad > 0)
         problems.push(
           problem(
@@ -136,6 +126,17 @@ async function checkFill(session: Queryable, fill: Fill): Promise<MigrationProbl
       problem('MIG-208', at, `the value cannot be computed: ${error.message}`, 'Correct the expression.'),
     ];
   }
+}
+
+/** Returns the condition for rows whose foreign key points to no row. */
+function hasNoTarget(table: DesiredTable, key: DesiredTable['foreignKeys'][number]): string {
+  const names = key.columns.map((columnName) => `${quoteIdent(table.name)}.${quoteIdent(columnName)}`);
+  const isWhole = names.map((columnSql) => `${columnSql} is not null`).join(' and ');
+  const isEqual = names.map(
+    (columnSql, n) => `svc_target.${quoteIdent(key.targetColumns[n] ?? '')} = ${columnSql}`,
+  );
+  const target = quoteName({ schema: key.targetSchema, name: key.targetTable });
+  return `${isWhole} and not exists (select from ${target} svc_target where ${isEqual.join(' and ')})`;
 }
 
 async function checkSameInAll(

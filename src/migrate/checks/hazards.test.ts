@@ -1,6 +1,6 @@
 // Hazards that the policy of a run rejects, from one file to the next, without a database.
 import { describe, expect, test } from 'vitest';
-import { databaseOf, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
+import { liveDatabase, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
 import { diff } from '../diff/diff.ts';
 import type { HazardPolicy } from '../plan/hazard-policy.ts';
 import type { OnlineTypeChanges } from '../plan/types/online-type-change.ts';
@@ -29,7 +29,7 @@ type Given = {
 function refusals(before: string, after: string, given: Given = {}): string[] {
   const policy = { ...POLICY, ...given.policy };
   const was = declared(before);
-  const { changes } = diff(declared(after), databaseOf(was, given.rows ?? 10), ownedAfter(was));
+  const { changes } = diff(declared(after), liveDatabase(was, given.rows ?? 10), ownedAfter(was));
   const online: OnlineTypeChanges = {
     columns: new Map(),
     inTheWay: new Map((given.rewriting ?? []).map((column) => [column, given.inTheWay ?? []])),

@@ -12,7 +12,7 @@ import type { Desired } from '../schema/desired.ts';
 import type { Live } from '../schema/live/live-schema.ts';
 import { type Ownership, viewTriggerKey } from '../schema/managed.ts';
 import { objectKey, type SchemaModel, declaredViews } from '../schema/model.ts';
-import { isOpen, type ViewForm } from '../schema/views.ts';
+import { API_CALLERS, isOpen, viewGrants, type ViewForm } from '../schema/views.ts';
 import { isViewForm } from '../normalise/normal-forms.ts';
 import type { DeclaredRow } from '../state/managed-objects.ts';
 
@@ -60,21 +60,20 @@ export async function checkViews(
       ...opened
         .filter(({ isStored }) => !isStored)
         .filter(({ key, at, isNew }) => isNew && touched.has(key) && !isAllowed(policy, 'authz_open', at))
-        .map(({ at, tables }) =>
+        .map(({ at, tables, access }) =>
           problem(
             'MIG-303',
             `${at}.security`,
-            `security: definer would show rows of ${tables.join(', ')} to ` +
-              'every key holder and bypass row-level security',
+            `security: definer would bypass the row-level security of ${tables.join(', ')} for ${access}`,
             `Remove security: definer, set expose: false, or allow it by name: --allow authz_open=${at}`,
           ),
         ),
     ],
-    hints: opened.map(({ at, tables, isStored }) =>
+    hints: opened.map(({ at, tables, access, isStored }) =>
       problem(
         'MIG-303',
         isStored ? `${at}.grants` : `${at}.security`,
-        `the view shows rows of ${tables.join(', ')} to callers and bypasses row-level security`,
+        `the view bypasses the row-level security of ${tables.join(', ')} for ${access}`,
         isStored
           ? 'Policies do not apply to the rows of a materialized view: every role with SELECT sees all of them.'
           : 'Policies apply to the callers of a view only with security: invoker.',
@@ -166,6 +165,8 @@ type OpenView = {
   readonly key: string;
   readonly at: string;
   readonly tables: readonly string[];
+  /** API roles with their privileges on the view. A view that PostgreSQL can write through also changes rows. */
+  readonly access: string;
   /** True for a materialized view. Its grants determine which roles read it. */
   readonly isStored: boolean;
   /** True if the live view does not bypass the row-level security of all these tables. */
@@ -200,8 +201,19 @@ async function findOpenViews(
     const wasOpen = found !== undefined && isOpen(new Map(Object.entries(found.grants)));
     const before = wasOpen ? findBypassedTables(key, live.views, isSecured) : new Set<string>();
     const isStored = view.model.materialized === true;
-    return [{ key, at: view.at, tables, isStored, isNew: tables.some((table) => !before.has(table)) }];
+    const access = describeAccess(viewGrants(view.model));
+    return [
+      { key, at: view.at, tables, access, isStored, isNew: tables.some((table) => !before.has(table)) },
+    ];
   });
+}
+
+/** Returns text such as `anon (select) and authenticated (insert, select)`. */
+function describeAccess(grants: ReadonlyMap<string, readonly string[]>): string {
+  return API_CALLERS.flatMap((role) => {
+    const privileges = grants.get(role) ?? [];
+    return privileges.length === 0 ? [] : [`${role} (${privileges.join(', ').toLowerCase()})`];
+  }).join(' and ');
 }
 
 /** Returns those of the relations of which an API caller cannot read all rows. */

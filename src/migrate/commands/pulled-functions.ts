@@ -36,10 +36,12 @@ export function pulledFunctions(
   const called = calledNames(rest, all);
   const taken = all.filter((fn) => inexpressible(fn) === null);
   const byName = groupBy(taken, ({ name }) => name);
-  const keyIn = (fn: LiveFunction): string =>
+  const keys = uniqueKeys(taken, (fn) =>
     byName.get(fn.name)?.length === 1
       ? fn.name
-      : renderSignature({ ...fn, inputs: fn.argumentTypes.map(plainType) });
+      : renderSignature({ ...fn, inputs: fn.argumentTypes.map(plainType) }),
+  );
+  const keyIn = (fn: LiveFunction): string => keys.get(fn) ?? fn.name;
   const alike = new Set([...live.values()].flatMap((overloads) => servedAlike(overloads, hidden)));
   return {
     functions: taken.map((fn) => {
@@ -65,6 +67,26 @@ export function pulledFunctions(
       return reason === null ? [] : [`function ${schema}${fn.name}(${fn.identityArguments}): ${reason}`];
     }),
   };
+}
+
+/**
+ * Assigns the keys of `rpc`. Two functions can have the same signature without quotes, such as `f(mood)` and
+ * `f("Mood")`, or `one.f(integer)` and `"one.f"(integer)`. The second of them gets a number.
+ */
+function uniqueKeys(
+  functions: readonly LiveFunction[],
+  signature: (fn: LiveFunction) => string,
+): ReadonlyMap<LiveFunction, string> {
+  const keys = new Map<LiveFunction, string>();
+  const used = new Set<string>();
+  for (const fn of functions) {
+    const wanted = signature(fn);
+    let key = wanted;
+    for (let number = 2; used.has(key); number++) key = `${wanted} ${number}`;
+    used.add(key);
+    keys.set(fn, key);
+  }
+  return keys;
 }
 
 /** Returns served overloads whose arguments have the same names. */

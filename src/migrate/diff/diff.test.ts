@@ -1,7 +1,7 @@
 // Comparison of a file with the database of the previous file.
 import { describe, expect, test } from 'vitest';
 import {
-  databaseOf,
+  liveDatabase,
   declared,
   NOTHING_OWNED,
   ownedAfter,
@@ -31,7 +31,7 @@ const fn = (head: string, body = 'select 1'): string =>
 
 function between(before: string, after: string): Difference {
   const was = declared(before);
-  return diff(declared(after), databaseOf(was), ownedAfter(was));
+  return diff(declared(after), liveDatabase(was), ownedAfter(was));
 }
 
 /** Returns text such as `add-column todos.note`. */
@@ -113,7 +113,7 @@ describe('tables', () => {
 
   test('FORCE ROW LEVEL SECURITY is removed', () => {
     const file = declared(withPolicies());
-    const live = withTable(databaseOf(file), 'public.todos', () => ({ rowSecurityForced: true }));
+    const live = withTable(liveDatabase(file), 'public.todos', () => ({ rowSecurityForced: true }));
     expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(['unforce-rls todos']);
   });
 
@@ -122,7 +122,7 @@ describe('tables', () => {
     ['a table that svc created gets its grants', ownedAfter(declared(todos())), ['grant-table todos']],
   ] satisfies [string, Ownership, string[]][])('a table without grants: %s', (_what, owned, changes) => {
     const file = declared(todos());
-    const live = withTable(databaseOf(file), 'public.todos', () => ({ granted: 'none' }));
+    const live = withTable(liveDatabase(file), 'public.todos', () => ({ granted: 'none' }));
     const difference = diff(file, live, owned);
     expect(difference.changes.map(describeChange)).toEqual(changes);
     expect(difference.claims.get('public.todos')?.closed).toBe(changes.length === 0);
@@ -135,7 +135,7 @@ describe('tables', () => {
         '{ operations: [insert], with_check: "true", type: restrictive }',
       ),
     );
-    const live = withTable(databaseOf(file), 'public.todos', () => ({ granted: 'none', grants: {} }));
+    const live = withTable(liveDatabase(file), 'public.todos', () => ({ granted: 'none', grants: {} }));
     const { changes } = diff(file, live, ownedAfter(file));
     expect(changes).toMatchObject([
       { kind: 'grant-table', opens: ['select for anon', 'select for authenticated'] },
@@ -187,7 +187,7 @@ describe('columns', () => {
 
   const file = declared(todos());
   const extra = (name: string): LiveTable['columns'] => {
-    const [id] = databaseOf(file).tables.get('public.todos')?.columns.values() ?? [];
+    const [id] = liveDatabase(file).tables.get('public.todos')?.columns.values() ?? [];
     return new Map(
       id
         ? [
@@ -208,7 +208,7 @@ describe('columns', () => {
     ],
     ['a shadow column of a type change is not reported', 'svc_n_0123abcd', ownedAfter(file), []],
   ] satisfies [string, string, Ownership, string[]][])('%s', (_what, name, owned, unmanaged) => {
-    const live = withTable(databaseOf(file), 'public.todos', () => ({ columns: extra(name) }));
+    const live = withTable(liveDatabase(file), 'public.todos', () => ({ columns: extra(name) }));
     const difference = diff(file, live, owned);
     expect(difference.changes).toEqual([]);
     expect(difference.unmanaged.map((object) => object.name)).toEqual(unmanaged);
@@ -218,7 +218,7 @@ describe('columns', () => {
     const owned = ownedAfter(file);
     const fills = { id: '7' };
     const tables = new Map([...owned.tables].map(([key, state]) => [key, { ...state, fills }]));
-    expect(diff(file, databaseOf(file), { ...owned, tables }).changes).toMatchObject([
+    expect(diff(file, liveDatabase(file), { ...owned, tables }).changes).toMatchObject([
       { kind: 'resume-backfill', value: '7' },
     ]);
   });
@@ -269,7 +269,7 @@ describe('keys and indexes', () => {
       'tables:\n  todos:\n    fields:\n      - { name: id, type: bigint, required: true }\n' +
         '      - { name: code, type: text, primary_key: true }\n',
     );
-    expect(diff(now, databaseOf(was), NOTHING_OWNED).changes.map(describeChange)).toEqual([
+    expect(diff(now, liveDatabase(was), NOTHING_OWNED).changes.map(describeChange)).toEqual([
       'add-column todos.code',
       'add-key todos_pkey',
       'drop-key todos_pkey',
@@ -282,7 +282,7 @@ describe('keys and indexes', () => {
     ['renamed by hand', { label: 'theirs' }, []],
   ])('an index %s', (_what, difference, changes) => {
     const file = declared(withIndexes('{ columns: [title] }'));
-    const live = withTable(databaseOf(file), 'public.todos', ({ indexes }) => ({
+    const live = withTable(liveDatabase(file), 'public.todos', ({ indexes }) => ({
       indexes: indexes.map((index) => ({ ...index, ...difference })),
     }));
     expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(changes);
@@ -291,7 +291,7 @@ describe('keys and indexes', () => {
   test('undeclared objects are reported and not dropped', () => {
     const was = declared(withIndexes('{ columns: [title] }'));
     const now = declared(todos('{ name: title, type: text }'));
-    const difference = diff(now, databaseOf(was), { ...NOTHING_OWNED });
+    const difference = diff(now, liveDatabase(was), { ...NOTHING_OWNED });
     expect(difference.changes).toEqual([]);
     expect(difference.unmanaged).toEqual([{ table: 'public.todos', what: 'index', name: 'todos_title_idx' }]);
   });
@@ -328,7 +328,7 @@ describe('checks', () => {
     ['not enforced', { enforced: false }, ['add-check todos_size_range for todos_size_range']],
   ])('a check %s', (_what, difference, changes) => {
     const file = declared(size(', min: 1'));
-    const live = withTable(databaseOf(file), 'public.todos', ({ checks }) => ({
+    const live = withTable(liveDatabase(file), 'public.todos', ({ checks }) => ({
       checks: checks.map((check) => ({ ...check, ...difference })),
     }));
     expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(changes);
@@ -343,7 +343,7 @@ describe('checks', () => {
       validated: true,
       enforced: true,
     };
-    const live = withTable(databaseOf(file), 'public.todos', () => ({ checks: [guard] }));
+    const live = withTable(liveDatabase(file), 'public.todos', () => ({ checks: [guard] }));
     expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual([
       'drop-check svc_nn_0123abcd',
     ]);
@@ -387,7 +387,7 @@ describe('foreign keys', () => {
     ['renamed by hand', { label: 'theirs' }, []],
   ])('a foreign key %s', (_what, difference, changes) => {
     const desired = declared(file(list()));
-    const live = withTable(databaseOf(desired), 'public.todos', ({ foreignKeys }) => ({
+    const live = withTable(liveDatabase(desired), 'public.todos', ({ foreignKeys }) => ({
       foreignKeys: foreignKeys.map((foreignKey) => ({ ...foreignKey, ...difference })),
     }));
     expect(diff(desired, live, ownedAfter(desired)).changes.map(describeChange)).toEqual(changes);
@@ -436,7 +436,7 @@ describe('policies', () => {
     ['with another label is equivalent', { label: 'theirs' }, []],
   ])('a policy %s', (_what, difference, changes) => {
     const file = declared(withPolicies(read));
-    const live = withTable(databaseOf(file), 'public.todos', ({ policies }) => ({
+    const live = withTable(liveDatabase(file), 'public.todos', ({ policies }) => ({
       policies: policies.map((policy) => ({ ...policy, ...difference })),
     }));
     expect(diff(file, live, ownedAfter(file)).changes.map(describeChange)).toEqual(changes);
@@ -444,8 +444,8 @@ describe('policies', () => {
 
   test('an undeclared policy is reported and not changed', () => {
     const file = declared(withPolicies());
-    const theirs = databaseOf(declared(withPolicies(read))).tables.get('public.todos')?.policies ?? [];
-    const live = withTable(databaseOf(file), 'public.todos', () => ({ policies: theirs }));
+    const theirs = liveDatabase(declared(withPolicies(read))).tables.get('public.todos')?.policies ?? [];
+    const live = withTable(liveDatabase(file), 'public.todos', () => ({ policies: theirs }));
     const difference = diff(file, live, ownedAfter(file));
     expect(difference.changes).toEqual([]);
     expect(difference.unmanaged).toMatchObject([{ what: 'policy', name: 'todos_p1_select' }]);
@@ -494,7 +494,7 @@ describe('functions', () => {
 
   test('grants that were changed by hand are restored', () => {
     const file = declared(`tables: {}\n${fn(returns)}`);
-    const live = databaseOf(file);
+    const live = liveDatabase(file);
     const functions = new Map(
       [...live.functions].map(([key, list]) => [
         key,
@@ -537,7 +537,7 @@ test('unchanged objects that must be rebuilt are dropped and created', () => {
         list('rls', ['{ operations: [select], using: "size = 1" }']),
     )}${fn('returns: { type: integer }')}`,
   );
-  const live = databaseOf(file);
+  const live = liveDatabase(file);
   const [found] = live.tables.get('public.todos')?.indexes ?? [];
   const rebuild = new Set([
     rebuildKey('default', 'public.todos', 'size'),
@@ -566,7 +566,7 @@ test('a rebuilt index or check is claimed under its new label', () => {
       list('indexes', ['{ columns: [size], where: "size > 1" }']) + list('rls', []),
     )}`,
   );
-  const live = withTable(databaseOf(file), 'public.todos', ({ checks, indexes }) => ({
+  const live = withTable(liveDatabase(file), 'public.todos', ({ checks, indexes }) => ({
     checks: checks.map((check) => ({ ...check, label: 'old_check' })),
     indexes: indexes.map((index) => ({ ...index, label: 'old_index' })),
   }));
@@ -575,7 +575,7 @@ test('a rebuilt index or check is claimed under its new label', () => {
       diff(file, live, NOTHING_OWNED, new Set(rebuild)).claims.get('public.todos') ?? {};
     return { constraints, indexes };
   };
-  const built = databaseOf(file).tables.get('public.todos')?.indexes[0]?.label;
+  const built = liveDatabase(file).tables.get('public.todos')?.indexes[0]?.label;
   expect(claims()).toEqual({ constraints: ['todos_pkey', 'old_check'], indexes: ['old_index'] });
   expect(
     claims(
@@ -594,7 +594,7 @@ test('claims contain the labels of the database', () => {
         list('rls', ['{ operations: [select], using: "true" }']),
     )}`,
   );
-  const live = withTable(databaseOf(file), 'public.todos', ({ checks }) => ({
+  const live = withTable(liveDatabase(file), 'public.todos', ({ checks }) => ({
     checks: checks.map((check) => ({ ...check, label: 'theirs' })),
   }));
   expect(diff(file, live, NOTHING_OWNED).claims.get('public.todos')).toEqual({

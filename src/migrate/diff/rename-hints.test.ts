@@ -1,6 +1,6 @@
 // Hints for undeclared renames, and detection of tables that were renamed by hand.
 import { describe, expect, test } from 'vitest';
-import { databaseOf, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
+import { liveDatabase, declared, ownedAfter } from '../../../test/migrate/schema-without-database.ts';
 import { diff } from './diff.ts';
 import { findManualRenames, renameHints } from './rename-hints.ts';
 
@@ -11,7 +11,7 @@ const file = (...tables: string[]): string => `tables:\n${tables.join('')}`;
 
 function hints(before: string, after: string): string[] {
   const was = declared(before);
-  const { changes } = diff(declared(after), databaseOf(was), ownedAfter(was));
+  const { changes } = diff(declared(after), liveDatabase(was), ownedAfter(was));
   return renameHints(changes).map(({ at, message }) => `${at}: ${message}`);
 }
 
@@ -68,7 +68,7 @@ describe('hints', () => {
 
 test('a table with the constraints of a missing table was renamed by hand', () => {
   const was = declared(file(table('todos', TITLE)));
-  const live = databaseOf(was);
+  const live = liveDatabase(was);
   const [todos] = live.tables.values();
   const renamed = { ...live, tables: new Map(todos ? [['public.tasks', { ...todos, name: 'tasks' }]] : []) };
   const { changes } = diff(was, renamed, ownedAfter(was));

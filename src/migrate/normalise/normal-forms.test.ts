@@ -1,8 +1,8 @@
 // Normal forms: read from a built table, stored, and applied to the declarations.
 import { describe, expect, test } from 'vitest';
-import { databaseOf, declared } from '../../../test/migrate/schema-without-database.ts';
+import { liveDatabase, declared } from '../../../test/migrate/schema-without-database.ts';
 import { typeResolver } from '../schema/column-types.ts';
-import { configOf } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { toModel } from '../schema/declared.ts';
 import {
   hashBuckets,
@@ -50,7 +50,7 @@ test('normal forms have the order of the declarations', () => {
 });
 
 test('normal forms are read from the built table by name and label', () => {
-  const built = databaseOf(declared(FILE)).tables.get('public.todos');
+  const built = liveDatabase(declared(FILE)).tables.get('public.todos');
   if (!built) throw new Error('no table');
   const shuffled = {
     ...built,
@@ -101,7 +101,7 @@ test.each([null, 'text', {}, { columns: [] }, { policies: [] }])('%j is not a no
 });
 
 describe('hashes', () => {
-  const model = (yaml: string): ReturnType<typeof toModel> => toModel(configOf(yaml));
+  const model = (yaml: string): ReturnType<typeof toModel> => toModel(parseConfig(yaml));
   const hashFile = (yaml: string, inCycle = false): string => {
     const read = model(yaml);
     const [table] = read.tables;

@@ -1,12 +1,12 @@
 // Selection of the declarations that are built together in the shadow schema.
 import { expect, test } from 'vitest';
-import { configOf } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { toModel } from '../schema/declared.ts';
 import { RelatedDeclarations } from './related.ts';
 
 const related = new RelatedDeclarations(
   toModel(
-    configOf(`tables:
+    parseConfig(`tables:
   lists:
     fields: [{ name: id, type: bigint, primary_key: true }]
   todos:

@@ -1,6 +1,6 @@
 // Objects that depend on changed objects. Declared objects are dropped and created again. Other objects stop the plan.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { raw, sql } from '../../postgres/sql.ts';
+import { raw, sql, type Sql } from '../../postgres/sql.ts';
 import { alters, removedKeys } from '../change/traits.ts';
 import type { Change, DropRetiredChange } from '../diff/change.ts';
 import { ofKind } from '../diff/change-kinds.ts';
@@ -40,15 +40,37 @@ type DependantKind = RebuildKind | 'reference' | 'other';
 export async function findDependants(session: Queryable, changes: readonly Change[]): Promise<Dependants> {
   const roots = changes.flatMap((change) => alters(change) ?? []);
   if (roots.length === 0) return { rebuild: new Set(), tables: new Set(), holding: [] };
-  const rows = await session.query<{
-    at: string;
-    kind: DependantKind;
-    table: string;
-    label: string;
-    what: string;
-    called: boolean;
-    goes: boolean;
-  }>(sql`
+  const rows = await session.query<DependantRow>(dependantsQuery(roots));
+  const keyOfRow = ({ kind, table, label }: DependantRow): string | null =>
+    kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
+  return {
+    rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
+    // Policies of buckets and channels and triggers on users are compared in each run.
+    tables: new Set(rows.map((row) => row.table).filter((table) => !['', ...HOSTS, USERS].includes(table))),
+    // `foreignDependants` reports the readers of a column whose type changes.
+    holding: rows
+      .filter((row) => row.kind === 'policy' || row.called || row.goes)
+      .map((row) => ({
+        at: row.at,
+        key: keyOfRow(row),
+        what: row.kind === 'policy' ? `policy ${row.table} ${row.label}` : row.what,
+      })),
+  };
+}
+
+type DependantRow = {
+  readonly at: string;
+  readonly kind: DependantKind;
+  readonly table: string;
+  readonly label: string;
+  readonly what: string;
+  readonly called: boolean;
+  readonly goes: boolean;
+};
+
+/** `roots`: catalog addresses of the altered objects. */
+function dependantsQuery(roots: readonly unknown[]): Sql {
+  return sql`
     with recursive below as (
       select w.class::regclass as class, w.oid::oid as object, w.number as part, w.at, w.goes
       from jsonb_to_recordset(${JSON.stringify(roots)}::jsonb) as w (class text, oid text, number int, at text, goes boolean)
@@ -119,22 +141,7 @@ export async function findDependants(session: Queryable, changes: readonly Chang
     select distinct m.at, m.called, m.goes, m.kind, coalesce(n.nspname || '.' || c.relname, '') as table,
       case when m.kind in ('function', 'body') then m.objid::text
         when m.kind = 'statement' then m.classid::regclass || '/' || m.objid else m.label end as label, m.what
-    from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`);
-  const keyOfRow = ({ kind, table, label }: (typeof rows)[number]): string | null =>
-    kind === 'reference' || kind === 'other' ? null : rebuildKey(kind, table, label);
-  return {
-    rebuild: new Set(rows.map(keyOfRow).filter((key) => key !== null)),
-    // Policies of buckets and channels and triggers on users are compared in each run.
-    tables: new Set(rows.map((row) => row.table).filter((table) => !['', ...HOSTS, USERS].includes(table))),
-    // `foreignDependants` reports the readers of a column whose type changes.
-    holding: rows
-      .filter((row) => row.kind === 'policy' || row.called || row.goes)
-      .map((row) => ({
-        at: row.at,
-        key: keyOfRow(row),
-        what: row.kind === 'policy' ? `policy ${row.table} ${row.label}` : row.what,
-      })),
-  };
+    from named m left join pg_class c on c.oid = m.home left join pg_namespace n on n.oid = c.relnamespace`;
 }
 
 /**

@@ -1,7 +1,7 @@
 // From one file to the next as statements: what runs, in which lane and order, on small tables and on large ones.
 import { describe, expect, test } from 'vitest';
 import {
-  databaseOf,
+  liveDatabase,
   declared,
   NOTHING_OWNED,
   ownedAfter,
@@ -46,7 +46,7 @@ type Given = {
 
 function plan(before: string, after: string, given: Given = {}): Step[] {
   const was = declared(before);
-  const { changes } = diff(declared(after), databaseOf(was, given.rows ?? SMALL), ownedAfter(was));
+  const { changes } = diff(declared(after), liveDatabase(was, given.rows ?? SMALL), ownedAfter(was));
   const online = { ...NOTHING_ONLINE, deferred: new Set(changes.filter(given.deferred ?? (() => false))) };
   const settings = { ...SETTINGS, direct: given.direct ?? false };
   return planSteps(changes, { ...NO_FACTS, ...given.facts }, online, settings);
@@ -614,7 +614,7 @@ describe('order', () => {
 
   test('every kind of change has a place, and nothing is planned twice', () => {
     const file = declared(title('type: text, unique: true'));
-    const { changes } = diff(file, databaseOf(declared('tables: {}\n')), NOTHING_OWNED);
+    const { changes } = diff(file, liveDatabase(declared('tables: {}\n')), NOTHING_OWNED);
     const steps = planSteps(changes, NO_FACTS, NOTHING_ONLINE, SETTINGS);
     expect(new Set(steps.map(({ sql }) => sql)).size).toBe(steps.length);
   });

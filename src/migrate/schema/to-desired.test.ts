@@ -1,6 +1,6 @@
 // Conversion of declarations to SQL.
 import { describe, expect, test } from 'vitest';
-import { configOf } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { outsideReferences, typeResolver } from './column-types.ts';
 import { toModel } from './declared.ts';
 import { defaultSql } from './sql/default-sql.ts';
@@ -12,7 +12,7 @@ function desired(
   outside: ReadonlyMap<string, string> = new Map(),
   inCycles: string[] = [],
 ): Desired {
-  const model = toModel(configOf(yaml));
+  const model = toModel(parseConfig(yaml));
   return toDesired(model, typeResolver(model, outside), new Set(inCycles));
 }
 
@@ -44,7 +44,7 @@ describe('types', () => {
     const file =
       'tables:\n  a:\n    fields:\n      - { name: id, type: bigint, primary_key: true }\n' +
       '      - { name: owner, foreign_key: { references: auth.users.id } }\n';
-    expect(outsideReferences(toModel(configOf(file)))).toMatchObject([
+    expect(outsideReferences(toModel(parseConfig(file)))).toMatchObject([
       { schema: 'auth', table: 'users', column: 'id' },
     ]);
     const [table] = desired(file, new Map([['auth.users.id', 'uuid']])).tables;

@@ -82,11 +82,13 @@ export function viewGrants({
 
 /** Returns whether these grants allow an API caller to access the view. */
 export function isOpen(grants: ReadonlyMap<string, readonly string[]>): boolean {
-  return [PUBLIC_GRANTEE, 'anon', 'authenticated'].some((role) => (grants.get(role) ?? []).length > 0);
+  return API_CALLERS.some((role) => (grants.get(role) ?? []).length > 0);
 }
 
 /** Name of PUBLIC in `LiveView.grants`. */
 export const PUBLIC_GRANTEE = 'public';
+/** Grantees to which row-level security applies. */
+export const API_CALLERS = [PUBLIC_GRANTEE, 'anon', 'authenticated'];
 
 /** Returns `create view … as …` with all options, because CREATE OR REPLACE resets omitted options. */
 export function createViewSql(view: DesiredView, query: string, replace = false): string {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { configOf } from '../../../test/migrate/config-of.ts';
+import { parseConfig } from '../../../test/migrate/parse-config.ts';
 import { toModel } from '../schema/declared.ts';
 import { withRenamesReversed } from './history.ts';
 
 function reversed(target: string, current: string): string[] {
-  const { tables } = withRenamesReversed(toModel(configOf(target)), toModel(configOf(current)));
+  const { tables } = withRenamesReversed(toModel(parseConfig(target)), toModel(parseConfig(current)));
   return tables.flatMap((table) => [
     table.renamedFrom === null ? table.name : `${table.renamedFrom} → ${table.name}`,
     ...table.columns.map(({ name, renamedFrom }) =>

@@ -2,7 +2,7 @@
 // functions, triggers, exclusion constraints, sequences without a column, and objects of statements. svc never changes
 // them. The diff finds undeclared parts of declared tables.
 import type { Queryable } from '../../postgres/owner-database.ts';
-import { sql } from '../../postgres/sql.ts';
+import { sql, type Sql } from '../../postgres/sql.ts';
 import { readObjects } from './managed-objects.ts';
 import { IS_FREE_SEQUENCE, OWN_TYPES } from '../schema/live/live-queries.ts';
 import { readStatements } from '../schema/live/live-statements.ts';
@@ -58,7 +58,52 @@ export async function readUnmanagedObjects(
     ),
     ...model.tables.filter(({ realtime }) => realtime).map(objectKey),
   ];
-  const objects = await session.query<UnmanagedObject>(sql`
+  const objects = await session.query<UnmanagedObject>(
+    unmanagedQuery(schemas, {
+      tables,
+      functions,
+      types,
+      sequences,
+      triggers,
+      constraints,
+      userTriggers,
+      published,
+    }),
+  );
+  // Before the first run only the names of statements are known.
+  const declared = new Set(declaredStatements(model).map(statementName));
+  const statements = await readStatements(session, schemas);
+  return [
+    ...objects,
+    ...statements
+      .filter(
+        (statement) =>
+          !ownership.statements.has(statement.identity) &&
+          !declared.has(statementName(statement)) &&
+          (statement.host === null || tables.includes(statement.host)),
+      )
+      .map((item) => ({ ...statementParts(item), open: isOpen(item) })),
+  ].toSorted((a, b) => compare(a.what, b.what) || compare(a.name, b.name));
+}
+
+/** Names of the objects that the file declares or that svc keeps, by kind. */
+type ManagedNames = Readonly<
+  Record<
+    | 'tables'
+    | 'functions'
+    | 'types'
+    | 'sequences'
+    | 'triggers'
+    | 'constraints'
+    | 'userTriggers'
+    | 'published',
+    string[]
+  >
+>;
+
+function unmanagedQuery(schemas: readonly string[], managed: ManagedNames): Sql {
+  const { tables, functions, types, sequences, triggers, constraints, userTriggers, published } = managed;
+  return sql`
     with schema as (
       select n.oid, n.nspname as name, has_schema_privilege('anon', n.oid, 'usage')
         or has_schema_privilege('authenticated', n.oid, 'usage') as open
@@ -117,21 +162,7 @@ export async function readUnmanagedObjects(
     from pg_publication p join pg_publication_rel m on m.prpubid = p.oid join pg_class c on c.oid = m.prrelid
       join pg_namespace n on n.oid = c.relnamespace
     where p.pubname = ${PUBLICATION} and n.nspname <> 'realtime' and n.nspname || '.' || c.relname <> all (${published})
-    order by 1, 2`);
-  // Before the first run only the names of statements are known.
-  const declared = new Set(declaredStatements(model).map(statementName));
-  const statements = await readStatements(session, schemas);
-  return [
-    ...objects,
-    ...statements
-      .filter(
-        (statement) =>
-          !ownership.statements.has(statement.identity) &&
-          !declared.has(statementName(statement)) &&
-          (statement.host === null || tables.includes(statement.host)),
-      )
-      .map((item) => ({ ...statementParts(item), open: isOpen(item) })),
-  ].toSorted((a, b) => compare(a.what, b.what) || compare(a.name, b.name));
+    order by 1, 2`;
 }
 
 function statementName({ kind, schema, name }: Pick<LiveStatement, 'kind' | 'schema' | 'name'>): string {

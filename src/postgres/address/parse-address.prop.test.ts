@@ -119,11 +119,11 @@ function pairs(): fc.Arbitrary<string> {
     { weight: 1, arbitrary: fc.constantFrom('nonsense=1', 'sslmode=sure', 'port=x', 'port=1,2,3,4', 'user') },
   );
   return fc
-    .record({ hosts: hosts(), others: fc.array(pair, { minLength: 1, maxLength: 4 }) })
-    .map(({ hosts: list, others: targets }) =>
+    .record({ hosts: hosts(), pairs: fc.array(pair, { minLength: 1, maxLength: 4 }) })
+    .map(({ hosts: list, pairs }) =>
       [
         `host=${list.map(({ host }) => host).join()} port=${list.map(({ port }) => port.trim()).join()}`,
-        ...targets,
+        ...pairs,
       ].join(' '),
     );
 }

@@ -35,7 +35,9 @@ test('parameters that the session has otherwise are to be set in each batch', ()
     ['statement_timeout', '10000'],
   ]);
   expect(describeState(state)).toBe(
-    'pooled, names not tracked: statements are planned each time; PgBouncer 1.21 or newer with max_prepared_statements saves that; set in each batch because sessions do not have them: timezone, datestyle, statement_timeout',
+    'pooled, names not tracked: statements are planned each time; ' +
+      'PgBouncer 1.21 or newer with max_prepared_statements saves that; ' +
+      'set in each batch because sessions do not have them: timezone, datestyle, statement_timeout',
   );
 });
 

@@ -51,7 +51,8 @@ async function run(retentionMs = 3 * DAY, now = NOW): Promise<void> {
 /** Returns the names of the daily partitions. */
 async function partitions(): Promise<string[]> {
   const { rows } = await admin.query(
-    `select relname as name from pg_class where relispartition and relkind = 'r' and relname ~ '^messages_\\d' order by 1`,
+    `select relname as name from pg_class where relispartition and relkind = 'r' ` +
+      `and relname ~ '^messages_\\d' order by 1`,
   );
   return rows.map(({ name }: { name: string }) => name);
 }
@@ -71,7 +72,8 @@ async function createPartition(day: number): Promise<void> {
 
 async function store(day: number, topic = 'room'): Promise<void> {
   await admin.query(
-    `insert into realtime.messages (topic, extension, event, private, inserted_at) values ($1, 'broadcast', 'x', true, $2)`,
+    'insert into realtime.messages (topic, extension, event, private, inserted_at) values ($1, ' +
+      `'broadcast', 'x', true, $2)`,
     [topic, daysFrom(day)],
   );
 }

@@ -4,7 +4,7 @@ import { readRecord } from './record-text.ts';
 test.each([
   ['(7,"a, b",)', ['7', 'a, b', null]],
   ['("",x)', ['', 'x']],
-  ['("say ""hi""","back\\\\slash","(x)")', ['say "hi"', 'back\\slash', '(x)']],
+  ['("call ""hi""","back\\\\slash","(x)")', ['call "hi"', 'back\\slash', '(x)']],
   ['("{""a"": [1, 2]}","line\nbreak")', ['{"a": [1, 2]}', 'line\nbreak']],
   ['("{""a \\\\""quoted\\\\"" b""}")', ['{"a \\"quoted\\" b"}']],
   ['(,)', [null, null]],

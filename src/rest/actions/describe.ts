@@ -1,6 +1,6 @@
 // GET and HEAD of the root: Swagger 2.0, or OpenAPI 3.1 on demand, limited to the objects that this caller can use.
 // Privileges are queried as the caller.
-import { keyOf } from '../../catalog/catalog.ts';
+import { qualifiedKey } from '../../catalog/catalog.ts';
 import type { Default, Field } from '../../config/config.ts';
 import type { FeatureContext } from '../../http/feature.ts';
 import type { Caller } from '../../identity/caller.ts';
@@ -24,9 +24,11 @@ const RIGHTS = `SELECT
      has_any_column_privilege(id, 'UPDATE'), has_table_privilege(id, 'DELETE')))
    FROM (SELECT name, to_regclass(name)::oid AS id FROM unnest($1::text[]) AS name) AS r WHERE id IS NOT NULL),
   (SELECT json_agg(json_build_array(p.proname, array(
-     SELECT coalesce(p.proargnames[a.n], '') FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS a (type, n)
+     SELECT coalesce(p.proargnames[a.n], '') FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
+       WITH ORDINALITY AS a (type, n)
      WHERE coalesce(p.proargmodes[a.n], 'i') IN ('i', 'b', 'v') ORDER BY a.n))) FROM pg_catalog.pg_proc p
-   WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[]) AND has_function_privilege(p.oid, 'EXECUTE'))`;
+   WHERE p.pronamespace = $2::regnamespace AND p.proname = ANY ($3::text[])
+     AND has_function_privilege(p.oid, 'EXECUTE'))`;
 
 type Subjects = {
   readonly relations: readonly ExposedRelation[];
@@ -89,7 +91,7 @@ function toInput(
   const mayUse = toRights(rights);
   const mayCall = toSignatures(callable);
   const { project, tables } = snapshot().config;
-  const fields = new Map(tables.map((table) => [keyOf(table), table.fields]));
+  const fields = new Map(tables.map((table) => [qualifiedKey(table), table.fields]));
   return {
     title: project.name ?? 'Data API',
     description: project.description,
@@ -99,7 +101,7 @@ function toInput(
       if (!rightsOf.includes(true)) return [];
       const isAllowed = (at: number): boolean => rightsOf[at] === true;
       const rules = new Map(
-        (fields.get(keyOf(relation)) ?? []).map((field) => [field.name, columnRules(field)]),
+        (fields.get(qualifiedKey(relation)) ?? []).map((field) => [field.name, columnRules(field)]),
       );
       return [
         {

@@ -1,6 +1,12 @@
 // The objects that the data API serves: declared in the file and present in the database. Other objects cannot be
 // read or embedded, and never appear in a suggestion.
-import { keyOf, relationKey, type Catalog, type Relation, type Routine } from '../../catalog/catalog.ts';
+import {
+  qualifiedKey,
+  relationKey,
+  type Catalog,
+  type Relation,
+  type Routine,
+} from '../../catalog/catalog.ts';
 import { withArguments } from '../../config/schema/overloads.ts';
 import { groupBy } from '../../lib/group-by.ts';
 import type { Snapshot } from '../../http/feature.ts';
@@ -52,14 +58,14 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
     const relation = renames.find('relation', table, catalog.relations);
     if (!relation) continue;
     const { declared, alternatives } = declaredColumns(relation, table, renames);
-    relations.set(keyOf(relation), withColumns(relation, declared, alternatives));
+    relations.set(qualifiedKey(relation), withColumns(relation, declared, alternatives));
   }
   for (const view of config.views) {
     const relation = renames.find('relation', view, catalog.relations);
     // A view has no column that the file does not declare.
     if (relation && view.expose)
       relations.set(
-        keyOf(relation),
+        qualifiedKey(relation),
         withColumns(withKeys(relation, catalog), new Set(relation.columns.map(({ name }) => name)), {
           ...NO_ALTERNATIVE_NAMES,
           relation: namesOutsideDatabase(view, relation.name),
@@ -75,7 +81,7 @@ function expose({ config, catalog, version }: Snapshot): Exposed {
   const known = exposeRoutines(config, catalog, renames);
   const routines = groupBy(
     known.filter(({ isCallable }) => isCallable).map(({ routine }) => routine),
-    keyOf,
+    qualifiedKey,
   );
   const schemas = new Set(['public']);
   for (const schema of [...relations.values(), ...[...routines.values()].flat()]
@@ -117,9 +123,9 @@ function exposeRoutines(
   catalog: Catalog,
   renames: Renames,
 ): KnownRoutine[] {
-  const declarations = groupBy(rpc, keyOf);
+  const declarations = groupBy(rpc, qualifiedKey);
   const declared = rpc.flatMap((fn): KnownRoutine[] => {
-    const isOnly = declarations.get(keyOf(fn))?.length === 1;
+    const isOnly = declarations.get(qualifiedKey(fn))?.length === 1;
     const pick = (overloads: readonly Routine[] = []): Routine | undefined =>
       isOnly && overloads.length === 1 ? overloads[0] : withArguments(overloads, fn.args);
     // Not renamed yet, where another function has the new name already.

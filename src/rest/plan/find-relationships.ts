@@ -1,6 +1,6 @@
 // Finds the relationships of the exposed relations: foreign keys in both directions, pairs of them through a
 // junction, and functions that take a row. Runs once per snapshot.
-import { keyOf, relationKey, type Catalog, type ForeignKey } from '../../catalog/catalog.ts';
+import { qualifiedKey, relationKey, type Catalog, type ForeignKey } from '../../catalog/catalog.ts';
 import type { ExposedRelation, ExposedRoutine } from './relation.ts';
 import type { ColumnPair, Relationship } from './relationship.ts';
 import { shownColumns } from '../../catalog/view-keys.ts';
@@ -14,7 +14,7 @@ export function findRelationships(
 ): ReadonlyMap<string, readonly Relationship[]> {
   const found = new Map<string, Relationship[]>([...relations.keys()].map((key) => [key, []]));
   const add = (relationship: Relationship): void => {
-    found.get(keyOf(relationship.source))?.push(relationship);
+    found.get(qualifiedKey(relationship.source))?.push(relationship);
   };
   const views = viewsByTable(relations, catalog);
   for (const relation of relations.values()) {
@@ -58,7 +58,7 @@ function viewsByTable(relations: Relations, catalog: Catalog): ReadonlyMap<strin
   const views = new Map<string, ViewOfTable[]>();
   for (const view of relations.values()) {
     for (const [base, columns] of shownColumns(view, catalog)) {
-      const key = keyOf(base);
+      const key = qualifiedKey(base);
       views.set(key, [...(views.get(key) ?? []), { view, columns }]);
     }
   }

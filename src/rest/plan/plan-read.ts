@@ -1,6 +1,6 @@
 // Converts a query into a tree of nodes: finds relationships, assigns each filter, order and limit to its node, and
 // checks names against the catalog.
-import { keyOf, type Column } from '../../catalog/catalog.ts';
+import { qualifiedKey, type Column } from '../../catalog/catalog.ts';
 import { unreachable } from '../../lib/assert.ts';
 import {
   duplicateEmbed,
@@ -166,7 +166,7 @@ class Draft {
   #addEmbed(item: Embed): void {
     const origin = this.#origin;
     const source = origin.relation ?? origin;
-    const relationships = this.#exposed.relationships.get(keyOf(source)) ?? [];
+    const relationships = this.#exposed.relationships.get(qualifiedKey(source)) ?? [];
     const relationship = chooseRelationship(source, relationships, item);
     const name = item.alias ?? item.target;
     if (

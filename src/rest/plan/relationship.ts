@@ -161,7 +161,9 @@ function describe(origin: string, relationship: Relationship): Alternative {
     cardinality: relationship.cardinality,
     embedding: `${origin} with ${relationship.target.name}`,
     relationship: junction
-      ? `${junction.relation.name} using ${junction.sourceConstraint}(${list(junction.sourceColumns, 1)}) and ${junction.targetConstraint}(${list(junction.targetColumns, 0)})`
-      : `${relationship.constraint} using ${origin}(${list(relationship.columns, 0)}) and ${relationship.target.name}(${list(relationship.columns, 1)})`,
+      ? `${junction.relation.name} using ${junction.sourceConstraint}(${list(junction.sourceColumns, 1)}) ` +
+        `and ${junction.targetConstraint}(${list(junction.targetColumns, 0)})`
+      : `${relationship.constraint} using ${origin}(${list(relationship.columns, 0)}) ` +
+        `and ${relationship.target.name}(${list(relationship.columns, 1)})`,
   };
 }

@@ -30,7 +30,9 @@ export function embedSource(embed: PlannedEmbed, parentAlias: string, parts: Sta
   if (junction) {
     const through = parts.alias(junction.relation.name);
     return {
-      from: `${qualifiedName(junction.relation)} AS ${quoteIdent(through)}, ${qualifiedName(target)} AS ${quoteIdent(alias)}`,
+      from:
+        `${qualifiedName(junction.relation)} AS ${quoteIdent(through)}, ` +
+        `${qualifiedName(target)} AS ${quoteIdent(alias)}`,
       alias,
       where: [
         ...junction.sourceColumns.map(([source, own]) => on(through, own, parentAlias, source)),

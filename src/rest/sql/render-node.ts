@@ -233,11 +233,9 @@ function outputColumns(
   return columns;
 }
 
-/** An embed that selects nothing only filters. */
-function hasOutput(node: PlanNode): boolean {
-  return (
-    node.outputs.length > 0 || node.hasUnknownColumns || node.embeds.some((embed) => hasOutput(embed.node))
-  );
+/** Returns false for an embed that selects nothing and only filters. Embeds in it count as output, as in PostgREST. */
+function hasOutput({ outputs, hasUnknownColumns, embeds }: PlanNode): boolean {
+  return outputs.length > 0 || hasUnknownColumns || embeds.length > 0;
 }
 
 function outputExpression({ field, cast }: FieldOutput, alias: string): string {

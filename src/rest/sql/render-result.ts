@@ -92,7 +92,10 @@ export function renderBody(
     case 'json':
       // A function that returns one row answers with an object, and with null when the row is null.
       if (isSingleRow) {
-        return `coalesce((array_agg(CASE WHEN ${row} IS NULL THEN NULL ELSE row_to_json(${row}) END))[1]::text, 'null')`;
+        return (
+          `coalesce((array_agg(CASE WHEN ${row} IS NULL THEN NULL ELSE row_to_json(${row}) END))[1]::text, ` +
+          `'null')`
+        );
       }
       return `coalesce(json_agg(${row}), '[]')`;
     case 'stripped':
@@ -105,11 +108,15 @@ export function renderBody(
       const line = renderCsvLine(row, csvHeader?.length === 1);
       const header = csvHeader
         ? quoteLiteral(`${csvHeader.map(csvField).join(',')}\n`)
-        : `coalesce((array_agg((SELECT string_agg("key", ',') FROM json_object_keys(row_to_json(${row})) AS "keys"("key"))))[1], '') || E'\\n'`;
+        : `coalesce((array_agg((SELECT string_agg("key", ',') ` +
+          `FROM json_object_keys(row_to_json(${row})) AS "keys"("key"))))[1], '') || E'\\n'`;
       return `${header} || coalesce(string_agg(${line}, E'\\n'), '')`;
     }
     case 'geojson':
-      return `json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(${row})::json), '[]'))`;
+      return (
+        `json_build_object('type', 'FeatureCollection', 'features', ` +
+        `coalesce(json_agg(ST_AsGeoJSON(${row})::json), '[]'))`
+      );
     case 'plan':
       return renderBody(media.of, alias, csvHeader, isSingleRow);
     case 'openapi':
@@ -131,7 +138,12 @@ const BARE_NULL = String.raw`'(^|,)NULL(?=,|$)(?=(?:[^"]*"[^"]*")*[^"]*$)'`;
  */
 function renderCsvLine(row: string, isOnlyField: boolean): string {
   const fields = `replace(substring("text", 2, length("text") - 2), repeat(chr(92), 2), chr(92))`;
-  const line = `CASE WHEN strpos("fields", 'NULL') = 0 THEN "fields" ELSE regexp_replace("fields", ${BARE_NULL}, '\\1"NULL"', 'g') END`;
+  const line =
+    `CASE WHEN strpos("fields", 'NULL') = 0 THEN "fields" ELSE regexp_replace("fields", ${BARE_NULL}, ` +
+    `'\\1"NULL"', 'g') END`;
   const shown = isOnlyField ? `coalesce(nullif(${line}, ''), 'NULL')` : line;
-  return `(SELECT ${shown} FROM (SELECT ${fields} AS "fields" FROM (SELECT ${row}::text AS "text" OFFSET 0) AS "csv" OFFSET 0) AS "csv")`;
+  return (
+    `(SELECT ${shown} FROM (SELECT ${fields} AS "fields" ` +
+    `FROM (SELECT ${row}::text AS "text" OFFSET 0) AS "csv" OFFSET 0) AS "csv")`
+  );
 }

@@ -20,7 +20,8 @@ const WRITES: ReadonlyArray<
     'tags',
     '{"label":"x"}',
     {},
-    `INSERT INTO "public"."tags" AS "tags"("label") SELECT "body_1"."label" FROM json_to_record($1::json) AS "body_1"("label" text)`,
+    'INSERT INTO "public"."tags" AS "tags"("label") SELECT "body_1"."label" ' +
+      'FROM json_to_record($1::json) AS "body_1"("label" text)',
   ],
   [
     'many rows',
@@ -28,7 +29,8 @@ const WRITES: ReadonlyArray<
     'tags',
     '[{"id":1,"label":"a"},{"id":2,"label":"b"}]',
     {},
-    `INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", "body_1"."label" FROM json_to_recordset($1::json) AS "body_1"("id" integer, "label" text)`,
+    'INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", ' +
+      '"body_1"."label" FROM json_to_recordset($1::json) AS "body_1"("id" integer, "label" text)',
   ],
   [
     'no columns: defaults only',
@@ -44,7 +46,8 @@ const WRITES: ReadonlyArray<
     'loans?columns=due,returned',
     '{"due":"2026-01-01"}',
     { prefer: 'missing=default' },
-    `INSERT INTO "public"."loans" AS "loans"("due") SELECT "body_1"."due" FROM json_to_record($1::json) AS "body_1"("due" date)`,
+    'INSERT INTO "public"."loans" AS "loans"("due") SELECT "body_1"."due" ' +
+      'FROM json_to_record($1::json) AS "body_1"("due" date)',
   ],
   [
     'missing=default: columns that some rows give are filled',
@@ -52,7 +55,10 @@ const WRITES: ReadonlyArray<
     'loans?columns=due,returned',
     '[{"due":"2026-01-01"},{"due":"2026-01-02","returned":true}]',
     { prefer: 'missing=default' },
-    `INSERT INTO "public"."loans" AS "loans"("due", "returned") SELECT "body_1"."due", "body_1"."returned" FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(jsonb_build_object('returned', false) || "element"), '[]') FROM jsonb_array_elements(($1::json)::jsonb) AS "element")) AS "body_1"("due" date, "returned" bool)`,
+    'INSERT INTO "public"."loans" AS "loans"("due", "returned") SELECT "body_1"."due", ' +
+      `"body_1"."returned" FROM jsonb_to_recordset((SELECT coalesce(jsonb_agg(jsonb_build_object('returned', ` +
+      `false) || "element"), '[]') FROM jsonb_array_elements(($1::json)::jsonb) AS "element")) AS ` +
+      '"body_1"("due" date, "returned" bool)',
   ],
   [
     'missing=default of an update',
@@ -60,7 +66,10 @@ const WRITES: ReadonlyArray<
     'loans?columns=due,returned&id=eq.1',
     '{"due":"2026-01-01"}',
     { prefer: 'missing=default' },
-    `WITH "body_1" AS MATERIALIZED (SELECT "body_1"."due" FROM json_to_record($1::json) AS "body_1"("due" date)) UPDATE "public"."loans" AS "loans" SET "due" = "body_1"."due", "returned" = DEFAULT FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "loans"."id" = $2`,
+    'WITH "body_1" AS MATERIALIZED (SELECT "body_1"."due" ' +
+      'FROM json_to_record($1::json) AS "body_1"("due" date)) UPDATE "public"."loans" AS "loans" SET "due" = ' +
+      '"body_1"."due", "returned" = DEFAULT FROM "body_1" WHERE (SELECT count(*) ' +
+      'FROM "body_1") > 0 AND "loans"."id" = $2',
   ],
   [
     'ignore duplicates',
@@ -68,7 +77,9 @@ const WRITES: ReadonlyArray<
     'tags',
     '{"id":1,"label":"x"}',
     { prefer: 'resolution=ignore-duplicates' },
-    `INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", "body_1"."label" FROM json_to_record($1::json) AS "body_1"("id" integer, "label" text) ON CONFLICT ("id") DO NOTHING`,
+    'INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", ' +
+      '"body_1"."label" FROM json_to_record($1::json) AS "body_1"("id" integer, ' +
+      '"label" text) ON CONFLICT ("id") DO NOTHING',
   ],
   [
     'merge duplicates',
@@ -76,7 +87,9 @@ const WRITES: ReadonlyArray<
     'tags?on_conflict=label',
     '{"id":1,"label":"x"}',
     { prefer: 'resolution=merge-duplicates' },
-    `INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", "body_1"."label" FROM json_to_record($1::json) AS "body_1"("id" integer, "label" text) ON CONFLICT ("label") DO UPDATE SET "id" = EXCLUDED."id", "label" = EXCLUDED."label"`,
+    'INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", ' +
+      '"body_1"."label" FROM json_to_record($1::json) AS "body_1"("id" integer, ' +
+      '"label" text) ON CONFLICT ("label") DO UPDATE SET "id" = EXCLUDED."id", "label" = EXCLUDED."label"',
   ],
   [
     'an update',
@@ -84,7 +97,9 @@ const WRITES: ReadonlyArray<
     'tags?id=eq.1',
     '{"label":"x"}',
     {},
-    `WITH "body_1" AS MATERIALIZED (SELECT "body_1"."label" FROM json_to_record($1::json) AS "body_1"("label" text)) UPDATE "public"."tags" AS "tags" SET "label" = "body_1"."label" FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "tags"."id" = $2`,
+    'WITH "body_1" AS MATERIALIZED (SELECT "body_1"."label" ' +
+      'FROM json_to_record($1::json) AS "body_1"("label" text)) UPDATE "public"."tags" AS "tags" SET "label" ' +
+      '= "body_1"."label" FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "tags"."id" = $2',
   ],
   ['an update of nothing', 'update', 'tags?id=eq.1', '{}', {}, `SELECT 1 WHERE false`],
   [
@@ -93,7 +108,10 @@ const WRITES: ReadonlyArray<
     'tags?id=eq.1',
     '{"id":1,"label":"x"}',
     {},
-    `INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", "body_1"."label" FROM json_to_record($2::json) AS "body_1"("id" integer, "label" text) WHERE "body_1"."id" = $1 ON CONFLICT ("id") DO UPDATE SET "id" = EXCLUDED."id", "label" = EXCLUDED."label"`,
+    'INSERT INTO "public"."tags" AS "tags"("id", "label") SELECT "body_1"."id", ' +
+      '"body_1"."label" FROM json_to_record($2::json) AS "body_1"("id" integer, ' +
+      '"label" text) WHERE "body_1"."id" = $1 ON CONFLICT ("id") DO UPDATE SET "id" = EXCLUDED."id", ' +
+      '"label" = EXCLUDED."label"',
   ],
   [
     'a delete',
@@ -109,7 +127,9 @@ const WRITES: ReadonlyArray<
     'tags?id=eq.1&select=label',
     '{}',
     { shape: { withBody: true } },
-    `WITH "source_1" AS (DELETE FROM "public"."tags" AS "tags" WHERE "tags"."id" = $1 RETURNING "tags"."label") SELECT coalesce(json_agg("row_1"), '[]'), count(*) FROM (SELECT "tags"."label" AS "label" FROM "source_1" AS "tags") AS "row_1"`,
+    'WITH "source_1" AS (DELETE FROM "public"."tags" AS "tags" ' +
+      `WHERE "tags"."id" = $1 RETURNING "tags"."label") SELECT coalesce(json_agg("row_1"), '[]'), ` +
+      'count(*) FROM (SELECT "tags"."label" AS "label" FROM "source_1" AS "tags") AS "row_1"',
   ],
   [
     'a representation with an embed',
@@ -117,7 +137,14 @@ const WRITES: ReadonlyArray<
     'authors?id=eq.1&select=teams(name)',
     '{"name":"x"}',
     { shape: { withBody: true } },
-    `WITH "source_1" AS (WITH "body_1" AS MATERIALIZED (SELECT "body_1"."name" FROM json_to_record($1::json) AS "body_1"("name" text)) UPDATE "public"."authors" AS "authors" SET "name" = "body_1"."name" FROM "body_1" WHERE (SELECT count(*) FROM "body_1") > 0 AND "authors"."id" = $2 RETURNING "authors"."team_id") SELECT coalesce(json_agg("row_2"), '[]'), count(*) FROM (SELECT (SELECT row_to_json("row_1") FROM (SELECT "teams_1"."name" AS "name" FROM "public"."teams" AS "teams_1" WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" FROM "source_1" AS "authors") AS "row_2"`,
+    'WITH "source_1" AS (WITH "body_1" AS MATERIALIZED (SELECT "body_1"."name" ' +
+      'FROM json_to_record($1::json) AS "body_1"("name" text)) UPDATE "public"."authors" AS "authors" SET ' +
+      '"name" = "body_1"."name" FROM "body_1" WHERE (SELECT count(*) ' +
+      'FROM "body_1") > 0 AND "authors"."id" = $2 RETURNING "authors"."team_id") SELECT ' +
+      `coalesce(json_agg("row_2"), '[]'), count(*) FROM (SELECT (SELECT row_to_json("row_1") ` +
+      'FROM (SELECT "teams_1"."name" AS "name" FROM "public"."teams" AS "teams_1" ' +
+      'WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" ' +
+      'FROM "source_1" AS "authors") AS "row_2"',
   ],
   [
     'the location of a new row',
@@ -125,7 +152,9 @@ const WRITES: ReadonlyArray<
     'tags',
     '{"label":"x"}',
     { shape: { withLocation: true } },
-    `WITH "source_1" AS (INSERT INTO "public"."tags" AS "tags"("label") SELECT "body_1"."label" FROM json_to_record($1::json) AS "body_1"("label" text) RETURNING "tags"."id") SELECT count(*), (array_agg(json_build_array("tags"."id"::text)))[1] FROM "source_1" AS "tags"`,
+    'WITH "source_1" AS (INSERT INTO "public"."tags" AS "tags"("label") SELECT "body_1"."label" ' +
+      'FROM json_to_record($1::json) AS "body_1"("label" text) RETURNING "tags"."id") SELECT count(*), ' +
+      '(array_agg(json_build_array("tags"."id"::text)))[1] FROM "source_1" AS "tags"',
   ],
   [
     'a maximum number of rows',
@@ -133,7 +162,9 @@ const WRITES: ReadonlyArray<
     'tags?id=gt.1',
     '{}',
     { shape: { guards: [{ kind: 'max-affected', most: 2 }] } },
-    `WITH "source_1" AS (DELETE FROM "public"."tags" AS "tags" WHERE "tags"."id" > $1 RETURNING 1) SELECT CASE WHEN count(*) > 2 THEN ('svc_check:max-affected:' || count(*))::bigint ELSE count(*) END FROM "source_1" AS "tags"`,
+    'WITH "source_1" AS (DELETE FROM "public"."tags" AS "tags" ' +
+      `WHERE "tags"."id" > $1 RETURNING 1) SELECT CASE WHEN count(*) > 2 THEN ('svc_check:max-affected:' || ` +
+      'count(*))::bigint ELSE count(*) END FROM "source_1" AS "tags"',
   ],
   [
     'a maximum number of rows, counted before the embeds choose which of them are shown',
@@ -141,7 +172,15 @@ const WRITES: ReadonlyArray<
     'authors?id=gt.1&select=id,teams!inner(name)',
     '{}',
     { shape: { withBody: true, guards: [{ kind: 'max-affected', most: 2 }] } },
-    `WITH "source_1" AS (DELETE FROM "public"."authors" AS "authors" WHERE "authors"."id" > $1 RETURNING "authors"."id", "authors"."team_id") SELECT (SELECT CASE WHEN count(*) > 2 THEN ('svc_check:max-affected:' || count(*))::bigint ELSE count(*) END FROM "source_1"), coalesce(json_agg("row_2"), '[]'), count(*) FROM (SELECT "authors"."id" AS "id", (SELECT row_to_json("row_1") FROM (SELECT "teams_1"."name" AS "name" FROM "public"."teams" AS "teams_1" WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" FROM "source_1" AS "authors" WHERE EXISTS (SELECT 1 FROM "public"."teams" AS "teams_2" WHERE "teams_2"."id" = "authors"."team_id")) AS "row_2"`,
+    'WITH "source_1" AS (DELETE FROM "public"."authors" AS "authors" ' +
+      'WHERE "authors"."id" > $1 RETURNING "authors"."id", ' +
+      `"authors"."team_id") SELECT (SELECT CASE WHEN count(*) > 2 THEN ('svc_check:max-affected:' || ` +
+      `count(*))::bigint ELSE count(*) END FROM "source_1"), coalesce(json_agg("row_2"), '[]'), ` +
+      'count(*) FROM (SELECT "authors"."id" AS "id", ' +
+      '(SELECT row_to_json("row_1") FROM (SELECT "teams_1"."name" AS "name" ' +
+      'FROM "public"."teams" AS "teams_1" WHERE "teams_1"."id" = "authors"."team_id") AS "row_1") AS "teams" ' +
+      'FROM "source_1" AS "authors" WHERE EXISTS (SELECT 1 FROM "public"."teams" AS "teams_2" ' +
+      'WHERE "teams_2"."id" = "authors"."team_id")) AS "row_2"',
   ],
 ];
 

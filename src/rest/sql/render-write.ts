@@ -256,7 +256,10 @@ function emptyRows(rows: WriteRows, group: RowGroup, alias: string, parts: State
 function rowElements({ given, left }: Pick<RowGroup, 'given' | 'left'>, body: string): string {
   const tests = [...given.map(hasKey), ...left.map((column) => `NOT ${hasKey(column)}`)];
   if (tests.length === 0) return `${body}::json`;
-  return `(SELECT coalesce(json_agg("element"), '[]') FROM jsonb_array_elements(${body}::jsonb) AS "element" WHERE ${tests.join(' AND ')})`;
+  return (
+    `(SELECT coalesce(json_agg("element"), '[]') FROM jsonb_array_elements(${body}::jsonb) AS "element" ` +
+    `WHERE ${tests.join(' AND ')})`
+  );
 }
 
 function hasKey({ key }: WrittenColumn): string {
@@ -292,5 +295,8 @@ function renderRecords(
   const list = rowElements({ given, left }, body);
   if (defaults.length === 0) return `json_to_recordset(${list}) ${as}`;
   const filled = `jsonb_build_object(${defaults.join(', ')}) || "element"`;
-  return `jsonb_to_recordset((SELECT coalesce(jsonb_agg(${filled}), '[]') FROM jsonb_array_elements((${list})::jsonb) AS "element")) ${as}`;
+  return (
+    `jsonb_to_recordset((SELECT coalesce(jsonb_agg(${filled}), '[]') ` +
+    `FROM jsonb_array_elements((${list})::jsonb) AS "element")) ${as}`
+  );
 }

@@ -38,6 +38,17 @@ const NO_PROXY = new Problem('method_not_allowed', 405, 'CONNECT is not supporte
   hint: 'svc is not a proxy: send the request itself.',
 });
 
+function refuseProxying(socket: Duplex, requestId: string): { readonly status: number } {
+  const { status, body } = generalFormat(NO_PROXY, requestId);
+  socket.on('error', () => void socket.destroy());
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
+      `Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\nX-Request-Id: ${requestId}\r\n\r\n${body}`,
+  );
+  return { status };
+}
+
 export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefusalOptions): EarlyRefusal {
   const errorFormat = (target = ''): RefusalFormat => {
     const url = originForm(target);
@@ -70,13 +81,7 @@ export function earlyRefusal({ log, mounts, cors, nextId, inFlight }: EarlyRefus
     errorFormat,
     onConnect(socket) {
       const requestId = nextId();
-      const { status, body } = generalFormat(NO_PROXY, requestId);
-      socket.on('error', () => void socket.destroy());
-      socket.end(
-        `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
-          `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n` +
-          `Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\nX-Request-Id: ${requestId}\r\n\r\n${body}`,
-      );
+      const { status } = refuseProxying(socket, requestId);
       log.info(
         { requestId, method: 'CONNECT', status, ...refusalFields(NO_PROXY) },
         'request refused by the parser',

@@ -96,7 +96,7 @@ export function followFigures(
   app: App,
   { options, services }: { readonly options: StartOptions; readonly services: Services },
 ): void {
-  const { databases, functions, readiness, realtime, served } = services;
+  const { databases, deliveries, functions, readiness, realtime, served } = services;
   metrics?.follow({
     isReady: () => readiness.current.isReady,
     inFlight: () => app.inFlight.size,
@@ -106,7 +106,7 @@ export function followFigures(
     isListening: () => served.isListening,
     stored: new StoredFigures(databases.owner),
     errorReports: options.errorReports,
-    more: [(all) => functions.measure(all), (all) => realtime.measure(all)],
+    more: [(all) => functions.measure(all), (all) => deliveries.measure(all), (all) => realtime.measure(all)],
   });
 }
 

@@ -5,6 +5,8 @@ import { SIGNING_KEYS_CHANNEL } from '../../identity/signing-keys.ts';
 import { SCHEMA_CHANNEL } from '../../migrate/state/applied-state.ts';
 import type { ListenHandlers } from '../../postgres/listen.ts';
 import { IMPORT_CHANNEL } from '../../provision/import-state.ts';
+import type { Deliveries } from '../../deliveries/deliveries.ts';
+import { DELIVERIES_CHANNEL } from '../../deliveries/tables.ts';
 import type { Realtime } from '../../realtime/realtime.ts';
 import type { ImportState } from '../import-state.ts';
 import type { RetryUntilDone } from '../retry-until-done.ts';
@@ -25,10 +27,11 @@ export type Notified = {
   readonly imports: ImportState | undefined;
   readonly ended: EndedSessions;
   readonly realtime: Realtime;
+  readonly deliveries: Deliveries;
 };
 
 export function subscriptions(
-  { served, keysReload, imports, ended, realtime }: Notified,
+  { served, keysReload, imports, ended, realtime, deliveries }: Notified,
   extra: Readonly<Record<string, () => void>>,
 ): Subscriptions {
   return {
@@ -38,6 +41,7 @@ export function subscriptions(
     [SCHEMA_CHANNEL]: { onNotification: () => served.schemaChanged() },
     [SIGNING_KEYS_CHANNEL]: { onNotification: () => keysReload.request() },
     [IMPORT_CHANNEL]: { onNotification: () => imports?.onNotification() },
+    [DELIVERIES_CHANNEL]: { onNotification: () => deliveries.onNotification() },
     [SESSIONS_CHANNEL]: {
       onNotification() {
         ended.wake();

@@ -1,5 +1,6 @@
 // Creates the parts of a backend that follow the file and the database, and the context of features.
 import type { Config } from '../../config/config.ts';
+import { Deliveries } from '../../deliveries/deliveries.ts';
 import { Functions } from '../../functions/functions.ts';
 import { ClientReader } from '../../http/client.ts';
 import type { FeatureContext } from '../../http/feature.ts';
@@ -38,6 +39,7 @@ export type Services = {
   readonly databases: Databases;
   readonly identity: Identity;
   readonly functions: Functions;
+  readonly deliveries: Deliveries;
   readonly realtime: Realtime;
   readonly mounts: Mounts;
   readonly served: ServedConfig;
@@ -87,21 +89,28 @@ export async function createServices(
     isListening: () => served.isListening,
     isEnabled: () => current().auth.sessions.revocation === 'immediate',
   });
+  const deliveries = createDeliveries(options, { databases, functions, imports });
   const served: ServedConfig = new ServedConfig({
     databases,
     functions,
+    deliveries,
     log,
     verifyStorage: mounts.verifyStorage,
     compareEveryMs: options.compareSchemaEveryMs,
     migrate: (next) => options.migrate(databases.migration, next, state.stopping),
     listen: async () => {
-      const notified = { served, keysReload: identity.keysReload, imports, ended, realtime };
+      const notified = {
+        served,
+        keysReload: identity.keysReload,
+        imports,
+        ended,
+        realtime,
+        deliveries,
+      };
       return await listenTo(options, provisioned, subscriptions(notified, options.extraListeners ?? {}));
     },
   });
   const current = (): Config => served.config ?? config;
-  // One array, because the reader parses the list again when it gets a different array.
-  const fallbackProxies = options.trustedProxies ?? [];
   const degraded = new Degraded();
   const credentials = new CredentialReader(options.keys, identity.verifier, {
     aliases: identity.keyAliases,
@@ -111,17 +120,13 @@ export async function createServices(
     databases,
     identity,
     functions,
+    deliveries,
     realtime,
     mounts,
     served,
     imports,
     ended,
-    clients: new ClientReader({
-      trusted: () => current().server.trustedProxies ?? fallbackProxies,
-      frontSecret: options.frontSecret,
-      dev: options.dev,
-      log,
-    }),
+    clients: createClientReader(options, current),
     drainDelay: new DrainDelay(),
     partitions: new TimedPartitions({ owner, config: current, log }),
     degraded,
@@ -137,6 +142,32 @@ export async function createServices(
     current,
   };
   return { ...services, ...createWatches(options, services) };
+}
+
+function createDeliveries(
+  { config, instance, log, processes }: StartOptions,
+  { databases, functions, imports }: Pick<Services, 'databases' | 'functions' | 'imports'>,
+): Deliveries {
+  return new Deliveries({
+    owner: databases.owner,
+    callers: databases.callers,
+    callFunction: (name, call) => functions.callForEvent(name, call),
+    instance,
+    connections: connectionsPerProcess(config, processes).database.pool.max,
+    canRun: () => imports?.refusal === undefined,
+    log,
+  });
+}
+
+function createClientReader(options: StartOptions, current: () => Config): ClientReader {
+  // One array, because the reader parses the list again when it gets a different array.
+  const fallback = options.trustedProxies ?? [];
+  return new ClientReader({
+    trusted: () => current().server.trustedProxies ?? fallback,
+    frontSecret: options.frontSecret,
+    dev: options.dev,
+    log: options.log,
+  });
 }
 
 async function listenTo(

@@ -122,7 +122,8 @@ export async function listV2(call: CallerCall): Promise<FastifyReply> {
     during(caller, 'storage.object.list_v2', request),
     sql`select json_build_object('name', name, 'id', id, 'ms', ms, 'metadata', metadata,
       'updated_at', ${isoTimestamp('updated_at')}, 'created_at', ${isoTimestamp('created_at')},
-      'last_accessed_at', ${isoTimestamp('last_accessed_at')}) from (${pageQuery(listing, column, body.with_delimiter)}) page`,
+      'last_accessed_at', ${isoTimestamp('last_accessed_at')})
+        from (${pageQuery(listing, column, body.with_delimiter)}) page`,
   );
   const hasNext = rows.length > body.limit;
   const page = rows.slice(0, body.limit).map((json) => JSON.parse(json) as Entry);
@@ -222,7 +223,8 @@ function delimitedPageByTime(listing: Listing, column: 'created_at' | 'updated_a
     : sql``;
   return sql`
     with level as (
-      select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash, ${milliseconds(column)} as ms,
+      select ${COLUMNS}, position('/' in substr(o.name, ${prefix.length + 1}::int)) as slash,
+        ${milliseconds(column)} as ms,
         ${milliseconds('created_at')} as created_ms
       from storage.objects o where ${within(listing)}
     ), folders as (

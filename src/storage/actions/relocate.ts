@@ -83,7 +83,8 @@ export async function move(call: CallerCall): Promise<FastifyReply> {
     // Neither a row nor an error: a policy hides the row from the update.
     if (state === undefined) throw objectNotFound();
     const moved = await context.owner.query(
-      sql`update storage.objects o set ${set} where o.id = ${source.id} and ${xminColumn('o')} = ${state} returning o.id`,
+      sql`update storage.objects o set ${set} where o.id = ${source.id} and ${xminColumn('o')} = ${state}
+        returning o.id`,
     );
     if (moved.length > 0) return await reply.send(done);
   }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeRefreshToken } from '../../../src/auth/sessions/refresh-token.ts';
 import { BUCKETS, Limiter } from '../../../src/auth/rate-limit.ts';
 import { sql } from '../../../src/postgres/sql.ts';
-import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 let neighbour: AuthWorld;
@@ -19,8 +19,8 @@ afterAll(async () => {
   await world.close();
 });
 
-const signIn = (one: AuthWorld, email: string, password: string) =>
-  one.call('POST', '/token?grant_type=password', { body: { email, password } });
+const signIn = (instance: AuthWorld, email: string, password: string) =>
+  instance.call('POST', '/token?grant_type=password', { body: { email, password } });
 
 test('wrong passwords for one account are slowed down, on all instances together, in parallel too', async () => {
   const user = await aUser(world, { email: 'guessed@example.com' });
@@ -52,7 +52,7 @@ test('right passwords take nothing from the limit over all networks either', asy
   world.ahead += 300_000;
 });
 
-test('an unknown account is limited as a known one is', async () => {
+test('an unknown account has the same limits as a known account', async () => {
   const statuses = [];
   for (let i = 0; i < 12; i++) statuses.push((await signIn(world, 'nobody@example.com', 'x')).status);
   expect(statuses).toEqual([...Array(10).fill(400), 429, 429]);
@@ -85,9 +85,9 @@ test('refreshing has room for an office and for many tabs', async () => {
   expect(replies.every((reply) => reply.status === 200)).toBe(true);
 });
 
-test('who knows only the id of a session cannot use up its refreshes', async () => {
+test('the id of a session alone cannot use up its refreshes', async () => {
   const user = await aUser(world, { email: 'observed@example.com' });
-  const { session_id } = claimsOf(user.access);
+  const { session_id } = decodeClaims(user.access);
   const forged = makeRefreshToken(session_id, 0, randomBytes(32));
   const replies = await Promise.all(
     Array.from({ length: 160 }, () =>

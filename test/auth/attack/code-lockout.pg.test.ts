@@ -1,7 +1,7 @@
 // A stranger who knows an address cannot keep its owner from signing in with a mailed code.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { raw } from '../../../src/postgres/sql.ts';
-import { postFrom, secretsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { postFrom, mailSecrets, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 beforeAll(async () => {
@@ -19,7 +19,7 @@ const anAddress = (): string => `mailbox${++count}@example.com`;
 
 const requestCode = async (from: string, email: string): Promise<number> =>
   (await postFrom(world, from, '/otp', { email })).status;
-const codeOf = async (email: string): Promise<string> => secretsOf((await world.mails(email))[0]!).code;
+const mailedCode = async (email: string): Promise<string> => mailSecrets((await world.mails(email))[0]!).code;
 const enter = async (from: string, email: string, token: string): Promise<number> =>
   (await postFrom(world, from, '/verify', { type: 'email', email, token })).status;
 const wrong = (code: string, by = 1): string => String((Number(code) + by) % 1_000_000).padStart(6, '0');
@@ -29,10 +29,10 @@ const enterWrong = (email: string, code: string): Promise<unknown> =>
     Array.from({ length: 100 }, (_, i) => enter(`127.0.2.${(i % 50) + 1}`, email, wrong(code, i + 1))),
   );
 
-test('wrong codes from another network leave the owner their tries', async () => {
+test('wrong codes from another network do not use up the tries of the owner', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
-  const code = await codeOf(email);
+  const code = await mailedCode(email);
   const statuses: number[] = [];
   for (let i = 1; i <= 30; i++) statuses.push(await enter(STRANGER, email, wrong(code, i)));
   expect(statuses.slice(0, 10)).toEqual(Array(10).fill(403));
@@ -40,10 +40,10 @@ test('wrong codes from another network leave the owner their tries', async () =>
   expect(await enter(OWNER, email, code)).toBe(200);
 });
 
-test('a code takes three wrong tries of the network that requested it and two of all others', async () => {
+test('a code allows three wrong tries from the requesting network and two from all others', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
-  const code = await codeOf(email);
+  const code = await mailedCode(email);
   for (let i = 1; i <= 2; i++) await enter(`127.0.1.${i}`, email, wrong(code, i));
   expect(await enter('127.0.1.9', email, code)).toBe(403);
   await Promise.all([1, 2, 3].map((by) => enter(OWNER, email, wrong(code, by))));
@@ -53,21 +53,21 @@ test('a code takes three wrong tries of the network that requested it and two of
 test('a request from another network does not void the code of the owner', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
-  const code = await codeOf(email);
+  const code = await mailedCode(email);
   expect(await requestCode(STRANGER, email)).toBe(200);
   expect(await requestCode(STRANGER, email)).toBe(429);
   expect(await enter(OWNER, email, code)).toBe(200);
   // One use voids every secret of the mailbox.
-  expect(await enter(OWNER, email, await codeOf(email))).toBe(403);
+  expect(await enter(OWNER, email, await mailedCode(email))).toBe(403);
 });
 
 test('a new request from the same network replaces its own code', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
-  const first = await codeOf(email);
+  const first = await mailedCode(email);
   world.ahead += 61_000;
   await requestCode(OWNER, email);
-  const second = await codeOf(email);
+  const second = await mailedCode(email);
   expect(await enter(OWNER, email, first)).toBe(403);
   expect(await enter(OWNER, email, second)).toBe(200);
 });
@@ -75,7 +75,7 @@ test('a new request from the same network replaces its own code', async () => {
 test('a hundred wrong codes from many networks stop all networks but the requesting one', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
-  const code = await codeOf(email);
+  const code = await mailedCode(email);
   await enterWrong(email, code);
   expect(await enter('127.0.3.1', email, wrong(code))).toBe(403);
   expect(await enter(OWNER, email, code)).toBe(200);
@@ -86,11 +86,11 @@ test('right codes cost nothing', async () => {
   for (let i = 0; i < 12; i++) {
     world.ahead += 3_600_000;
     await requestCode(OWNER, email);
-    expect(await enter(OWNER, email, await codeOf(email))).toBe(200);
+    expect(await enter(OWNER, email, await mailedCode(email))).toBe(200);
   }
 });
 
-test('an unknown mailbox gets the same answers', async () => {
+test('an unknown mailbox gets the same responses', async () => {
   const email = anAddress();
   const statuses: number[] = [];
   for (let i = 1; i <= 12; i++) statuses.push(await enter(STRANGER, email, wrong('000000', i)));
@@ -102,7 +102,7 @@ test('an unknown mailbox gets the same answers', async () => {
 test('requests by strangers leave two mails an hour to a network that redeemed one before', async () => {
   const email = anAddress();
   await requestCode(OWNER, email);
-  expect(await enter(OWNER, email, await codeOf(email))).toBe(200);
+  expect(await enter(OWNER, email, await mailedCode(email))).toBe(200);
   await world.query(raw('truncate auth.rate_limits'));
   const strangers: number[] = [];
   for (let network = 1; network <= 10; network++)

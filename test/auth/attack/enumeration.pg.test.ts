@@ -26,7 +26,7 @@ function shape(reply: Reply): unknown {
   return { status: reply.status, headers, body: reply.text };
 }
 
-describe('the same answer', () => {
+describe('the same response', () => {
   const requests: ReadonlyArray<readonly [string, (email: string) => Promise<Reply>]> = [
     [
       'password',
@@ -52,7 +52,7 @@ describe('the same answer', () => {
     expect(unknown).toEqual(known);
   });
 
-  test('sign-up: the keys and types of a taken address are those of a new one', async () => {
+  test('sign-up: a registered address returns the keys and types of a new one', async () => {
     const ask = (email: string) =>
       world.call('POST', '/signup', { body: { email, password: 'correct horse', data: { a: 1 } } });
     const [taken, fresh] = [await ask('known1@example.com'), await ask('fresh1@example.com')];
@@ -66,7 +66,7 @@ describe('the same answer', () => {
 
   test('a ban is visible only to a caller who knows the password', async () => {
     const list = await world.admin().auth.admin.listUsers({ perPage: 100 });
-    const user = list.data.users.find((one) => one.email === 'known2@example.com');
+    const user = list.data.users.find((user) => user.email === 'known2@example.com');
     await world.admin().auth.admin.updateUserById(user?.id ?? '', { ban_duration: '1h' });
     const ask = (email: string) =>
       world.call('POST', '/token?grant_type=password', { body: { email, password: 'wrong horse' } });
@@ -74,7 +74,7 @@ describe('the same answer', () => {
   });
 });
 
-describe('the same time', () => {
+describe('the same duration', () => {
   const median = (values: readonly number[]): number =>
     values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
   async function timed(ask: () => Promise<Reply>): Promise<number> {
@@ -84,7 +84,7 @@ describe('the same time', () => {
   }
 
   // Many samples make a median that a busy machine does not move. A second /recover for an address is another
-  // path (the gap between mails), so that one is asked once for each.
+  // path (the gap between mails), so each address gets one request.
   test.each<[string, string, number, (email: string) => unknown]>([
     ['a password', '/token?grant_type=password', 4, (email) => ({ email, password: 'wrong horse' })],
     ['recover', '/recover', 1, (email) => ({ email })],

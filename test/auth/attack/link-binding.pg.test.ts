@@ -6,7 +6,7 @@ import { sql } from '../../../src/postgres/sql.ts';
 import {
   aUser,
   navigate,
-  redirectOf,
+  parseRedirect,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -74,15 +74,15 @@ async function beginLink(client: SupabaseClient): Promise<string> {
 let people = 0;
 const aPerson = (): string => `person${++people}|person${people}@example.com|true`;
 
-async function providersOf(userId: string): Promise<string[]> {
+async function listProviders(userId: string): Promise<string[]> {
   const rows = await world.query<{ provider: string }>(
     sql`select provider from auth.identities where user_id = ${userId} order by provider`,
   );
   return rows.map((row) => row.provider);
 }
 
-const cookieOf = (reply: Reply): string => reply.headers.get('set-cookie')?.split(';')[0] ?? '';
-const codeOf = (page: string): string => /name="code" value="([^"]+)"/.exec(page)?.[1] ?? '';
+const readCookie = (reply: Reply): string => reply.headers.get('set-cookie')?.split(';')[0] ?? '';
+const readCode = (page: string): string => /name="code" value="([^"]+)"/.exec(page)?.[1] ?? '';
 const press = async (code: string, cookie?: string): Promise<Reply> =>
   await world.call('POST', '/user/identities/confirm', {
     apikey: null,
@@ -91,7 +91,7 @@ const press = async (code: string, cookie?: string): Promise<Reply> =>
   });
 
 describe('implicit', () => {
-  test('the victim is shown whose account it is, and nothing is linked or handed out until they agree', async () => {
+  test('the victim sees the owner of the account, and nothing is linked or issued before consent', async () => {
     const attacker = await aBrowser('implicit');
     const back = await signInAt(await beginLink(attacker.client), aPerson());
     const page = await navigate(back);
@@ -100,7 +100,7 @@ describe('implicit', () => {
     expect(page.text).toContain(`person${people}@example.com`);
     expect(page.text).not.toMatch(/access_token|<script/);
     expect(page.headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
-    expect(await providersOf(attacker.id)).toEqual(['email']);
+    expect(await listProviders(attacker.id)).toEqual(['email']);
   });
 
   test('an image, a script or a program without navigation headers cannot link it either', async () => {
@@ -113,44 +113,46 @@ describe('implicit', () => {
       const back = await signInAt(await beginLink(attacker.client), aPerson());
       const reply = await world.call('GET', back, { apikey: null, headers });
       expect(reply.headers.get('location')).toBeNull();
-      expect(await providersOf(attacker.id)).toEqual(['email']);
+      expect(await listProviders(attacker.id)).toEqual(['email']);
     }
   });
 
   test('a page elsewhere cannot press the button', async () => {
     const attacker = await aBrowser('implicit');
     const page = await navigate(await signInAt(await beginLink(attacker.client), aPerson()));
-    const reply = await press(codeOf(page.text));
-    expect(redirectOf(reply).fragment['error_code']).toBe('flow_state_not_found');
-    expect(cookieOf(page)).not.toBe('');
+    const reply = await press(readCode(page.text));
+    expect(parseRedirect(reply).fragment['error_code']).toBe('flow_state_not_found');
+    expect(readCookie(page)).not.toBe('');
     expect(page.headers.get('set-cookie')).toMatch(/HttpOnly; SameSite=Strict$/);
-    expect(await providersOf(attacker.id)).toEqual(['email']);
+    expect(await listProviders(attacker.id)).toEqual(['email']);
   });
 
-  test('who began it agrees once, and the client library takes the session', async () => {
+  test('the initiator consents once, and the client library receives the session', async () => {
     const owner = await aBrowser('implicit');
     const page = await navigate(await signInAt(await beginLink(owner.client), aPerson()));
-    const done = await press(codeOf(page.text), cookieOf(page));
+    const done = await press(readCode(page.text), readCookie(page));
     expect(done.status).toBe(303);
-    const { target, fragment } = redirectOf(done);
+    const { target, fragment } = parseRedirect(done);
     expect(target).toBe(`${APP}/settings`);
     const { access_token = '', refresh_token = '' } = fragment;
     const { data } = await owner.client.auth.setSession({ access_token, refresh_token });
     expect(data.user?.id).toBe(owner.id);
     const { data: identities } = await owner.client.auth.getUserIdentities();
-    expect(identities?.identities.map((one) => one.provider).sort()).toEqual(['acme', 'email']);
-    const again = await press(codeOf(page.text), cookieOf(page));
-    expect(redirectOf(again).fragment['error_code']).toBe('flow_state_not_found');
+    expect(identities?.identities.map((identity) => identity.provider).sort()).toEqual(['acme', 'email']);
+    const again = await press(readCode(page.text), readCookie(page));
+    expect(parseRedirect(again).fragment['error_code']).toBe('flow_state_not_found');
   });
 
-  test('a browser that kept the cookie of the beginning is not asked', async () => {
+  test('a browser with the cookie of the first request skips the consent', async () => {
     const user = await aUser(world);
-    const path = `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}&skip_http_redirect=true`;
+    const path =
+      `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}` +
+      '&skip_http_redirect=true';
     const begun = await world.call('GET', path, { bearer: user.access });
     const back = await signInAt(begun.json.url, aPerson());
-    const reply = await navigate(back, { cookie: cookieOf(begun) });
-    expect(redirectOf(reply).fragment['access_token']).toBeDefined();
-    expect(await providersOf(user.id)).toEqual(['acme', 'email']);
+    const reply = await navigate(back, { cookie: readCookie(begun) });
+    expect(parseRedirect(reply).fragment['access_token']).toBeDefined();
+    expect(await listProviders(user.id)).toEqual(['acme', 'email']);
   });
 
   test('names are text on the page, whatever a provider sends', async () => {
@@ -168,60 +170,62 @@ describe('PKCE', () => {
   test('the victim’s browser gets a code it cannot exchange, and nothing is linked', async () => {
     const attacker = await aBrowser('pkce');
     const reply = await navigate(await signInAt(await beginLink(attacker.client), aPerson()));
-    const { code = '' } = redirectOf(reply).query;
+    const { code = '' } = parseRedirect(reply).query;
     expect(code).not.toBe('');
     const victim = await aBrowser('pkce');
     await beginLink(victim.client);
     const { error } = await victim.client.auth.exchangeCodeForSession(code);
     expect(error?.code).toBe('bad_code_verifier');
-    expect(await providersOf(attacker.id)).toEqual(['email']);
-    expect(await providersOf(victim.id)).toEqual(['email']);
+    expect(await listProviders(attacker.id)).toEqual(['email']);
+    expect(await listProviders(victim.id)).toEqual(['email']);
   });
 
-  test('who began it exchanges the code, and is linked then', async () => {
+  test('the initiator exchanges the code, which creates the link', async () => {
     const owner = await aBrowser('pkce');
     const reply = await navigate(await signInAt(await beginLink(owner.client), aPerson()));
-    expect(await providersOf(owner.id)).toEqual(['email']);
+    expect(await listProviders(owner.id)).toEqual(['email']);
     const { data, error } = await owner.client.auth.exchangeCodeForSession(
-      redirectOf(reply).query['code'] ?? '',
+      parseRedirect(reply).query['code'] ?? '',
     );
     expect(error).toBeNull();
     expect(data.user?.id).toBe(owner.id);
     expect(data.session?.provider_token).toEqual(expect.any(String));
-    expect(await providersOf(owner.id)).toEqual(['acme', 'email']);
+    expect(await listProviders(owner.id)).toEqual(['acme', 'email']);
   });
 
   test('an identity of another user is refused in the redirect', async () => {
     const person = aPerson();
     const first = await aBrowser('pkce');
     const reply = await navigate(await signInAt(await beginLink(first.client), person));
-    await first.client.auth.exchangeCodeForSession(redirectOf(reply).query['code'] ?? '');
+    await first.client.auth.exchangeCodeForSession(parseRedirect(reply).query['code'] ?? '');
     const second = await aBrowser('pkce');
     const refused = await navigate(await signInAt(await beginLink(second.client), person));
-    expect(redirectOf(refused).fragment['error_code']).toBe('identity_already_exists');
+    expect(parseRedirect(refused).fragment['error_code']).toBe('identity_already_exists');
   });
 
-  test('two who wait for one identity: the second to exchange is refused', async () => {
+  test('of two flows for one identity the second exchange is refused', async () => {
     const person = aPerson();
     const [first, second] = [await aBrowser('pkce'), await aBrowser('pkce')];
     const codes: string[] = [];
     for (const { client } of [first, second]) {
       const reply = await navigate(await signInAt(await beginLink(client), person));
-      codes.push(redirectOf(reply).query['code'] ?? '');
+      codes.push(parseRedirect(reply).query['code'] ?? '');
     }
     expect((await first.client.auth.exchangeCodeForSession(codes[0] ?? '')).error).toBeNull();
     const { error } = await second.client.auth.exchangeCodeForSession(codes[1] ?? '');
     expect(error?.code).toBe('identity_already_exists');
-    expect(await providersOf(second.id)).toEqual(['email']);
+    expect(await listProviders(second.id)).toEqual(['email']);
   });
 
   test('a session that ended before the exchange links nothing', async () => {
     const owner = await aBrowser('pkce');
     const reply = await navigate(await signInAt(await beginLink(owner.client), aPerson()));
     await world.query(sql`delete from auth.sessions where user_id = ${owner.id}`);
-    const { error } = await owner.client.auth.exchangeCodeForSession(redirectOf(reply).query['code'] ?? '');
+    const { error } = await owner.client.auth.exchangeCodeForSession(
+      parseRedirect(reply).query['code'] ?? '',
+    );
     expect(error?.code).toBe('flow_state_not_found');
-    expect(await providersOf(owner.id)).toEqual(['email']);
+    expect(await listProviders(owner.id)).toEqual(['email']);
   });
 });
 
@@ -230,20 +234,21 @@ describe('with a verified second factor', () => {
     const user = await aBrowser('pkce');
     const begun = await beginLink(user.client);
     await world.query(sql`
-      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${user.id}, 'f', 'totp', 'verified')`);
+      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+        values (${user.id}, 'f', 'totp', 'verified')`);
     const { error } = await user.client.auth.linkIdentity({
       provider: 'acme' as 'google',
       options: { skipBrowserRedirect: true },
     });
     expect(error?.code).toBe('insufficient_aal');
     const late = await navigate(await signInAt(begun, aPerson()));
-    expect(redirectOf(late).fragment['error_code']).toBe('insufficient_aal');
+    expect(parseRedirect(late).fragment['error_code']).toBe('insufficient_aal');
 
     await world.query(sql`
       insert into auth.identities (provider, provider_id, user_id, identity_data)
       values ('acme', ${`x${user.id}`}, ${user.id}, '{"sub":"x"}')`);
     const { data } = await user.client.auth.getUserIdentities();
-    const acme = data?.identities.find((one) => one.provider === 'acme');
+    const acme = data?.identities.find((identity) => identity.provider === 'acme');
     if (!acme) throw new Error('no identity to remove');
     expect((await user.client.auth.unlinkIdentity(acme)).error?.code).toBe('insufficient_aal');
     await world.query(sql`update auth.sessions set aal = 'aal2' where user_id = ${user.id}`);

@@ -1,7 +1,7 @@
 // A mailed link must contain our own host, whatever hosts the request contains.
 import { request } from 'node:http';
 import { afterAll, expect, test } from 'vitest';
-import { secretsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { mailSecrets, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 const worlds: AuthWorld[] = [];
 afterAll(async () => {
@@ -22,7 +22,7 @@ async function mailWith(world: AuthWorld, email: string, headers: Record<string,
     sent.on('error', reject).end(body);
   });
   const [mail] = await world.mails(email);
-  return secretsOf(mail!).link;
+  return mailSecrets(mail!).link;
 }
 
 const FORGED: ReadonlyArray<Record<string, string>> = [
@@ -53,7 +53,7 @@ test.each([
   }
 });
 
-test('a redirect target from a header or the referrer is held to the list as well', async () => {
+test('a redirect target from a header or the referrer must be on the list', async () => {
   const world = await startAuth({ auth: { redirectUrls: ['https://app.example'] } });
   worlds.push(world);
   await world.call('POST', '/signup', { body: { email: 'r@example.com', password: 'correct horse' } });

@@ -40,14 +40,14 @@ test('mails that are never sent use only the share of their caller', async () =>
   expect(await mailsTo(known)).toBe(2);
 });
 
-test('mails that are sent use up a share, and the rest stays for everybody else', async () => {
+test('sent mails use up a share, and the rest remains for other callers', async () => {
   const statuses: number[] = [];
   for (let i = 0; i < 12; i++) statuses.push(await signUp(STRANGER));
   expect(statuses).toEqual([...Array<number>(10).fill(200), 429, 429]);
   expect(await signUp(OWNER)).toBe(200);
 });
 
-test('an empty instance answers the same for a known and an unknown address, and invites on', async () => {
+test('an exhausted limit returns the same for known and unknown addresses, and invitations continue', async () => {
   const known = anAddress();
   expect(await signUp('127.0.0.9', known)).toBe(200);
   for (let caller = 10; caller < 13; caller++) for (let i = 0; i < 10; i++) await signUp(`127.0.0.${caller}`);
@@ -60,7 +60,7 @@ test('an empty instance answers the same for a known and an unknown address, and
   expect(invited.status).toBe(200);
 });
 
-test('asking again too soon costs a mailbox none of its allowance', async () => {
+test('a request that is too early does not reduce the allowance of a mailbox', async () => {
   const email = anAddress();
   await signUp(OWNER, email);
   for (let i = 0; i < 12; i++) await post(OWNER, '/recover', { email });

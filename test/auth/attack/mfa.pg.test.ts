@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import {
   aUser,
-  claimsOf,
-  secretsOf,
+  decodeClaims,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -33,7 +33,7 @@ async function verify(bearer: string, id: string, code: string): Promise<Reply> 
   return await post(`/factors/${id}/verify`, bearer, { challenge_id: json.id, code });
 }
 
-test('a code is accepted once, and none before it afterwards', async () => {
+test('a code is accepted once, and older codes are rejected afterwards', async () => {
   const user = await aUser(world);
   const factor = await aFactor(user.access);
   const [earlier, current] = [totp(factor.secret, -1), totp(factor.secret)];
@@ -87,18 +87,18 @@ test('guessing is cut off, in parallel too', async () => {
   expect(replies.some((reply) => reply.status === 429)).toBe(true);
 });
 
-test('a mailbox does not beat a factor: recovery gives aal1, which changes no password', async () => {
+test('recovery grants aal1, which cannot change the password of an account with a factor', async () => {
   const user = await aUser(world);
   await world.query(sql`update auth.users set email_proven_at = now() where id = ${user.id}`);
   const factor = await aFactor(user.access);
   await verify(user.access, factor.id, totp(factor.secret));
   await world.call('POST', '/recover', { body: { email: user.email } });
-  const { code } = secretsOf((await world.mails(user.email))[0]!);
+  const { code } = mailSecrets((await world.mails(user.email))[0]!);
   const recovered = await world.call('POST', '/verify', {
     body: { type: 'recovery', email: user.email, token: code },
   });
   const bearer = recovered.json.access_token;
-  expect(claimsOf(bearer).aal).toBe('aal1');
+  expect(decodeClaims(bearer).aal).toBe('aal1');
   for (const body of [{ password: 'another horse' }, { email: 'elsewhere@example.com' }]) {
     expect((await world.call('PUT', '/user', { bearer, body })).json.error_code).toBe('insufficient_aal');
   }
@@ -116,7 +116,7 @@ test('an unverified factor raises nothing by existing', async () => {
   const refreshed = await world.call('POST', '/token?grant_type=refresh_token', {
     body: { refresh_token: user.refresh },
   });
-  expect(claimsOf(refreshed.json.access_token).aal).toBe('aal1');
+  expect(decodeClaims(refreshed.json.access_token).aal).toBe('aal1');
 });
 
 test('the secret is sealed in the database, and is shown once', async () => {

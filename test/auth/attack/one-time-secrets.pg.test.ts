@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
 import {
   aUser,
-  claimsOf,
-  redirectOf,
-  secretsOf,
+  decodeClaims,
+  parseRedirect,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -20,7 +20,7 @@ let neighbour: AuthWorld;
 const options = { auth: { redirectUrls: ['https://app.example'] }, env: { SVC_AUTH_RATE_LIMITS: 'off' } };
 beforeAll(async () => {
   world = await startAuth(options);
-  // Two instances on one database: a lock inside a process must not be what decides.
+  // Two instances share one database, so that a lock inside a process is not sufficient.
   neighbour = await startAuth({ join: world, ...options });
 });
 afterAll(async () => {
@@ -37,10 +37,10 @@ const isSession = (reply: Reply): boolean => typeof reply.json.access_token === 
 
 async function aMail(path: string, email: string): Promise<{ link: URL; code: string; token: string }> {
   await world.call('POST', path, { body: { email } });
-  return secretsOf((await world.mails(email))[0]!);
+  return mailSecrets((await world.mails(email))[0]!);
 }
 
-async function sessionsOf(email: string): Promise<number> {
+async function countSessions(email: string): Promise<number> {
   const [row] = await world.query<{ n: number }>(sql`
     select count(*)::int as n from auth.sessions s join auth.users u on u.id = s.user_id where u.email = ${email}`);
   return row?.n ?? -1;
@@ -48,11 +48,11 @@ async function sessionsOf(email: string): Promise<number> {
 
 test('a typed code', async () => {
   const { code } = await aMail('/otp', 'typed@example.com');
-  const replies = await fifty((one) =>
-    one.call('POST', '/verify', { body: { type: 'email', email: 'typed@example.com', token: code } }),
+  const replies = await fifty((instance) =>
+    instance.call('POST', '/verify', { body: { type: 'email', email: 'typed@example.com', token: code } }),
   );
   expect(count(replies, isSession)).toBe(1);
-  expect(await sessionsOf('typed@example.com')).toBe(1);
+  expect(await countSessions('typed@example.com')).toBe(1);
 });
 
 test('wrong codes in parallel are all counted', async () => {
@@ -60,8 +60,8 @@ test('wrong codes in parallel are all counted', async () => {
   const guesses = Array.from({ length: TIMES }, (_, index) =>
     String((Number(code) + 1 + index) % 1_000_000).padStart(6, '0'),
   );
-  await fifty((one, index) =>
-    one.call('POST', '/verify', {
+  await fifty((instance, index) =>
+    instance.call('POST', '/verify', {
       body: { type: 'email', email: 'guessed@example.com', token: guesses[index] },
     }),
   );
@@ -73,35 +73,35 @@ test('wrong codes in parallel are all counted', async () => {
 
 test('a link hash', async () => {
   const { token } = await aMail('/otp', 'hash@example.com');
-  const replies = await fifty((one) =>
-    one.call('POST', '/verify', { body: { type: 'magiclink', token_hash: token } }),
+  const replies = await fifty((instance) =>
+    instance.call('POST', '/verify', { body: { type: 'magiclink', token_hash: token } }),
   );
   expect(count(replies, isSession)).toBe(1);
-  expect(await sessionsOf('hash@example.com')).toBe(1);
+  expect(await countSessions('hash@example.com')).toBe(1);
 });
 
 test('a mailed link', async () => {
   const { link } = await aMail('/otp', 'link@example.com');
   const path = `/verify${link.search}`;
-  const replies = await fifty((one) => one.call('GET', path, { apikey: null }));
-  expect(count(replies, (reply) => 'access_token' in redirectOf(reply).fragment)).toBe(1);
-  expect(await sessionsOf('link@example.com')).toBe(1);
+  const replies = await fifty((instance) => instance.call('GET', path, { apikey: null }));
+  expect(count(replies, (reply) => 'access_token' in parseRedirect(reply).fragment)).toBe(1);
+  expect(await countSessions('link@example.com')).toBe(1);
 });
 
 test('a recovery link', async () => {
   await aUser(world, { email: 'recovery@example.com' });
   const { token } = await aMail('/recover', 'recovery@example.com');
-  const replies = await fifty((one) =>
-    one.call('POST', '/verify', { body: { type: 'recovery', token_hash: token } }),
+  const replies = await fifty((instance) =>
+    instance.call('POST', '/verify', { body: { type: 'recovery', token_hash: token } }),
   );
   expect(count(replies, isSession)).toBe(1);
 });
 
 test('an invitation', async () => {
   await world.admin().auth.admin.inviteUserByEmail('invited@example.com');
-  const { token } = secretsOf((await world.mails('invited@example.com'))[0]!);
-  const replies = await fifty((one) =>
-    one.call('POST', '/verify', { body: { type: 'invite', token_hash: token } }),
+  const { token } = mailSecrets((await world.mails('invited@example.com'))[0]!);
+  const replies = await fifty((instance) =>
+    instance.call('POST', '/verify', { body: { type: 'invite', token_hash: token } }),
   );
   expect(count(replies, isSession)).toBe(1);
 });
@@ -113,24 +113,24 @@ test('an authorization code', async () => {
     code_challenge_method: 's256',
   };
   await world.call('POST', '/otp', { body: { email: 'code@example.com', ...challenge } });
-  const { link } = secretsOf((await world.mails('code@example.com'))[0]!);
-  const { query } = redirectOf(await world.call('GET', link.href, { apikey: null }));
+  const { link } = mailSecrets((await world.mails('code@example.com'))[0]!);
+  const { query } = parseRedirect(await world.call('GET', link.href, { apikey: null }));
   const body = { auth_code: query['code'], code_verifier: verifier };
-  const replies = await fifty((one) => one.call('POST', '/token?grant_type=pkce', { body }));
+  const replies = await fifty((instance) => instance.call('POST', '/token?grant_type=pkce', { body }));
   expect(count(replies, isSession)).toBe(1);
   expect(count(replies, (reply) => reply.json.error_code === 'flow_state_not_found')).toBe(TIMES - 1);
-  expect(await sessionsOf('code@example.com')).toBe(1);
+  expect(await countSessions('code@example.com')).toBe(1);
 });
 
 test('both halves of an email change apply it once', async () => {
   const user = await aUser(world, { email: 'halves@example.com' });
   await world.call('PUT', '/user', { bearer: user.access, body: { email: 'whole@example.com' } });
   const halves = [
-    secretsOf((await world.mails('halves@example.com'))[0]!),
-    secretsOf((await world.mails('whole@example.com'))[0]!),
+    mailSecrets((await world.mails('halves@example.com'))[0]!),
+    mailSecrets((await world.mails('whole@example.com'))[0]!),
   ];
-  const replies = await fifty((one, index) =>
-    one.call('POST', '/verify', {
+  const replies = await fifty((instance, index) =>
+    instance.call('POST', '/verify', {
       body: { type: 'email_change', token_hash: halves[index % 4 < 2 ? 0 : 1]!.token },
     }),
   );
@@ -140,8 +140,8 @@ test('both halves of an email change apply it once', async () => {
 
 test('a TOTP code, with a challenge for each', async () => {
   const user = await aUser(world, { email: 'totp@example.com' });
-  const post = (one: AuthWorld, path: string, body: unknown) =>
-    one.call('POST', path, { bearer: user.access, body });
+  const post = (instance: AuthWorld, path: string, body: unknown) =>
+    instance.call('POST', path, { bearer: user.access, body });
   const { json: factor } = await post(world, '/factors', { factor_type: 'totp', friendly_name: 'f' });
   const code = new TOTP({ secret: Secret.fromBase32(factor.totp.secret) }).generate();
   const tries = 8;
@@ -159,15 +159,15 @@ test('a TOTP code, with a challenge for each', async () => {
   expect(count(replies, isSession)).toBe(1);
 });
 
-test('a refresh token: everybody gets the same next one, and the counter moved once', async () => {
+test('a refresh token: all callers get the same next token, and the counter increases once', async () => {
   const user = await aUser(world, { email: 'refresh@example.com' });
-  const replies = await fifty((one) =>
-    one.call('POST', '/token?grant_type=refresh_token', { body: { refresh_token: user.refresh } }),
+  const replies = await fifty((instance) =>
+    instance.call('POST', '/token?grant_type=refresh_token', { body: { refresh_token: user.refresh } }),
   );
   expect(count(replies, isSession)).toBe(TIMES);
   expect(new Set(replies.map((reply) => reply.json.refresh_token)).size).toBe(1);
   const [row] = await world.query<{ counter: string }>(
-    sql`select refresh_token_counter as counter from auth.sessions where id = ${claimsOf(user.access).session_id}`,
+    sql`select refresh_token_counter as counter from auth.sessions where id = ${decodeClaims(user.access).session_id}`,
   );
   expect(Number(row?.counter)).toBe(1);
 });

@@ -1,8 +1,8 @@
-// Which event ends what: every event with the session that caused it, another session of the user, the access token,
-// and a mailed link. docs/auth-states.md has the same table.
+// Effects of events on sessions: every event with the session that caused it, another session of the user, the access
+// token and a mailed link. docs/auth-states.md has the same table.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sql } from '../../../src/postgres/sql.ts';
-import { aUser, secretsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, mailSecrets, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 beforeAll(async () => {
@@ -91,7 +91,7 @@ test.each(Object.entries(EVENTS))('%s', async (_name, [happen, fate]) => {
     await call('POST', '/token?grant_type=password', { body: { email: user.email, password: user.password } })
   ).json;
   await call('POST', '/recover', { body: { email: user.email } });
-  const { token } = secretsOf((await world.mails(user.email))[0]!);
+  const { token } = mailSecrets((await world.mails(user.email))[0]!);
   await happen(user);
   const outcome = async (reply: ReturnType<AuthWorld['call']>): Promise<string> => {
     const { status, json } = await reply;
@@ -122,7 +122,7 @@ test('a password sign-in that races a password change does not survive it', asyn
   }
 });
 
-test('an anonymous user becomes one full user, however many requests ask at once', async () => {
+test('concurrent requests turn an anonymous user into one full user', async () => {
   const anonymous = await world.call('POST', '/signup', { body: {} });
   const replies = await Promise.all(
     ['first', 'second', 'third'].map((name) =>

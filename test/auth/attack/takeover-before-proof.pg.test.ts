@@ -7,7 +7,7 @@ import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthContext, anAuthRequest } from '../../support/auth-context.ts';
 import {
   pressButton,
-  secretsOf,
+  mailSecrets,
   startAuth,
   withAuth,
   type AuthWorld,
@@ -61,7 +61,7 @@ async function arriveByProvider(
   );
 }
 
-/** Preparations without verification: a session, and what a session can add. */
+/** Preparations without verification: a session and its possible additions. */
 async function settled(email: string): Promise<Stranger> {
   let stranger: Stranger = {};
   await withAuth(world, OFF, async () => {
@@ -120,14 +120,14 @@ const PREPARED: Readonly<Record<string, (email: string) => Promise<Stranger>>> =
   'an account from before verification, with session, factor, identity and open flow': settled,
 };
 
-const latest = async (to: string): Promise<ReturnType<typeof secretsOf>> => {
+const latest = async (to: string): Promise<ReturnType<typeof mailSecrets>> => {
   const [mail] = await world.mails(to);
   if (!mail) throw new Error(`no mail to ${to}`);
-  return secretsOf(mail);
+  return mailSecrets(mail);
 };
 const open = async (link: URL): Promise<void> => void ok(await pressButton(link.href));
 
-/** The first half asks, the second is the owner's; a stranger may act in between. */
+/** The first half sends the request, and the second is the action of the owner. A stranger can act in between. */
 type Proof = (email: string) => Promise<() => Promise<void>>;
 
 const mailed =
@@ -190,7 +190,8 @@ async function expectNobodyElse(email: string, stranger: Stranger): Promise<void
   const [user] = await world.query<Record<string, unknown>>(sql`
     select u.email_proven_at is not null as proven, u.email_change as change,
       (select count(*)::int from auth.mfa_factors f where f.user_id = u.id) as factors,
-      (select count(*)::int from auth.identities i where i.user_id = u.id and i.provider_id like 'evil %') as identities,
+      (select count(*)::int from auth.identities i
+        where i.user_id = u.id and i.provider_id like 'evil %') as identities,
       (select count(*)::int from auth.one_time_tokens t where t.user_id = u.id) as tokens
     from auth.users u where u.email = ${email}`);
   expect(user).toEqual({
@@ -226,7 +227,7 @@ for (const [prepared, prepare] of Object.entries(PREPARED)) {
   });
 }
 
-describe('the stranger comes between the owner’s request and the owner’s answer', () => {
+describe('the stranger acts between the request and the answer of the owner', () => {
   const BETWEEN: Readonly<Record<string, Proof>> = {
     'a magic link': ALWAYS['a magic link'] ?? otp,
     'a one-time password': ALWAYS['a one-time password'] ?? otp,
@@ -260,11 +261,11 @@ describe('the stranger comes between the owner’s request and the owner’s ans
   });
 });
 
-describe('what must stay', () => {
+describe('what must not be removed', () => {
   const enters = async (email: string, password: string): Promise<number> =>
     (await world.call('POST', '/token?grant_type=password', { body: { email, password } })).status;
 
-  test('the confirmation of one’s own sign-up keeps password and metadata, also when it was sent again', async () => {
+  test('confirming the first sign-up keeps password and metadata, even after a resend', async () => {
     const email = anAddress();
     await signUp(email, 'my own password', { name: 'Ada' });
     await signUp(email, 'my own password');
@@ -277,7 +278,7 @@ describe('what must stay', () => {
     expect(user).toEqual({ name: 'Ada' });
   });
 
-  test('a one-time password asked for by others leaves the waiting sign-up as it is', async () => {
+  test('a one-time password requested by others does not change the pending sign-up', async () => {
     const email = anAddress();
     await signUp(email, 'my own password');
     const { link } = await latest(email);
@@ -286,7 +287,7 @@ describe('what must stay', () => {
     expect(await enters(email, 'my own password')).toBe(200);
   });
 
-  test('a first one-time password keeps what came with it', async () => {
+  test('a first one-time password keeps the data of its request', async () => {
     const email = anAddress();
     ok(await world.call('POST', '/otp', { body: { email, data: { name: 'Ada' } } }));
     await otp(email);
@@ -308,7 +309,7 @@ describe('what must stay', () => {
     expect(await enters(email, 'my own password')).toBe(200);
   });
 
-  test('an admin’s sign-up link keeps the password the admin gave', async () => {
+  test('a sign-up link of an admin keeps the password set by the admin', async () => {
     const email = anAddress();
     await signUp(email);
     const { json } = await admin('/admin/generate_link', { type: 'signup', email, password: 'by the admin' });
@@ -331,8 +332,10 @@ describe('other ways to move or confirm an account', () => {
     });
     expect(tried.json.error_code).toBe('invalid_credentials');
     const [left] = await world.query(sql`
-      select (select count(*)::int from auth.identities i where i.user_id = u.id and i.provider <> 'email') as identities,
-        (select count(*)::int from auth.mfa_factors f where f.user_id = u.id) as factors from auth.users u where email = ${to}`);
+      select (select count(*)::int from auth.identities i
+        where i.user_id = u.id and i.provider <> 'email') as identities,
+        (select count(*)::int from auth.mfa_factors f where f.user_id = u.id) as factors from auth.users u
+          where email = ${to}`);
     expect(left).toEqual({ identities: 0, factors: 0 });
   });
 
@@ -346,7 +349,7 @@ describe('other ways to move or confirm an account', () => {
     await expectNobodyElse(email, {});
   });
 
-  test('a change of the password that waits while the owner arrives finds its session gone', async () => {
+  test('a pending password change fails after the owner arrives, because its session has ended', async () => {
     const email = anAddress();
     const { access = '' } = await settled(email);
     await world.query(

@@ -49,13 +49,15 @@ test('a verified secondary address does not lend its truth to an unverified prim
   expect(outcome).toBeInstanceOf(Problem);
 });
 
-test('the mailbox owner who arrives later gets the account without the password, identities, factors and sessions of the first', async () => {
+test('the mailbox owner gets the account without the password, identities and factors of the first user', async () => {
   const squatter = await aUser(world);
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${squatter.id}, 'x', 'totp', 'unverified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${squatter.id}, 'x', 'totp', 'unverified')`);
+  const evil = JSON.stringify({ sub: 'e', email: 'attacker@example.com' });
   await world.query(sql`
     insert into auth.identities (provider, provider_id, user_id, identity_data)
-    values ('evil', ${`e${squatter.id}`}, ${squatter.id}, ${JSON.stringify({ sub: 'e', email: 'attacker@example.com' })})`);
+    values ('evil', ${`e${squatter.id}`}, ${squatter.id}, ${evil})`);
   const outcome = await arrive([{ email: squatter.email, verified: true, primary: true }]);
   expect(outcome).toEqual({ userId: squatter.id, isRestricted: false });
   expect(await signIn(squatter.email, squatter.password)).toBe(400);
@@ -66,7 +68,7 @@ test('the mailbox owner who arrives later gets the account without the password,
   expect(rows).toEqual([{ factors: 0, providers: ['acme', 'email'] }]);
 });
 
-test('an account the mailbox has proven keeps its password when a provider joins', async () => {
+test('an account with a proven mailbox keeps its password when a provider is linked', async () => {
   const owner = await aUser(world);
   await world.query(sql`update auth.users set email_proven_at = now() where id = ${owner.id}`);
   expect(await arrive([{ email: owner.email, verified: true, primary: true }])).toMatchObject({
@@ -85,10 +87,10 @@ test('user_metadata.email_verified, which a user writes, proves nothing', async 
   expect(await signIn(squatter.email, squatter.password)).toBe(400);
 });
 
-test('the subject decides, not the address: a known identity keeps its account when its address becomes another user’s', async () => {
+test('a known identity keeps its account when its address becomes that of another user', async () => {
   const first = await arrive([{ email: 'mover@example.com', verified: true, primary: true }], 'mover');
-  const other = await aUser(world);
-  const again = await arrive([{ email: other.email, verified: true, primary: true }], 'mover');
+  const owner = await aUser(world);
+  const again = await arrive([{ email: owner.email, verified: true, primary: true }], 'mover');
   expect(again).toEqual(first);
 });
 
@@ -250,7 +252,8 @@ describe('what each built-in provider calls verified', () => {
 
   test('every provider of the documented list is built in', () => {
     const documented =
-      'google apple github gitlab bitbucket azure facebook discord twitter x linkedin_oidc slack_oidc spotify twitch notion zoom kakao keycloak workos figma fly';
+      'google apple github gitlab bitbucket azure facebook discord twitter x linkedin_oidc ' +
+      'slack_oidc spotify twitch notion zoom kakao keycloak workos figma fly';
     expect(Object.keys(BUILT_IN).sort()).toEqual(documented.split(' ').sort());
   });
 });

@@ -4,7 +4,7 @@ import { checkApiKeys, generateApiKeys } from '../../../src/identity/api-key.ts'
 import { environmentSecrets, Keyring } from '../../../src/identity/keyring.ts';
 import { SigningKeys } from '../../../src/identity/signing-keys.ts';
 import { sql } from '../../../src/postgres/sql.ts';
-import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 const good = generateApiKeys();
 
@@ -108,7 +108,7 @@ describe('a shared secret to import', () => {
       const user = await aUser(world);
       const header = JSON.parse(Buffer.from(user.access.split('.')[0] ?? '', 'base64url').toString());
       expect(header.alg).toBe('ES256');
-      expect(claimsOf(user.access).sub).toBe(user.id);
+      expect(decodeClaims(user.access).sub).toBe(user.id);
       const { keys } = (await world.call('GET', '/.well-known/jwks.json', { apikey: null })).json;
       expect(JSON.stringify(keys)).not.toContain('oct');
     } finally {

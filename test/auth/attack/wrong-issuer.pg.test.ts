@@ -6,7 +6,7 @@ import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type CryptoKey } fro
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BUILT_IN } from '../../../src/auth/provider/builtin.ts';
 import { guardedFetch, isPrivateAddress } from '../../../src/auth/provider/guarded-fetch.ts';
-import { aUser, claimsOf, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 let server: Server;
@@ -74,11 +74,11 @@ describe('accepted', () => {
   test('a good token, also for the second client id', async () => {
     const reply = await present(await sign(claims()));
     expect(reply.status).toBe(200);
-    expect(claimsOf(reply.json.access_token).amr[0].method).toBe('oauth');
+    expect(decodeClaims(reply.json.access_token).amr[0].method).toBe('oauth');
     expect((await present(await sign(claims({ aud: 'our-app' })))).json.user.id).toBe(reply.json.user.id);
   });
 
-  test('with the nonce whose hash it holds', async () => {
+  test('with the nonce whose hash the token contains', async () => {
     const nonce = createHash('sha256').update('raw nonce').digest('hex');
     expect((await present(await sign(claims({ nonce })), { nonce: 'raw nonce' })).status).toBe(200);
   });
@@ -150,7 +150,7 @@ describe('refused, as an OAuth error', () => {
     expect(reply.json).not.toHaveProperty('code');
   });
 
-  test('requests without what is needed', async () => {
+  test('requests without required parameters', async () => {
     expect((await present('')).json.error).toBe('invalid request');
     expect(
       (await world.call('POST', '/token?grant_type=id_token', { body: { id_token: 'x' } })).json.error,

@@ -1,7 +1,7 @@
-// Parity rows AD, MT, SQL: operators, metadata routes, and what SQL sees.
+// Parity rows AD, MT, SQL: operators, metadata routes and access from SQL.
 import { jwtVerify, createLocalJWKSet } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { aUser, claimsOf, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';
 import { signToken } from '../../../src/identity/token.ts';
 import { resolveDataCaller } from '../../../src/identity/caller.ts';
 import { CredentialReader } from '../../../src/identity/credentials.ts';
@@ -20,7 +20,7 @@ afterAll(() => world.close());
 
 let count = 0;
 const anEmail = (): string => `admin${++count}@example.com`;
-const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
+const statusAndCode = (reply: Reply): unknown => [reply.status, reply.json.error_code];
 const admin = (method: string, path: string, body?: unknown): Promise<Reply> =>
   world.call(method, path, { apikey: world.keys.secret, body });
 const signIn = (email: string, password: string): Promise<Reply> =>
@@ -51,9 +51,9 @@ describe('users', () => {
     expect(listed.data).toMatchObject({ total: expect.any(Number), nextPage: 2 });
   });
 
-  test('only the secret key or a service token may', async () => {
+  test('only the secret key or a service token has access', async () => {
     const get = async (apikey: string | null, bearer?: string) =>
-      codeOf(await world.call('GET', '/admin/users', { apikey, bearer }));
+      statusAndCode(await world.call('GET', '/admin/users', { apikey, bearer }));
     const { publishable, secret } = world.keys;
     const user = await aUser(world);
     expect(await get(publishable)).toEqual([401, 'no_authorization']);
@@ -96,8 +96,8 @@ describe('users', () => {
       app_metadata: { provider: 'email', plan: 'pro' },
     });
     expect((await signIn(email, 'correct horse')).status).toBe(200);
-    expect(codeOf(await admin('POST', '/admin/users', { email }))).toEqual([422, 'email_exists']);
-    expect(codeOf(await admin('POST', '/admin/users', {}))).toEqual([400, 'validation_failed']);
+    expect(statusAndCode(await admin('POST', '/admin/users', { email }))).toEqual([422, 'email_exists']);
+    expect(statusAndCode(await admin('POST', '/admin/users', {}))).toEqual([400, 'validation_failed']);
     const waiting = await admin('POST', '/admin/users', { email: anEmail() });
     expect(waiting.json).not.toHaveProperty('email_confirmed_at');
     // Only confirming writes the key.
@@ -130,11 +130,11 @@ describe('users', () => {
   });
 
   test('reads one user', async () => {
-    expect(codeOf(await admin('GET', '/admin/users/6f9619ff-8b86-4d11-b42d-00c04fc964aa'))).toEqual([
+    expect(statusAndCode(await admin('GET', '/admin/users/6f9619ff-8b86-4d11-b42d-00c04fc964aa'))).toEqual([
       404,
       'user_not_found',
     ]);
-    expect(codeOf(await admin('GET', '/admin/users/x'))).toEqual([404, 'validation_failed']);
+    expect(statusAndCode(await admin('GET', '/admin/users/x'))).toEqual([404, 'validation_failed']);
   });
 
   test('changes users', async () => {
@@ -154,12 +154,12 @@ describe('users', () => {
     });
     expect(refreshed.status).toBe(400);
     expect((await signIn(email, 'another horse')).status).toBe(200);
-    expect(codeOf(await admin('PUT', `/admin/users/${user.id}`, { password: 'short' }))).toEqual([
+    expect(statusAndCode(await admin('PUT', `/admin/users/${user.id}`, { password: 'short' }))).toEqual([
       422,
       'weak_password',
     ]);
-    const other = await aUser(world);
-    expect(codeOf(await admin('PUT', `/admin/users/${user.id}`, { email: other.email }))).toEqual([
+    const another = await aUser(world);
+    expect(statusAndCode(await admin('PUT', `/admin/users/${user.id}`, { email: another.email }))).toEqual([
       422,
       'email_exists',
     ]);
@@ -213,7 +213,7 @@ describe('users', () => {
       raw('create table public.notes (owner uuid references auth.users (id) on delete restrict)'),
     );
     await world.query(sql`insert into public.notes values (${held.id})`);
-    expect(codeOf(await remove(held.id))).toEqual([409, 'conflict']);
+    expect(statusAndCode(await remove(held.id))).toEqual([409, 'conflict']);
     expect((await remove('6f9619ff-8b86-4d11-b42d-00c04fc964aa')).status).toBe(404);
   });
 
@@ -243,7 +243,10 @@ describe('users', () => {
     });
     expect((await world.mails(email))[0]?.kind).toBe('invite');
     const user = await aUser(world);
-    expect(codeOf(await admin('POST', '/invite', { email: user.email }))).toEqual([422, 'email_exists']);
+    expect(statusAndCode(await admin('POST', '/invite', { email: user.email }))).toEqual([
+      422,
+      'email_exists',
+    ]);
   });
 
   test('generates links', async () => {
@@ -277,8 +280,11 @@ describe('users', () => {
         .status,
     ).toBe(200);
     expect((await generate({ type: 'magiclink', email: anEmail() })).json.verification_type).toBe('signup');
-    expect(codeOf(await generate({ type: 'recovery', email: anEmail() }))).toEqual([404, 'user_not_found']);
-    expect(codeOf(await generate({ type: 'x', email }))).toEqual([400, 'validation_failed']);
+    expect(statusAndCode(await generate({ type: 'recovery', email: anEmail() }))).toEqual([
+      404,
+      'user_not_found',
+    ]);
+    expect(statusAndCode(await generate({ type: 'x', email }))).toEqual([400, 'validation_failed']);
     const magic = (await generate({ type: 'magiclink', email })).json;
     expect(
       (await world.call('POST', '/verify', { body: { type: 'email', email, token: magic.email_otp } }))
@@ -377,10 +383,10 @@ describe('metadata and conventions', () => {
     for (const name of ['x-total-count', 'link', 'x-supabase-api-version']) expect(exposed).toContain(name);
   });
 
-  test('a route asks for an API key', async () => {
+  test('a route requires an API key', async () => {
     const user = await aUser(world);
     const at = async (apikey: string | null, bearer?: string) =>
-      codeOf(await world.call('GET', '/settings', { apikey, bearer }));
+      statusAndCode(await world.call('GET', '/settings', { apikey, bearer }));
     const closed = [401, 'no_authorization'];
     expect(await at(null)).toEqual(closed);
     expect(await at('svc_publishable_wrong')).toEqual(closed);
@@ -400,18 +406,24 @@ describe('metadata and conventions', () => {
     const big = await world.call('POST', '/signup', {
       body: { email: anEmail(), password: 'correct horse', data: { a: 'x'.repeat(30_000) } },
     });
-    expect(codeOf(big)).toEqual([413, 'request_entity_too_large']);
-    expect(codeOf(await world.call('POST', '/sso', { body: {} }))).toEqual([404, 'saml_provider_disabled']);
+    expect(statusAndCode(big)).toEqual([413, 'request_entity_too_large']);
+    expect(statusAndCode(await world.call('POST', '/sso', { body: {} }))).toEqual([
+      404,
+      'saml_provider_disabled',
+    ]);
     const web3 = await world.call('POST', '/token?grant_type=web3', { body: {} });
-    expect(codeOf(web3)).toEqual([422, 'web3_provider_disabled']);
+    expect(statusAndCode(web3)).toEqual([422, 'web3_provider_disabled']);
     expect(web3.json.msg).toContain('Web3 provider is disabled');
-    expect(codeOf(await world.call('POST', '/passkeys/registration/options', { body: {} }))).toEqual([
+    expect(statusAndCode(await world.call('POST', '/passkeys/registration/options', { body: {} }))).toEqual([
       404,
       'passkey_disabled',
     ]);
-    expect(codeOf(await world.call('GET', '/oauth/authorizations/x'))).toEqual([404, 'feature_disabled']);
+    expect(statusAndCode(await world.call('GET', '/oauth/authorizations/x'))).toEqual([
+      404,
+      'feature_disabled',
+    ]);
     expect((await admin('GET', '/admin/custom-providers')).json).toEqual({ providers: [] });
-    expect(codeOf(await admin('POST', '/admin/custom-providers'))).toEqual([404, 'feature_disabled']);
+    expect(statusAndCode(await admin('POST', '/admin/custom-providers'))).toEqual([404, 'feature_disabled']);
     const unknown = await world.call('GET', '/nothing/here');
     expect(unknown.status).toBe(404);
     expect(unknown.json.error_code).toBe('not_found');
@@ -421,7 +433,7 @@ describe('metadata and conventions', () => {
   });
 });
 
-describe('what SQL sees', () => {
+describe('access from SQL', () => {
   const ask = async (presented: { apikey: string; bearer?: string }, query: string): Promise<unknown> => {
     const verifier = new TokenVerifier(world.signingKeys, () => Math.floor(world.now().getTime() / 1000));
     const reader = new CredentialReader(world.keys, verifier);
@@ -451,10 +463,10 @@ describe('what SQL sees', () => {
       anonymous.user.id,
     );
     expect(await ask({ apikey }, 'select auth.uid()')).toBeNull();
-    expect(claimsOf(user.access).sub).toBe(user.id);
+    expect(decodeClaims(user.access).sub).toBe(user.id);
   });
 
-  test('the tables are closed, and may be referenced', async () => {
+  test('the tables are not readable, but can be referenced', async () => {
     const user = await aUser(world);
     for (const presented of [
       { apikey: world.keys.publishable, bearer: user.access },

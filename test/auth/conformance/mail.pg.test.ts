@@ -1,14 +1,14 @@
-// Parity rows OT, VF, RC, RS, RE, PK: everything that goes through a mailbox.
+// Parity rows OT, VF, RC, RS, RE, PK: all flows through a mailbox.
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   aUser,
-  claimsOf,
-  formOf,
+  decodeClaims,
+  readForm,
   navigate,
   pressButton,
-  redirectOf,
-  secretsOf,
+  parseRedirect,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -31,10 +31,10 @@ afterAll(async () => {
 
 let count = 0;
 const anEmail = (): string => `mail${++count}@example.com`;
-const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
+const statusAndCode = (reply: Reply): unknown => [reply.status, reply.json.error_code];
 const post = (world: AuthWorld, path: string, body: unknown): Promise<Reply> =>
   world.call('POST', path, { body });
-const newest = async (world: AuthWorld, to: string) => secretsOf((await world.mails(to))[0]!);
+const newest = async (world: AuthWorld, to: string) => mailSecrets((await world.mails(to))[0]!);
 
 function pkce(): { verifier: string; body: { code_challenge: string; code_challenge_method: string } } {
   const verifier = randomBytes(56).toString('hex');
@@ -66,7 +66,7 @@ describe('one-time passwords', () => {
       const { error } = await p0.client().auth.signInWithOtp({ email: 'p0@example.com' });
       expect(error).toBeNull();
       const user = await aUser(p0);
-      expect(codeOf(await p0.call('GET', '/reauthenticate', { bearer: user.access }))).toEqual([
+      expect(statusAndCode(await p0.call('GET', '/reauthenticate', { bearer: user.access }))).toEqual([
         422,
         'email_provider_disabled',
       ]);
@@ -74,7 +74,7 @@ describe('one-time passwords', () => {
         apikey: p0.keys.secret,
         body: { email: 'x@example.com' },
       });
-      expect(codeOf(invite)).toEqual([422, 'email_provider_disabled']);
+      expect(statusAndCode(invite)).toEqual([422, 'email_provider_disabled']);
       // D-23: without a mail provider, a new address counts immediately.
       const put = await p0.call('PUT', '/user', {
         bearer: user.access,
@@ -92,7 +92,7 @@ describe('one-time passwords', () => {
     expect([reply.status, reply.text]).toEqual([200, '{}']);
     const [mail] = await v0.mails(user.email);
     expect(mail?.kind).toBe('magic_link');
-    const { link, code } = secretsOf(mail!);
+    const { link, code } = mailSecrets(mail!);
     expect(`${link.origin}${link.pathname}`).toBe(`${v0.url}/auth/v1/verify`);
     expect(Object.fromEntries(link.searchParams)).toMatchObject({
       type: 'magiclink',
@@ -122,16 +122,16 @@ describe('one-time passwords', () => {
     ['channel with an address', { email: 'c@example.com', channel: 'sms' }, [400, 'validation_failed']],
     ['phone', { phone: '+4912345' }, [400, 'phone_provider_disabled']],
   ])('%s %j', async (_id, body, expected) => {
-    expect(codeOf(await post(v0, '/otp', body))).toEqual(expected);
+    expect(statusAndCode(await post(v0, '/otp', body))).toEqual(expected);
   });
 
   test('sign-up off; a minute between mails, for everybody', async () => {
     await withAuth(v0, { allowSignup: false }, async () => {
-      expect(codeOf(await post(v0, '/otp', { email: anEmail() }))).toEqual([422, 'signup_disabled']);
+      expect(statusAndCode(await post(v0, '/otp', { email: anEmail() }))).toEqual([422, 'signup_disabled']);
     });
     const email = anEmail();
     expect((await post(v0, '/otp', { email })).status).toBe(200);
-    expect(codeOf(await post(v0, '/otp', { email }))).toEqual([429, 'over_email_send_rate_limit']);
+    expect(statusAndCode(await post(v0, '/otp', { email }))).toEqual([429, 'over_email_send_rate_limit']);
   });
 
   test('with a challenge the link ends in a code', async () => {
@@ -142,28 +142,29 @@ describe('one-time passwords', () => {
     expect(token).toMatch(/^pkce_/);
     const reply = await v0.call('GET', link.href, { apikey: null });
     expect(reply.status).toBe(303);
-    const { query, fragment } = redirectOf(reply);
+    const { query, fragment } = parseRedirect(reply);
     expect(fragment).toEqual({});
     const session = await post(v0, '/token?grant_type=pkce', {
       auth_code: query['code'],
       code_verifier: verifier,
     });
-    expect(claimsOf(session.json.access_token).amr[0].method).toBe('recovery');
+    expect(decodeClaims(session.json.access_token).amr[0].method).toBe('recovery');
   });
 
   test('unknown codes, empty fields and late exchanges are refused', async () => {
     const exchange = (auth_code: string, code_verifier: string) =>
       post(v0, '/token?grant_type=pkce', { auth_code, code_verifier });
-    expect(codeOf(await exchange('unknown', 'x'))).toEqual([404, 'flow_state_not_found']);
-    expect(codeOf(await exchange('', ''))).toEqual([400, 'validation_failed']);
+    expect(statusAndCode(await exchange('unknown', 'x'))).toEqual([404, 'flow_state_not_found']);
+    expect(statusAndCode(await exchange('', ''))).toEqual([400, 'validation_failed']);
     const verifier = randomBytes(40).toString('hex');
     const email = anEmail();
     await post(v0, '/otp', { email, code_challenge: verifier, code_challenge_method: 'plain' });
     const code =
-      redirectOf(await v0.call('GET', (await newest(v0, email)).link.href, { apikey: null })).query['code'] ??
-      '';
+      parseRedirect(await v0.call('GET', (await newest(v0, email)).link.href, { apikey: null })).query[
+        'code'
+      ] ?? '';
     v0.ahead += 301_000;
-    expect(codeOf(await exchange(code, verifier))).toEqual([422, 'flow_state_expired']);
+    expect(statusAndCode(await exchange(code, verifier))).toEqual([422, 'flow_state_expired']);
     v0.ahead -= 301_000;
     expect((await exchange(code, verifier)).status).toBe(200);
   });
@@ -174,12 +175,12 @@ describe('one-time passwords', () => {
     await post(v1, '/signup', { email, password: 'correct horse', ...body });
     const { link } = await newest(v1, email);
     v1.ahead += 600_000;
-    const { query } = redirectOf(await v1.call('GET', link.href, { apikey: null }));
+    const { query } = parseRedirect(await v1.call('GET', link.href, { apikey: null }));
     const session = await post(v1, '/token?grant_type=pkce', {
       auth_code: query['code'],
       code_verifier: verifier,
     });
-    expect(claimsOf(session.json.access_token).amr[0].method).toBe('email/signup');
+    expect(decodeClaims(session.json.access_token).amr[0].method).toBe('email/signup');
   });
 });
 
@@ -200,19 +201,22 @@ describe('verify', () => {
       options: { redirectTo: APP },
     });
     expect(reply.status).toBe(200);
-    expect(claimsOf(reply.json.access_token).amr[0].method).toBe('otp');
+    expect(decodeClaims(reply.json.access_token).amr[0].method).toBe('otp');
   });
 
-  test('the hash, once, and it voids the others', async () => {
+  test('the hash works once and voids the other secrets', async () => {
     const user = await aUser(v0);
     const { token } = await order(v0, user.email);
     await v0.call('GET', '/reauthenticate', { bearer: user.access });
-    expect(codeOf(await verify(v0, { type: 'email', email: user.email, token: '000000' }))).toEqual([
+    expect(statusAndCode(await verify(v0, { type: 'email', email: user.email, token: '000000' }))).toEqual([
       403,
       'otp_expired',
     ]);
     expect((await verify(v0, { type: 'magiclink', token_hash: token })).status).toBe(200);
-    expect(codeOf(await verify(v0, { type: 'magiclink', token_hash: token }))).toEqual([403, 'otp_expired']);
+    expect(statusAndCode(await verify(v0, { type: 'magiclink', token_hash: token }))).toEqual([
+      403,
+      'otp_expired',
+    ]);
     expect(await v0.query(sql`select id from auth.one_time_tokens where user_id = ${user.id}`)).toEqual([]);
   });
 
@@ -263,14 +267,20 @@ describe('verify', () => {
     expect(user.email_confirmed_at).toEqual(expect.any(String));
     expect(user.user_metadata.email_verified).toBe(true);
     expect(user.identities[0].identity_data.email_verified).toBe(true);
-    expect(codeOf(await verify(v1, { type: 'signup', email, token: code }))).toEqual([403, 'otp_expired']);
+    expect(statusAndCode(await verify(v1, { type: 'signup', email, token: code }))).toEqual([
+      403,
+      'otp_expired',
+    ]);
   });
 
   test('bans hold; recovery confirms', async () => {
     const user = await aUser(v0);
     const { token } = await order(v0, user.email);
     await v0.admin().auth.admin.updateUserById(user.id, { ban_duration: '1h' });
-    expect(codeOf(await verify(v0, { type: 'magiclink', token_hash: token }))).toEqual([403, 'user_banned']);
+    expect(statusAndCode(await verify(v0, { type: 'magiclink', token_hash: token }))).toEqual([
+      403,
+      'user_banned',
+    ]);
     const email = anEmail();
     await post(v1, '/signup', { email, password: 'correct horse' });
     await post(v1, '/recover', { email });
@@ -286,11 +296,11 @@ describe('verify', () => {
     const owner = await verify(v0, { type: 'email', email: squatter.email, token: code });
     expect(owner.json.user.id).toBe(squatter.id);
     const password = { email: squatter.email, password: squatter.password };
-    expect(codeOf(await post(v0, '/token?grant_type=password', password))).toEqual([
+    expect(statusAndCode(await post(v0, '/token?grant_type=password', password))).toEqual([
       400,
       'invalid_credentials',
     ]);
-    expect(codeOf(await v0.call('GET', '/user', { bearer: squatter.access }))).toEqual([
+    expect(statusAndCode(await v0.call('GET', '/user', { bearer: squatter.access }))).toEqual([
       403,
       'session_not_found',
     ]);
@@ -312,7 +322,10 @@ describe('verify', () => {
     const wrong = code === '000000' ? '111111' : '000000';
     for (let i = 0; i < 5; i++)
       expect((await verify(v0, { type: 'email', email, token: wrong })).status).toBe(403);
-    expect(codeOf(await verify(v0, { type: 'email', email, token: code }))).toEqual([403, 'otp_expired']);
+    expect(statusAndCode(await verify(v0, { type: 'email', email, token: code }))).toEqual([
+      403,
+      'otp_expired',
+    ]);
     expect((await verify(v0, { type: 'email', token_hash: token })).status).toBe(200);
   });
 });
@@ -329,7 +342,7 @@ describe('links', () => {
     const reply = await open((await aLink(v0)).href);
     expect(reply.status).toBe(303);
     expect(reply.headers.get('referrer-policy')).toBe('no-referrer');
-    const { target, fragment } = redirectOf(reply);
+    const { target, fragment } = parseRedirect(reply);
     expect(target).toBe(APP);
     expect(fragment).toMatchObject({ type: 'magiclink', token_type: 'bearer', expires_in: '900' });
     expect(Number(fragment['expires_at'])).toBeGreaterThan(1_700_000_000);
@@ -339,16 +352,16 @@ describe('links', () => {
   test('an expired link reports it in the fragment', async () => {
     const link = await aLink(v0);
     v0.ahead += 3_601_000;
-    expect(redirectOf(await open(link.href)).fragment).toMatchObject({
+    expect(parseRedirect(await open(link.href)).fragment).toMatchObject({
       error: 'access_denied',
       error_code: 'otp_expired',
     });
   });
 
-  test('another target than the list allows is replaced', async () => {
+  test('a target that is not on the list is replaced', async () => {
     const link = await aLink(v0);
     link.searchParams.set('redirect_to', 'https://evil.example/');
-    expect(redirectOf(await open(link.href)).target).toBe(APP);
+    expect(parseRedirect(await open(link.href)).target).toBe(APP);
   });
 
   test('without a list the session is the answer', async () => {
@@ -363,7 +376,7 @@ describe('links', () => {
   test('HEAD changes nothing', async () => {
     const { href } = await aLink(v0);
     expect((await v0.call('HEAD', href, { apikey: null })).status).toBe(200);
-    expect(redirectOf(await open(href)).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(await open(href)).fragment['access_token']).toBeDefined();
   });
 
   test('a mail scanner sees a page, and the person after it is signed in by the button', async () => {
@@ -387,8 +400,8 @@ describe('links', () => {
     expect(bot.status).toBe(200);
     const pressed = await pressButton(href);
     expect(pressed.status).toBe(303);
-    expect(redirectOf(pressed).fragment['access_token']).toBeDefined();
-    expect(redirectOf(await pressButton(href)).fragment['error_code']).toBe('otp_expired');
+    expect(parseRedirect(pressed).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(await pressButton(href)).fragment['error_code']).toBe('otp_expired');
   });
 
   // The header `via` shows that a proxy is in between, so the request does not come from this machine.
@@ -409,7 +422,7 @@ describe('links', () => {
     const seen = await v0.call('GET', href, { apikey: null, headers: { ...headers, via: '1.1 proxy' } });
     expect([seen.status, seen.headers.get('cache-control')]).toEqual([200, 'no-store']);
     expect(seen.text).toContain('<form method="post">');
-    expect(redirectOf(await pressButton(href)).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(await pressButton(href)).fragment['access_token']).toBeDefined();
   });
 
   test.each([
@@ -418,19 +431,19 @@ describe('links', () => {
   ])('%s is redirected at once from elsewhere', async (_who, headers) => {
     const { href } = await aLink(v0);
     const reply = await v0.call('GET', href, { apikey: null, headers: { ...headers, via: '1.1 proxy' } });
-    expect(redirectOf(reply).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(reply).fragment['access_token']).toBeDefined();
   });
 
   test('the page can be posted for ten minutes; afterwards it is shown again and redeems nothing', async () => {
     const { href } = await aLink(v0);
-    const form = formOf(await navigate(href));
+    const form = readForm(await navigate(href));
     v0.ahead += 601_000;
     const late = await navigate(href, {}, form);
     expect(late.status).toBe(403);
     expect(late.text).toContain('Please choose again');
-    const again = formOf(late);
+    const again = readForm(late);
     v0.ahead += 599_000;
-    expect(redirectOf(await navigate(href, {}, again)).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(await navigate(href, {}, again)).fragment['access_token']).toBeDefined();
   });
 
   test.each([
@@ -442,13 +455,13 @@ describe('links', () => {
     ['a value that is not signed', () => `form=${Date.now() + 60_000}.`],
   ])('a form with %s redeems nothing', async (_what, change) => {
     const { href } = await aLink(v0);
-    const form = formOf(await navigate(href));
+    const form = readForm(await navigate(href));
     expect((await navigate(href, {}, change(form))).status).toBe(403);
-    expect(redirectOf(await navigate(href, {}, form)).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(await navigate(href, {}, form)).fragment['access_token']).toBeDefined();
   });
 
   test('the form of one link does not redeem another link', async () => {
-    const form = formOf(await navigate((await aLink(v0)).href));
+    const form = readForm(await navigate((await aLink(v0)).href));
     const { href } = await aLink(v0);
     expect((await navigate(href, {}, form)).status).toBe(403);
   });
@@ -460,7 +473,7 @@ describe('links', () => {
 });
 
 describe('recover, resend, reauthenticate', () => {
-  test('a known address gets a mail, an unknown one the same answer', async () => {
+  test('a known address gets a mail, and an unknown one gets the same response', async () => {
     const user = await aUser(v0);
     const known = await post(v0, '/recover', { email: user.email });
     const unknown = await post(v0, '/recover', { email: 'nobody@example.com' });
@@ -476,7 +489,7 @@ describe('recover, resend, reauthenticate', () => {
     const email = anEmail();
     await post(v1, '/signup', { email, password: 'correct horse' });
     const old = await newest(v1, email);
-    expect(codeOf(await post(v1, '/resend', { type: 'signup', email }))).toEqual([
+    expect(statusAndCode(await post(v1, '/resend', { type: 'signup', email }))).toEqual([
       429,
       'over_email_send_rate_limit',
     ]);
@@ -501,7 +514,7 @@ describe('recover, resend, reauthenticate', () => {
     expect(await v0.mails(email)).toHaveLength(2);
     expect((await post(v0, '/resend', { type: 'x', email })).status).toBe(400);
     expect((await post(v0, '/resend', { email })).status).toBe(400);
-    expect(codeOf(await post(v0, '/resend', { type: 'sms', phone: '+4912345' }))).toEqual([
+    expect(statusAndCode(await post(v0, '/resend', { type: 'sms', phone: '+4912345' }))).toEqual([
       400,
       'phone_provider_disabled',
     ]);
@@ -516,10 +529,9 @@ describe('recover, resend, reauthenticate', () => {
     expect(mail?.html).not.toContain('/verify?');
     expect((await v0.call('GET', '/reauthenticate')).status).toBe(401);
     const anonymous = await post(v0, '/signup', {});
-    expect(codeOf(await v0.call('GET', '/reauthenticate', { bearer: anonymous.json.access_token }))).toEqual([
-      400,
-      'validation_failed',
-    ]);
+    expect(
+      statusAndCode(await v0.call('GET', '/reauthenticate', { bearer: anonymous.json.access_token })),
+    ).toEqual([400, 'validation_failed']);
   });
 });
 

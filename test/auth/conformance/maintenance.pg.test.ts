@@ -51,7 +51,8 @@ const KINDS: readonly Kind[] = [
     expired: 2 * DAY,
     young: 0,
     insert: (token, at, _user, { session }) =>
-      sql`insert into auth.refresh_tokens (token, revoked, updated_at, session_id) values (${token}, true, ${at}, ${session})`,
+      sql`insert into auth.refresh_tokens (token, revoked, updated_at, session_id)
+        values (${token}, true, ${at}, ${session})`,
   },
   {
     table: 'flow_state',
@@ -59,16 +60,20 @@ const KINDS: readonly Kind[] = [
     expired: 2 * DAY,
     young: 0,
     insert: (id, at) =>
-      sql`insert into auth.flow_state (id, provider_type, authentication_method, created_at) values (${id}, 'github', 'oauth', ${at})`,
+      sql`insert into auth.flow_state (id, provider_type, authentication_method, created_at)
+        values (${id}, 'github', 'oauth', ${at})`,
   },
   {
     table: 'one_time_tokens',
     key: 'token_hash',
     expired: 2 * DAY,
     young: 0,
-    insert: (hash, at, user) => sql`
-      insert into auth.one_time_tokens (user_id, token_type, token_hash, code_hash, expires_at)
-      values (${user}, ${at < new Date(Date.now() - DAY) ? 'recovery_token' : 'confirmation_token'}, ${hash}, '', ${at})`,
+    insert: (hash, at, user) => {
+      const type = at < new Date(Date.now() - DAY) ? 'recovery_token' : 'confirmation_token';
+      return sql`
+        insert into auth.one_time_tokens (user_id, token_type, token_hash, code_hash, expires_at)
+        values (${user}, ${type}, ${hash}, '', ${at})`;
+    },
   },
   {
     table: 'mfa_challenges',
@@ -121,12 +126,13 @@ const KINDS: readonly Kind[] = [
   })),
 ];
 
-test('every kind of row goes when its time is over, and not before', async () => {
+test('every kind of row is removed after its expiry, and not before', async () => {
   const { id: user } = await aUser(world);
   const parents = { session: randomUUID(), factor: randomUUID() };
   await world.query(sql`insert into auth.sessions (id, user_id) values (${parents.session}, ${user})`);
   await world.query(
-    sql`insert into auth.mfa_factors (id, user_id, factor_type, status) values (${parents.factor}, ${user}, 'totp', 'verified')`,
+    sql`insert into auth.mfa_factors (id, user_id, factor_type, status)
+      values (${parents.factor}, ${user}, 'totp', 'verified')`,
   );
   const rows = KINDS.map((kind) => ({ kind, expired: randomUUID(), young: randomUUID() }));
   for (const { kind, expired, young } of rows) {
@@ -141,7 +147,8 @@ test('every kind of row goes when its time is over, and not before', async () =>
       table,
       left: (
         await world.query<{ key: string }>(
-          sql`select ${raw(key)}::text as key from auth.${raw(table)} where ${raw(key)}::text in (${expired}, ${young})`,
+          sql`select ${raw(key)}::text as key from auth.${raw(table)}
+            where ${raw(key)}::text in (${expired}, ${young})`,
         )
       ).map((row) => (row.key === young ? 'young' : 'expired')),
     })),
@@ -149,7 +156,7 @@ test('every kind of row goes when its time is over, and not before', async () =>
   expect(left).toEqual(KINDS.map(({ table }) => ({ table, left: ['young'] })));
 });
 
-test('a mail that is still to be sent stays, whatever its age', async () => {
+test('a pending mail is kept at any age', async () => {
   const auth = anAuthContext(world);
   const ids = await world.query<{ id: string }>(sql`
     insert into auth.mail_outbox (kind, recipient, subject, state, created_at, next_attempt_at, lease_until)

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createHash, randomBytes } from 'node:crypto';
 import {
   aUser,
-  claimsOf,
+  decodeClaims,
   navigate,
-  redirectOf,
+  parseRedirect,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -67,10 +67,10 @@ function pkce(): { verifier: string; query: string } {
 }
 
 describe('redirects', () => {
-  test('implicit: tokens and the provider token come in the fragment', async () => {
+  test('implicit: the fragment contains the tokens and the provider token', async () => {
     const reply = await through('implicit|implicit@example.com|true');
     expect(reply.status).toBe(302);
-    const { target, fragment, query } = redirectOf(reply);
+    const { target, fragment, query } = parseRedirect(reply);
     expect(target).toBe(`${APP}/after`);
     expect(query).toEqual({});
     expect(fragment).toMatchObject({
@@ -78,7 +78,7 @@ describe('redirects', () => {
       expires_in: '900',
       provider_token: expect.any(String),
     });
-    const claims = claimsOf(fragment['access_token'] ?? '');
+    const claims = decodeClaims(fragment['access_token'] ?? '');
     expect(claims).toMatchObject({
       email: 'implicit@example.com',
       role: 'authenticated',
@@ -97,7 +97,7 @@ describe('redirects', () => {
     const { verifier, query } = pkce();
     const reply = await through('coder|coder@example.com|true', query);
     expect(reply.status).toBe(302);
-    const redirect = redirectOf(reply);
+    const redirect = parseRedirect(reply);
     expect(redirect.fragment).toEqual({});
     const code = redirect.query['code'];
     const exchange = (code_verifier: string) =>
@@ -106,7 +106,7 @@ describe('redirects', () => {
     const session = await exchange(verifier);
     expect(session.status).toBe(200);
     expect(session.json.provider_token).toEqual(expect.any(String));
-    expect(claimsOf(session.json.access_token).amr[0].method).toBe('oauth');
+    expect(decodeClaims(session.json.access_token).amr[0].method).toBe('oauth');
     expect((await exchange(verifier)).json.error_code).toBe('flow_state_not_found');
     const refreshed = await world.call('POST', '/token?grant_type=refresh_token', {
       body: { refresh_token: session.json.refresh_token },
@@ -117,8 +117,8 @@ describe('redirects', () => {
   test('a state works once', async () => {
     const { query } = pkce();
     const back = await signInAt(await begin(query), 'replayer|replayer@example.com|true');
-    expect(redirectOf(await world.call('GET', back, { apikey: null })).query['code']).toBeDefined();
-    expect(redirectOf(await world.call('GET', back, { apikey: null })).fragment['error_code']).toBe(
+    expect(parseRedirect(await world.call('GET', back, { apikey: null })).query['code']).toBeDefined();
+    expect(parseRedirect(await world.call('GET', back, { apikey: null })).fragment['error_code']).toBe(
       'flow_state_already_used',
     );
   });
@@ -126,20 +126,20 @@ describe('redirects', () => {
   test('a code the provider refuses is only logged', async () => {
     const back = new URL(await signInAt(await begin(), 'broken|broken@example.com|true'));
     back.searchParams.set('code', 'made-up');
-    const { fragment } = redirectOf(await world.call('GET', back.href, { apikey: null }));
+    const { fragment } = parseRedirect(await world.call('GET', back.href, { apikey: null }));
     expect(fragment).toMatchObject({ error: 'server_error', error_code: 'unexpected_failure' });
   });
 
   test('the user’s refusal is passed on', async () => {
     const back = await signInAt(await begin(), 'nobody', 'abort');
-    expect(redirectOf(await world.call('GET', back, { apikey: null })).fragment['error']).toBe(
+    expect(parseRedirect(await world.call('GET', back, { apikey: null })).fragment['error']).toBe(
       'access_denied',
     );
   });
 
-  test('an unknown state goes to the default target', async () => {
+  test('an unknown state redirects to the default target', async () => {
     const reply = await world.call('GET', '/callback/acme?code=x&state=made-up', { apikey: null });
-    expect(redirectOf(reply)).toMatchObject({
+    expect(parseRedirect(reply)).toMatchObject({
       target: `${APP}/`,
       query: { error_code: 'bad_oauth_state' },
       fragment: { error_code: 'bad_oauth_state' },
@@ -151,30 +151,30 @@ describe('redirects', () => {
     expect([reply.status, calledBack(reply)]).toEqual([307, 'acme']);
   });
 
-  /** The name in the callback that the provider is asked to use. */
+  /** Returns the name in the callback URL of the request to the provider. */
   function calledBack(reply: Reply): string | undefined {
     const callback = new URL(reply.headers.get('location') ?? '').searchParams.get('redirect_uri');
     return callback?.split('/').at(-1);
   }
 
-  test('errors of a PKCE flow come in the query too, all others in the fragment only', async () => {
-    const errorsOf = async (login: string, submit?: 'consent' | 'abort') => {
+  test('errors of a PKCE flow are in the query and the fragment, all others only in the fragment', async () => {
+    const collectErrors = async (login: string, submit?: 'consent' | 'abort') => {
       const answers = [];
       for (const query of [pkce().query, '']) {
         const back = await signInAt(await begin(query), login, submit);
-        answers.push(redirectOf(await world.call('GET', back, { apikey: null })));
+        answers.push(parseRedirect(await world.call('GET', back, { apikey: null })));
       }
       return answers.map((answer) => [
         answer.query['error_code'] ?? answer.query['error'],
         answer.fragment['error_code'] ?? answer.fragment['error'],
       ]);
     };
-    expect(await errorsOf('nobody', 'abort')).toEqual([
+    expect(await collectErrors('nobody', 'abort')).toEqual([
       ['access_denied', 'access_denied'],
       [undefined, 'access_denied'],
     ]);
     const { email } = await aUser(world);
-    const [inPkce, implicit] = await errorsOf(`taker|${email}|false`);
+    const [inPkce, implicit] = await collectErrors(`taker|${email}|false`);
     expect(inPkce?.[0]).toBe(inPkce?.[1]);
     expect(inPkce?.[0]).toBeDefined();
     expect(implicit).toEqual([undefined, inPkce?.[1]]);
@@ -183,7 +183,7 @@ describe('redirects', () => {
   test('every fragment has the parameter by which client libraries recognise it', async () => {
     const tokens = await through('marked|marked@example.com|true');
     const refusal = await world.call('GET', '/callback/acme?code=x&state=made-up', { apikey: null });
-    for (const reply of [tokens, refusal]) expect(redirectOf(reply).fragment['sb']).toBe('');
+    for (const reply of [tokens, refusal]) expect(parseRedirect(reply).fragment['sb']).toBe('');
   });
 
   test('a state works only on the path of its provider', async () => {
@@ -191,10 +191,10 @@ describe('redirects', () => {
     const reply = await world.call('GET', back.replace('/callback/acme', '/callback/other'), {
       apikey: null,
     });
-    expect(redirectOf(reply).fragment['error_code']).toBe('bad_oauth_state');
+    expect(parseRedirect(reply).fragment['error_code']).toBe('bad_oauth_state');
     // The right path still works: the wrong one spent nothing.
     expect(
-      redirectOf(await world.call('GET', back, { apikey: null })).fragment['access_token'],
+      parseRedirect(await world.call('GET', back, { apikey: null })).fragment['access_token'],
     ).toBeDefined();
   });
 
@@ -214,7 +214,7 @@ describe('redirects', () => {
   test('a browser that did not begin the flow cannot finish it', async () => {
     const back = await signInAt(await begin(), 'victim|victim@example.com|true');
     const reply = await navigate(back);
-    expect(redirectOf(reply).fragment['error_code']).toBe('bad_oauth_state');
+    expect(parseRedirect(reply).fragment['error_code']).toBe('bad_oauth_state');
   });
 
   test('the browser that began the flow finishes it', async () => {
@@ -223,7 +223,7 @@ describe('redirects', () => {
     expect(cookie).toMatch(/HttpOnly/);
     const back = await signInAt(started.headers.get('location') ?? '', 'same|same@example.com|true');
     const reply = await navigate(back, { cookie: cookie.split(';')[0] ?? '' });
-    expect(redirectOf(reply).fragment['access_token']).toBeDefined();
+    expect(parseRedirect(reply).fragment['access_token']).toBeDefined();
   });
 });
 
@@ -257,15 +257,15 @@ describe('authorize', () => {
   });
 });
 
-describe('whose account', () => {
-  const errorOf = async (login: string): Promise<Record<string, string>> =>
-    redirectOf(await through(login)).fragment;
+describe('the account of an identity', () => {
+  const readError = async (login: string): Promise<Record<string, string>> =>
+    parseRedirect(await through(login)).fragment;
 
   test('a proven account gets the identity', async () => {
     const made = await world
       .admin()
       .auth.admin.createUser({ email: 'proven@example.com', password: 'correct horse', email_confirm: true });
-    const { fragment } = redirectOf(await through('proven|proven@example.com|true'));
+    const { fragment } = parseRedirect(await through('proven|proven@example.com|true'));
     const user = await world.call('GET', '/user', { bearer: fragment['access_token'] });
     expect(user.json.id).toBe(made.data.user?.id);
     expect(user.json.identities).toHaveLength(2);
@@ -279,7 +279,7 @@ describe('whose account', () => {
     await world.query(sql`
       insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
       values (${guarded.id}, 'f', 'totp', 'verified')`);
-    expect(await errorOf('stranger|guarded@example.com|true')).toMatchObject({
+    expect(await readError('stranger|guarded@example.com|true')).toMatchObject({
       error: 'access_denied',
       error_code: 'insufficient_aal',
     });
@@ -287,9 +287,9 @@ describe('whose account', () => {
     expect(user.json.identities).toHaveLength(1);
   });
 
-  test('an unproven account goes to the owner of the mailbox, without its password', async () => {
+  test('the owner of the mailbox gets an unproven account without its password', async () => {
     const squatter = await aUser(world, { email: 'squatted@example.com', data: { planted: true } });
-    const { fragment } = redirectOf(await through('owner|squatted@example.com|true'));
+    const { fragment } = parseRedirect(await through('owner|squatted@example.com|true'));
     const user = await world.call('GET', '/user', { bearer: fragment['access_token'] });
     expect(user.json.id).toBe(squatter.id);
     expect(user.json.user_metadata).toHaveProperty('planted', true);
@@ -305,7 +305,7 @@ describe('whose account', () => {
   test.each(['false', 'text', ''])('an unverified address (%j) joins nothing', async (verified) => {
     const email = `unverified${verified}@example.com`;
     await aUser(world, { email });
-    expect(await errorOf(`thief${verified}|${email}|${verified}`)).toMatchObject({
+    expect(await readError(`thief${verified}|${email}|${verified}`)).toMatchObject({
       error: 'access_denied',
       error_code: 'provider_email_needs_verification',
     });
@@ -316,7 +316,7 @@ describe('whose account', () => {
   });
 
   test('an unverified address without an account signs in, unproven', async () => {
-    const { fragment } = redirectOf(await through('newcomer|newcomer@example.com|false'));
+    const { fragment } = parseRedirect(await through('newcomer|newcomer@example.com|false'));
     const [row] = await world.query<{ email_proven_at: Date | null }>(
       sql`select email_proven_at from auth.users where email = 'newcomer@example.com'`,
     );
@@ -325,14 +325,14 @@ describe('whose account', () => {
   });
 
   test('no address is an error', async () => {
-    expect(await errorOf('faceless')).toMatchObject({ error_code: 'unexpected_failure' });
+    expect(await readError('faceless')).toMatchObject({ error_code: 'unexpected_failure' });
   });
 
-  test('a banned user stays out', async () => {
-    const { fragment } = redirectOf(await through('banned|banned@example.com|true'));
-    const { sub } = claimsOf(fragment['access_token'] ?? '');
+  test('a banned user cannot sign in', async () => {
+    const { fragment } = parseRedirect(await through('banned|banned@example.com|true'));
+    const { sub } = decodeClaims(fragment['access_token'] ?? '');
     await world.admin().auth.admin.updateUserById(sub, { ban_duration: '1h' });
-    expect(await errorOf('banned|banned@example.com|true')).toMatchObject({
+    expect(await readError('banned|banned@example.com|true')).toMatchObject({
       error: 'access_denied',
       error_code: 'user_banned',
     });
@@ -341,7 +341,7 @@ describe('whose account', () => {
   test('with sign-up off there are no new users', async () => {
     configure({ allowSignup: false });
     try {
-      expect(await errorOf('late|late@example.com|true')).toMatchObject({
+      expect(await readError('late|late@example.com|true')).toMatchObject({
         error: 'access_denied',
         error_code: 'signup_disabled',
       });
@@ -353,7 +353,7 @@ describe('whose account', () => {
   test('with verification on an unverified address waits for its mail', async () => {
     configure({ email: { verifyEmail: true, templates: [] } });
     try {
-      expect(await errorOf('waiting|waiting@example.com|false')).toMatchObject({
+      expect(await readError('waiting|waiting@example.com|false')).toMatchObject({
         error_code: 'provider_email_needs_verification',
       });
       expect((await world.mails('waiting@example.com'))[0]?.kind).toBe('confirm');
@@ -368,7 +368,7 @@ describe('whose account', () => {
     );
     const replies = await Promise.all(logins.map((back) => world.call('GET', back, { apikey: null })));
     const ids = new Set(
-      replies.map((reply) => claimsOf(redirectOf(reply).fragment['access_token'] ?? '').sub),
+      replies.map((reply) => decodeClaims(parseRedirect(reply).fragment['access_token'] ?? '').sub),
     );
     expect(ids.size).toBe(1);
   });
@@ -376,7 +376,9 @@ describe('whose account', () => {
 
 describe('linking to a signed-in user', () => {
   async function link(bearer: string, login: string): Promise<Reply> {
-    const path = `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}&skip_http_redirect=true`;
+    const path =
+      `/user/identities/authorize?provider=acme&redirect_to=${encodeURIComponent(APP)}` +
+      '&skip_http_redirect=true';
     const begun = await world.call('GET', path, { bearer });
     const cookie = begun.headers.get('set-cookie')?.split(';')[0] ?? '';
     return await world.call('GET', await signInAt(begun.json.url, login), {
@@ -387,7 +389,7 @@ describe('linking to a signed-in user', () => {
 
   test('links and unlinks, but not the last', async () => {
     const user = await aUser(world);
-    const { fragment } = redirectOf(await link(user.access, 'second|second@example.com|true'));
+    const { fragment } = parseRedirect(await link(user.access, 'second|second@example.com|true'));
     const linked = await world.call('GET', '/user', { bearer: fragment['access_token'] });
     expect(linked.json.id).toBe(user.id);
     expect(linked.json.email).toBe(user.email);
@@ -409,9 +411,9 @@ describe('linking to a signed-in user', () => {
   test('an identity has one owner', async () => {
     await through('taken|taken@example.com|true');
     const user = await aUser(world);
-    expect(redirectOf(await link(user.access, 'taken|taken@example.com|true')).fragment['error_code']).toBe(
-      'identity_already_exists',
-    );
+    expect(
+      parseRedirect(await link(user.access, 'taken|taken@example.com|true')).fragment['error_code'],
+    ).toBe('identity_already_exists');
   });
 
   test('unknown and malformed ids are refused', async () => {
@@ -424,10 +426,10 @@ describe('linking to a signed-in user', () => {
 
   test('an anonymous user becomes a full one', async () => {
     const anonymous = await world.call('POST', '/signup', { body: {} });
-    const { fragment } = redirectOf(
+    const { fragment } = parseRedirect(
       await link(anonymous.json.access_token, 'promoted|promoted@example.com|true'),
     );
-    expect(claimsOf(fragment['access_token'] ?? '')).toMatchObject({
+    expect(decodeClaims(fragment['access_token'] ?? '')).toMatchObject({
       sub: anonymous.json.user.id,
       is_anonymous: false,
       role: 'authenticated',

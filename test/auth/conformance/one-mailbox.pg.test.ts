@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { duplicateMailboxes, rewriteAddresses } from '../../../src/auth/users/canonical-addresses.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthContext } from '../../support/auth-context.ts';
-import { aUser, secretsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, mailSecrets, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 beforeAll(async () => {
@@ -21,21 +21,21 @@ const userWith = async (email: string): Promise<string> => (await aUser(world, {
 test.each([
   ['lea@müller.example', 'lea@xn--mller-kva.example'],
   ['zo\u00eb@shop.example', 'zoe\u0308@shop.example'],
-])('%s and %s are one account at every route', async (stored, other) => {
-  const id = await userWith(other);
+])('%s and %s are one account at every route', async (stored, variant) => {
+  const id = await userWith(variant);
   expect((await post('/signup', { email: stored, password })).json.error_code).toBe('user_already_exists');
-  expect((await signIn(other)).json.user).toMatchObject({ id, email: stored });
+  expect((await signIn(variant)).json.user).toMatchObject({ id, email: stored });
   expect((await signIn(`  ${stored}\n`)).json.user.id).toBe(id);
-  expect((await admin('POST', '/admin/users', { email: other })).json.error_code).toBe('email_exists');
-  expect((await admin('POST', '/invite', { email: other })).json.error_code).toBe('email_exists');
-  const link = await admin('POST', '/admin/generate_link', { type: 'magiclink', email: other });
+  expect((await admin('POST', '/admin/users', { email: variant })).json.error_code).toBe('email_exists');
+  expect((await admin('POST', '/invite', { email: variant })).json.error_code).toBe('email_exists');
+  const link = await admin('POST', '/admin/generate_link', { type: 'magiclink', email: variant });
   expect(link.json.id).toBe(id);
-  await post('/otp', { email: other });
-  const { code } = secretsOf((await world.mails(stored))[0]!);
+  await post('/otp', { email: variant });
+  const { code } = mailSecrets((await world.mails(stored))[0]!);
   expect((await post('/verify', { type: 'email', email: stored, token: code })).json.user.id).toBe(id);
   const change = await world.call('PUT', '/user', {
     bearer: (await aUser(world)).access,
-    body: { email: other },
+    body: { email: variant },
   });
   expect(change.json.error_code).toBe('email_exists');
 });
@@ -62,7 +62,7 @@ test('an address that an earlier version stored is rewritten once', async () => 
   expect(json.user.identities[0].email).toBe('free@müller.example');
 });
 
-test('two accounts for one mailbox both stay, and each signs in by its own spelling', async () => {
+test('two existing accounts of one mailbox remain, and each signs in with its spelling', async () => {
   const first = await userWith('twin@müller.example');
   const second = await userWith('twin@example.com');
   await world.query(sql`update auth.users set email = 'twin@xn--mller-kva.example' where id = ${second}`);
@@ -70,7 +70,7 @@ test('two accounts for one mailbox both stay, and each signs in by its own spell
   expect((await signIn('twin@müller.example')).json.user.id).toBe(first);
   expect((await signIn('twin@xn--mller-kva.example')).json.user.id).toBe(second);
   await post('/recover', { email: 'twin@xn--mller-kva.example' });
-  const { code } = secretsOf((await world.mails('twin@müller.example'))[0]!);
+  const { code } = mailSecrets((await world.mails('twin@müller.example'))[0]!);
   const body = { type: 'recovery', email: 'twin@xn--mller-kva.example', token: code };
   expect((await post('/verify', body)).json.user.id).toBe(second);
   expect(await duplicateMailboxes(world.owner)).toEqual([

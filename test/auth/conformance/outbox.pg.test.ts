@@ -29,9 +29,9 @@ async function anApi(
       body += chunk.toString();
     });
     request.on('end', () => {
-      const one = { headers: request.headers, url: request.url ?? '', body };
-      seen.push(one);
-      const reply = answer(one, seen.length);
+      const entry = { headers: request.headers, url: request.url ?? '', body };
+      seen.push(entry);
+      const reply = answer(entry, seen.length);
       if (reply === 'hang up') request.socket.destroy();
       else
         response
@@ -84,7 +84,7 @@ const state = (world: AuthWorld) => async () => {
 const settled = (world: AuthWorld, wanted: string) => until(state(world), (row) => row?.state === wanted);
 
 describe('Resend', () => {
-  test('a mail goes out with link, code and an idempotency key, and its content is wiped', async () => {
+  test('a mail is sent with link, code and an idempotency key, and its content is deleted', async () => {
     const api = await anApi(() => ({ status: 200, body: { id: 'm1' } }));
     const world = await aWorld(resend({ SVC_RESEND_BASE_URL: api.url }));
     await world.call('POST', '/otp', { body: { email: 'a@example.com' } });
@@ -104,24 +104,24 @@ describe('Resend', () => {
     expect(mail.text).toMatch(/\b\d{6}\b/);
   });
 
-  test('a failure and a lost answer are tried again with the same key', async () => {
+  test('a failure and a lost response are retried with the same key', async () => {
     const api = await anApi((_seen, nth) =>
       nth === 1 ? { status: 500 } : nth === 2 ? 'hang up' : { status: 200, body: { id: 'm' } },
     );
     const world = await aWorld(resend({ SVC_RESEND_BASE_URL: api.url }));
     await world.call('POST', '/otp', { body: { email: 'a@example.com' } });
     for (const attempts of [1, 2]) {
-      const row = await until(state(world), (one) => one?.state === 'pending' && one.attempts === attempts);
+      const row = await until(state(world), (row) => row?.state === 'pending' && row.attempts === attempts);
       expect(row?.last_error).toContain('Resend');
       world.ahead += 60_000;
       await world.call('POST', '/recover', { body: { email: 'nobody@example.com' } });
     }
     await settled(world, 'sent');
-    expect(new Set(api.seen.map((one) => one.headers['idempotency-key'])).size).toBe(1);
+    expect(new Set(api.seen.map((request) => request.headers['idempotency-key'])).size).toBe(1);
     expect(api.seen).toHaveLength(3);
   });
 
-  test('a refusal is final and visible, and the request was answered all the same', async () => {
+  test('a rejection is final and visible, and the request succeeds', async () => {
     const api = await anApi(() => ({ status: 422, body: { message: 'The domain is not verified' } }));
     const world = await aWorld(resend({ SVC_RESEND_BASE_URL: api.url }));
     expect((await world.call('POST', '/otp', { body: { email: 'a@example.com' } })).text).toBe('{}');
@@ -305,13 +305,13 @@ describe('SMTP', () => {
     await world.call('POST', '/recover', { body: { email: 'nobody@example.com' } });
     await settled(world, 'sent');
     const refusing = await aServer(() => Object.assign(new Error('no'), { responseCode: 550 }));
-    const other = await aWorld(smtp(refusing.url));
-    await other.call('POST', '/otp', { body: { email: 'a@example.com' } });
-    await settled(other, 'failed');
+    const second = await aWorld(smtp(refusing.url));
+    await second.call('POST', '/otp', { body: { email: 'a@example.com' } });
+    await settled(second, 'failed');
     expect(refusing.messages).toHaveLength(1);
   });
 
-  test('a server without TLS gets neither password nor mail where TLS is asked for', async () => {
+  test('a server without TLS receives neither password nor mail if TLS is required', async () => {
     const server = await aServer(() => undefined);
     const url = `${server.url.replace('smtp://', 'smtp://me:canary@')}?requireTLS=true`;
     const world = await aWorld(smtp(url));
@@ -367,7 +367,9 @@ test('templates of the file are filled, escaped, and keep headers whole', async 
           {
             name: 'magiclink',
             subject: 'Hello {{ .Data.name }}',
-            body: '<p>{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }}: <a href="{{ .ConfirmationURL }}">go</a> {{.Token}} {{ .Nothing }}</p>',
+            body:
+              '<p>{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }}: ' +
+              '<a href="{{ .ConfirmationURL }}">go</a> {{.Token}} {{ .Nothing }}</p>',
             position: { line: 1, column: 1 },
           },
         ],

@@ -5,11 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { baseUrlVariable } from '../../../src/auth/settings.ts';
-import { redirectOf, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';
+import { parseRedirect, startAuth, type AuthWorld, type Reply } from '../../support/auth-world.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 type Case = {
-  /** Answers by path; `token` is merged into the answer of whatever path the code is exchanged at. */
+  /** Responses by path. `token` is merged into the response of the path that exchanges the code. */
   readonly api?: Readonly<Record<string, unknown>>;
   readonly token?: Json;
   /** Claims of the ID token, for those that speak OIDC. */
@@ -422,7 +422,7 @@ describe.each([...Object.entries(PLAIN), ...Object.entries(OIDC)])('%s', (name, 
     const reply = await through(name);
     // The browser must not repeat the POST at the application.
     expect(reply.status).toBe(current.post ? 303 : 302);
-    const { fragment } = redirectOf(reply);
+    const { fragment } = parseRedirect(reply);
     expect(fragment).toMatchObject({ provider_token: 'provider-access' });
     const { json: user } = await world.call('GET', '/user', { bearer: fragment['access_token'] });
     expect(user.email).toBe(email);
@@ -431,9 +431,9 @@ describe.each([...Object.entries(PLAIN), ...Object.entries(OIDC)])('%s', (name, 
     ]);
     expect(user.app_metadata).toEqual({ provider: name, providers: [name] });
     if (current.name !== undefined) expect(user.user_metadata.full_name).toBe(current.name);
-    const exchange = requests.find((one) => one.body.includes('the-code'));
+    const exchange = requests.find((request) => request.body.includes('the-code'));
     expect(`${exchange?.authorization ?? ''}${exchange?.body ?? ''}`).toMatch(/Basic |client-secret/);
-    const again = redirectOf(await through(name)).fragment;
+    const again = parseRedirect(await through(name)).fragment;
     const { json: same } = await world.call('GET', '/user', { bearer: again['access_token'] });
     expect(same.id).toBe(user.id);
   });

@@ -4,8 +4,8 @@ import { hash as bcryptHash } from '@node-rs/bcrypt';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   aUser,
-  claimsOf,
-  secretsOf,
+  decodeClaims,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -32,7 +32,7 @@ const signup = (world: AuthWorld, body: unknown, bearer?: string): Promise<Reply
   world.call('POST', '/signup', { body, bearer });
 const signIn = (world: AuthWorld, email: string, password: string): Promise<Reply> =>
   world.call('POST', '/token?grant_type=password', { body: { email, password } });
-const codeOf = (reply: Reply): unknown => [reply.status, reply.json.error_code];
+const statusAndCode = (reply: Reply): unknown => [reply.status, reply.json.error_code];
 
 describe('sign-up, verification off', () => {
   test('a session at once', async () => {
@@ -72,19 +72,19 @@ describe('sign-up, verification off', () => {
       email: 'a@b.co',
       identity_data: { email_verified: false, sub: user.id },
     });
-    expect(claimsOf(reply.json.access_token).exp).toBe(reply.json.expires_at);
+    expect(decodeClaims(reply.json.access_token).exp).toBe(reply.json.expires_at);
   });
 
   test('a known address gets no session', async () => {
     const { email } = await aUser(v0);
     const again = await signup(v0, { email, password: PASSWORD });
-    expect(codeOf(again)).toEqual([422, 'user_already_exists']);
+    expect(statusAndCode(again)).toEqual([422, 'user_already_exists']);
     expect(again.json.msg).toMatch(/^User already registered/);
     await v0.admin().auth.admin.inviteUserByEmail('invited0@example.com');
     await v0.call('POST', '/otp', { body: { email: 'mailed0@example.com' } });
     for (const waiting of ['invited0@example.com', 'mailed0@example.com']) {
       const reply = await signup(v0, { email: waiting, password: PASSWORD });
-      expect(codeOf(reply)).toEqual([422, 'user_already_exists']);
+      expect(statusAndCode(reply)).toEqual([422, 'user_already_exists']);
       expect(reply.json).not.toHaveProperty('access_token');
     }
   });
@@ -115,7 +115,7 @@ describe('sign-up, verification off', () => {
     ['number as address', { email: 5 }, [400, 'bad_json']],
   ])('%s %j is refused', async (_id, change, expected) => {
     const reply = await signup(v0, { email: anEmail(), password: PASSWORD, ...change });
-    expect(codeOf(reply)).toEqual(expected);
+    expect(statusAndCode(reply)).toEqual(expected);
   });
 
   test('refusals have the texts clients look for', async () => {
@@ -130,14 +130,14 @@ describe('sign-up, verification off', () => {
 
   test('sign-up and anonymous sign-in can be switched off', async () => {
     await withAuth(v0, { allowSignup: false }, async () => {
-      expect(codeOf(await signup(v0, { email: anEmail(), password: PASSWORD }))).toEqual([
+      expect(statusAndCode(await signup(v0, { email: anEmail(), password: PASSWORD }))).toEqual([
         422,
         'signup_disabled',
       ]);
-      expect(codeOf(await signup(v0, {}))).toEqual([422, 'signup_disabled']);
+      expect(statusAndCode(await signup(v0, {}))).toEqual([422, 'signup_disabled']);
     });
     await withAuth(v0, { allowAnonymous: false }, async () => {
-      expect(codeOf(await signup(v0, {}))).toEqual([422, 'anonymous_provider_disabled']);
+      expect(statusAndCode(await signup(v0, {}))).toEqual([422, 'anonymous_provider_disabled']);
     });
   });
 
@@ -152,7 +152,8 @@ describe('sign-up, verification off', () => {
       await world.query(
         raw(`
         create table public.profiles (id uuid primary key references auth.users (id) on delete cascade, nick text);
-        create function public.make_profile() returns trigger language plpgsql security definer set search_path = '' as $$
+        create function public.make_profile() returns trigger language plpgsql security definer
+          set search_path = '' as $$
         begin
           if new.raw_user_meta_data ->> 'nick' = 'refuse' then raise exception 'no such nick'; end if;
           insert into public.profiles values (new.id, new.raw_user_meta_data ->> 'nick');
@@ -185,12 +186,14 @@ describe('sign-up, verification off', () => {
 
   test('bodies that are not JSON objects are refused', async () => {
     for (const rawBody of ['{', '[]', '"x"', '{"email":']) {
-      expect(codeOf(await v0.call('POST', '/signup', { rawBody }))).toEqual([400, 'bad_json']);
+      expect(statusAndCode(await v0.call('POST', '/signup', { rawBody }))).toEqual([400, 'bad_json']);
     }
   });
 
   test('prototype keys do not get in', async () => {
-    const rawBody = `{"email":"${anEmail()}","password":"${PASSWORD}","data":{"__proto__":{"a":1},"constructor":1,"ok":{"__proto__":2,"b":3}}}`;
+    const rawBody =
+      `{"email":"${anEmail()}","password":"${PASSWORD}","data":{"__proto__":{"a":1},"constructor":1,` +
+      '"ok":{"__proto__":2,"b":3}}}';
     const reply = await v0.call('POST', '/signup', { rawBody });
     expect(reply.status).toBe(200);
     expect(reply.json.user.user_metadata).toMatchObject({ ok: { b: 3 } });
@@ -224,14 +227,14 @@ describe('sign-up, verification on', () => {
     });
     expect(first.json).not.toHaveProperty('email_confirmed_at');
     const soon = await signup(v1, { email, password: PASSWORD });
-    expect(codeOf(soon)).toEqual([429, 'over_email_send_rate_limit']);
+    expect(statusAndCode(soon)).toEqual([429, 'over_email_send_rate_limit']);
     expect(soon.json.msg).toMatch(/\d+/);
     expect(Number(soon.headers.get('retry-after'))).toBeGreaterThan(50);
     v1.ahead += 61_000;
     const later = await signup(v1, { email, password: PASSWORD });
     expect(later.json.id).toBe(first.json.id);
     expect(await v1.mails(email)).toHaveLength(2);
-    const { code } = secretsOf((await v1.mails(email))[0]!);
+    const { code } = mailSecrets((await v1.mails(email))[0]!);
     expect((await v1.call('POST', '/verify', { body: { type: 'signup', email, token: code } })).status).toBe(
       200,
     );
@@ -250,7 +253,8 @@ describe('sign-up, verification on', () => {
     });
     const id = made.data.user!.id;
     await v1.query(
-      sql`insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'f', 'totp', 'verified')`,
+      sql`insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+        values (${id}, 'f', 'totp', 'verified')`,
     );
     const fake = await signup(v1, { email, password: PASSWORD });
     const real = await signup(v1, { email: anEmail(), password: PASSWORD });
@@ -270,11 +274,14 @@ describe('sign-up, verification on', () => {
     await signup(v1, { email, password: 'the attacker chose' });
     v1.ahead += 61_000;
     await signup(v1, { email, password: 'the owner chose' });
-    const { code } = secretsOf((await v1.mails(email))[0]!);
+    const { code } = mailSecrets((await v1.mails(email))[0]!);
     expect((await v1.call('POST', '/verify', { body: { type: 'signup', email, token: code } })).status).toBe(
       200,
     );
-    expect(codeOf(await signIn(v1, email, 'the attacker chose'))).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(await signIn(v1, email, 'the attacker chose'))).toEqual([
+      400,
+      'invalid_credentials',
+    ]);
   });
 });
 
@@ -283,7 +290,7 @@ describe('anonymous users', () => {
     const empty = await v0.call('POST', '/signup', { rawBody: '' });
     expect(empty.status).toBe(200);
     const reply = await signup(v0, { data: { a: 1 } });
-    const claims = claimsOf(reply.json.access_token);
+    const claims = decodeClaims(reply.json.access_token);
     expect(claims).toMatchObject({
       role: 'anon',
       is_anonymous: true,
@@ -305,11 +312,10 @@ describe('anonymous users', () => {
 
   test('they cannot enrol factors or set a password, and can sign out', async () => {
     const { access_token: bearer } = (await signup(v0, {})).json;
-    expect(codeOf(await v0.call('POST', '/factors', { bearer, body: { factor_type: 'totp' } }))).toEqual([
-      403,
-      'no_authorization',
-    ]);
-    expect(codeOf(await v0.call('PUT', '/user', { bearer, body: { password: PASSWORD } }))).toEqual([
+    expect(
+      statusAndCode(await v0.call('POST', '/factors', { bearer, body: { factor_type: 'totp' } })),
+    ).toEqual([403, 'no_authorization']);
+    expect(statusAndCode(await v0.call('PUT', '/user', { bearer, body: { password: PASSWORD } }))).toEqual([
       422,
       'validation_failed',
     ]);
@@ -332,7 +338,7 @@ describe('anonymous users', () => {
     const refreshed = await v0.call('POST', '/token?grant_type=refresh_token', {
       body: { refresh_token: anonymous.refresh_token },
     });
-    expect(claimsOf(refreshed.json.access_token)).toMatchObject({
+    expect(decodeClaims(refreshed.json.access_token)).toMatchObject({
       role: 'authenticated',
       is_anonymous: false,
     });
@@ -344,7 +350,7 @@ describe('anonymous users', () => {
     const email = anEmail();
     const put = await v1.call('PUT', '/user', { bearer: anonymous.access_token, body: { email } });
     expect(put.json).toMatchObject({ new_email: email, is_anonymous: true, email: '' });
-    const { code } = secretsOf((await v1.mails(email))[0]!);
+    const { code } = mailSecrets((await v1.mails(email))[0]!);
     const verified = await v1.call('POST', '/verify', { body: { type: 'email_change', email, token: code } });
     expect(verified.json.user).toMatchObject({ id: anonymous.user.id, is_anonymous: false, email });
   });
@@ -353,7 +359,10 @@ describe('anonymous users', () => {
     const anonymous = (await signup(v0, {})).json;
     const reply = await signup(v0, { email: anEmail(), password: PASSWORD }, anonymous.access_token);
     expect(reply.json.user.id).toBe(anonymous.user.id);
-    expect(claimsOf(reply.json.access_token)).toMatchObject({ role: 'authenticated', is_anonymous: false });
+    expect(decodeClaims(reply.json.access_token)).toMatchObject({
+      role: 'authenticated',
+      is_anonymous: false,
+    });
     expect((await v0.call('GET', '/user', { bearer: anonymous.access_token })).json.error_code).toBe(
       'session_not_found',
     );
@@ -364,7 +373,7 @@ describe('anonymous users', () => {
     const email = anEmail();
     const pending = await signup(v1, { email, password: PASSWORD }, anonymous.access_token);
     expect(pending.json).toMatchObject({ id: anonymous.user.id, is_anonymous: true, new_email: email });
-    const { token } = secretsOf((await v1.mails(email))[0]!);
+    const { token } = mailSecrets((await v1.mails(email))[0]!);
     const verified = await v1.call('POST', '/verify', { body: { type: 'email_change', token_hash: token } });
     expect(verified.json.user).toMatchObject({ id: anonymous.user.id, is_anonymous: false });
     expect((await signIn(v1, email, PASSWORD)).status).toBe(200);
@@ -387,10 +396,10 @@ describe('passwords', () => {
     const signedInAt = Date.parse(first.json.user.last_sign_in_at);
     expect(signedInAt).toBeGreaterThanOrEqual(before - 1);
     expect(signedInAt).toBeLessThanOrEqual(after);
-    expect(claimsOf(first.json.access_token).session_id).not.toBe(
-      claimsOf(second.json.access_token).session_id,
+    expect(decodeClaims(first.json.access_token).session_id).not.toBe(
+      decodeClaims(second.json.access_token).session_id,
     );
-    expect(claimsOf(first.json.access_token).amr[0].method).toBe('password');
+    expect(decodeClaims(first.json.access_token).amr[0].method).toBe('password');
   });
 
   test('one answer for wrong, unknown and password-less', async () => {
@@ -403,34 +412,39 @@ describe('passwords', () => {
       signIn(v0, 'not an address', 'wrong password'),
     ]);
     expect(new Set(replies.map((reply) => `${reply.status} ${reply.text}`)).size).toBe(1);
-    expect(codeOf(replies[0])).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(replies[0])).toEqual([400, 'invalid_credentials']);
     expect(replies[0].json.msg).toBe('Invalid login credentials');
   });
 
   test('only a caller with the password learns the state of an account', async () => {
     const email = anEmail();
     await signup(v1, { email, password: PASSWORD });
-    expect(codeOf(await signIn(v1, email, PASSWORD))).toEqual([400, 'email_not_confirmed']);
-    expect(codeOf(await signIn(v1, email, 'wrong password'))).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(await signIn(v1, email, PASSWORD))).toEqual([400, 'email_not_confirmed']);
+    expect(statusAndCode(await signIn(v1, email, 'wrong password'))).toEqual([400, 'invalid_credentials']);
     const user = await aUser(v0);
     await v0.admin().auth.admin.updateUserById(user.id, { ban_duration: '1h' });
-    expect(codeOf(await signIn(v0, user.email, user.password))).toEqual([400, 'user_banned']);
-    expect(codeOf(await signIn(v0, user.email, 'wrong password'))).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(await signIn(v0, user.email, user.password))).toEqual([400, 'user_banned']);
+    expect(statusAndCode(await signIn(v0, user.email, 'wrong password'))).toEqual([
+      400,
+      'invalid_credentials',
+    ]);
   });
 
   test('bad requests are refused', async () => {
     const token = (grant: string, body: unknown) => v0.call('POST', `/token?grant_type=${grant}`, { body });
-    expect(codeOf(await token('password', { password: 'x' }))).toEqual([400, 'validation_failed']);
-    expect(codeOf(await token('password', { email: 'a@b.co', phone: '+491', password: 'x' }))).toEqual([
-      400,
-      'validation_failed',
-    ]);
-    expect(codeOf(await token('password', { phone: '+4912345', password: 'x' }))).toEqual([
+    expect(statusAndCode(await token('password', { password: 'x' }))).toEqual([400, 'validation_failed']);
+    expect(statusAndCode(await token('password', { email: 'a@b.co', phone: '+491', password: 'x' }))).toEqual(
+      [400, 'validation_failed'],
+    );
+    expect(statusAndCode(await token('password', { phone: '+4912345', password: 'x' }))).toEqual([
       422,
       'phone_provider_disabled',
     ]);
-    expect(codeOf(await token('foo', {}))).toEqual([400, 'invalid_credentials']);
-    expect(codeOf(await v0.call('POST', '/token', { body: {} }))).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(await token('foo', {}))).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(await v0.call('POST', '/token', { body: {} }))).toEqual([
+      400,
+      'invalid_credentials',
+    ]);
   });
 
   test('a password that has become weak still signs in, with a warning', async () => {
@@ -441,7 +455,10 @@ describe('passwords', () => {
   test('imported hashes work and are replaced', async () => {
     const cheap = { algorithm: 2, memoryCost: 1024, timeCost: 1, parallelism: 1 } as const;
     const firebase =
-      '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==$42xEC+ixf3L2lw==$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==';
+      '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,' +
+      'sk=jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==' +
+      '$42xEC+ixf3L2lw==' +
+      '$lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ==';
     for (const [hash, password] of [
       [await bcryptHash(PASSWORD, 4), PASSWORD],
       [await argon2Hash(PASSWORD, cheap), PASSWORD],
@@ -468,7 +485,7 @@ describe('passwords', () => {
   test('a soft-deleted user cannot sign in', async () => {
     const user = await aUser(v0);
     await v0.admin().auth.admin.deleteUser(user.id, true);
-    expect(codeOf(await signIn(v0, user.email, user.password))).toEqual([400, 'invalid_credentials']);
+    expect(statusAndCode(await signIn(v0, user.email, user.password))).toEqual([400, 'invalid_credentials']);
     expect((await signup(v0, { email: user.email, password: PASSWORD })).status).toBe(200);
   });
 });

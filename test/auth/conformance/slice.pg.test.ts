@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { aUser, claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { aUser, decodeClaims, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 beforeAll(async () => {
@@ -34,7 +34,7 @@ test.each(['newest', '2.107'] as const)(
 test('anonymous users', async () => {
   const { data, error } = await world.client().auth.signInAnonymously();
   expect(error).toBeNull();
-  expect(claimsOf(data.session?.access_token ?? '')).toMatchObject({ role: 'anon', is_anonymous: true });
+  expect(decodeClaims(data.session?.access_token ?? '')).toMatchObject({ role: 'anon', is_anonymous: true });
 });
 
 test('admin users', async () => {
@@ -54,7 +54,7 @@ test('admin users', async () => {
   expect((await admin.deleteUser(id)).error).toBeNull();
 });
 
-test('a token twice gets the same answer, and sign-out ends it', async () => {
+test('a repeated token gets the same response, and sign-out ends it', async () => {
   const user = await aUser(world);
   const refresh = (token: string) =>
     world.call('POST', '/token?grant_type=refresh_token', { body: { refresh_token: token } });

@@ -9,10 +9,10 @@ import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthContext } from '../../support/auth-context.ts';
 import {
   aUser,
-  claimsOf,
+  decodeClaims,
   navigate,
-  redirectOf,
-  secretsOf,
+  parseRedirect,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -21,8 +21,8 @@ import {
 const DOCUMENT = readFileSync(new URL('../../../docs/auth-states.md', import.meta.url), 'utf8');
 type Row = { state: string; event: string; next: string };
 
-function tableOf(heading: string): Row[] {
-  const section = DOCUMENT.split(/^## /m).find((one) => one.startsWith(`${heading}\n`)) ?? '';
+function readStateTable(heading: string): Row[] {
+  const section = DOCUMENT.split(/^## /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
   return [...section.matchAll(/^\| (.+?) \| (.+?) \| (.+?) \|$/gm)]
     .map((match) => ({ state: match[1] ?? '', event: match[2] ?? '', next: match[3] ?? '' }))
     .filter((row) => row.state !== 'State');
@@ -52,7 +52,7 @@ const refresh = (refresh_token: string): Promise<Reply> =>
   post('/token?grant_type=refresh_token', { refresh_token });
 const signIn = (email: string): Promise<Reply> =>
   post('/token?grant_type=password', { email, password: PASSWORD });
-const newest = async (to: string) => secretsOf((await world.mails(to))[0]!);
+const newest = async (to: string) => mailSecrets((await world.mails(to))[0]!);
 const pass = (ms: number): Promise<void> => {
   world.ahead += ms;
   return Promise.resolve();
@@ -75,7 +75,7 @@ async function verifying<T>(isOn: boolean, work: () => Promise<T>): Promise<T> {
 }
 
 function walk<S>(heading: string, machine: Machine<S>): void {
-  const rows = tableOf(heading);
+  const rows = readStateTable(heading);
   describe(heading, () => {
     test.each(rows)('$state | $event → $next', async ({ state, event, next }) => {
       const [make, fire] = [machine.make[state], machine.fire[event]];
@@ -177,7 +177,8 @@ walk<Person>('User', {
   },
   async observe({ id, email, pending }) {
     const [user] = await world.query(sql`
-      select email_confirmed_at, invited_at, is_anonymous, banned_until, deleted_at, email_change, email_change_confirm_status
+      select email_confirmed_at, invited_at, is_anonymous, banned_until, deleted_at, email_change,
+        email_change_confirm_status
       from auth.users where id::text = ${id} or email = ${email} or email = ${pending}`);
     if (!user) return 'none';
     if (user['deleted_at']) return 'tombstone';
@@ -221,7 +222,7 @@ async function aSession(): Promise<Subject> {
   const { factor, secret } = await enrol(user.access);
   return {
     ...user,
-    session: claimsOf(user.access).session_id,
+    session: decodeClaims(user.access).session_id,
     tokens: [user.refresh],
     before: user.refresh,
     factor,
@@ -309,7 +310,7 @@ walk<Subject>('Session', {
     if (json.error_code === 'user_banned') return 'suspended';
     if (json.error_code === 'session_expired') return 'expired';
     tokens.push(json.refresh_token);
-    return claimsOf(json.access_token).aal;
+    return decodeClaims(json.access_token).aal;
   },
 });
 
@@ -390,7 +391,8 @@ walk<Mailed>('One-time token', {
   },
   async observe({ id, token }) {
     const [row] = await world.query<{ attempts: number; expires_at: Date; token_hash: string }>(
-      sql`select attempts, expires_at, token_hash from auth.one_time_tokens where user_id = ${id} and token_type = 'recovery_token'`,
+      sql`select attempts, expires_at, token_hash from auth.one_time_tokens
+        where user_id = ${id} and token_type = 'recovery_token'`,
     );
     if (!row) return 'none';
     expect(row.token_hash).toBe(createHash('sha256').update(token).digest('hex'));
@@ -411,7 +413,7 @@ async function openFlow(): Promise<Flow> {
   return { ...mailed, ...(await newest(mailed.email)), verifier, authCode: '' };
 }
 async function follow(flow: Flow): Promise<void> {
-  const { query } = redirectOf(await call('GET', flow.link.href, { apikey: null }));
+  const { query } = parseRedirect(await call('GET', flow.link.href, { apikey: null }));
   flow.authCode = query['code'] ?? flow.authCode;
 }
 const exchange = ({ authCode }: Flow, code_verifier: string): Promise<Reply> =>
@@ -506,8 +508,8 @@ walk<Enrolled>('Factor', {
     'remove at aal1': async ({ email, factor }) =>
       call('DELETE', `/factors/${factor}`, { bearer: (await signIn(email)).json.access_token }),
     'another factor is verified': async ({ access }) => {
-      const other = await enrol(access);
-      await verifyTotp(access, other.factor, codeFor(other.secret));
+      const spare = await enrol(access);
+      await verifyTotp(access, spare.factor, codeFor(spare.secret));
     },
     'five minutes pass, another enrolment': async ({ access }) => {
       await pass(301_000);

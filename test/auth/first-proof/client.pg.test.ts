@@ -3,7 +3,7 @@ import { createClient, REALTIME_SUBSCRIBE_STATES, type SupabaseClient } from '@s
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { raw, sql } from '../../../src/postgres/sql.ts';
-import { claimsOf, navigate, pressButton, redirectOf } from '../../support/auth-world.ts';
+import { decodeClaims, navigate, pressButton, parseRedirect } from '../../support/auth-world.ts';
 import { startBackendWorld, type BackendWorld } from '../../support/backend-world.ts';
 
 const FILE = `
@@ -42,7 +42,7 @@ async function mails(to: string): Promise<Mail[]> {
   return ((await response.json()) as { mails: Mail[] }).mails;
 }
 async function newest(to: string, kind: string): Promise<{ link: string; code: string }> {
-  const mail = (await mails(to)).find((one) => one.kind === kind);
+  const mail = (await mails(to)).find((entry) => entry.kind === kind);
   const link = /href="([^"]*\/verify\?[^"]*)"/.exec(mail?.html ?? '')?.[1]?.replaceAll('&amp;', '&') ?? '';
   return { link, code: /\b\d{6}\b/.exec(mail?.text ?? '')?.[0] ?? '' };
 }
@@ -79,11 +79,11 @@ async function enrol(client: SupabaseClient): Promise<{ id: string; secret: stri
   return { id, secret };
 }
 const totp = (secret: string): string => new TOTP({ secret: Secret.fromBase32(secret) }).generate();
-/** A code works once; the step of the last one is forgotten here instead of waiting for the next. */
+/** A code works once, so this clears the last time step instead of waiting for the next one. */
 const forgetStep = async (id: string): Promise<unknown> =>
   await world.owner.query(sql`update auth.mfa_factors set last_used_step = 0 where id = ${id}`);
 
-const accessOf = async (client: SupabaseClient): Promise<string> =>
+const accessToken = async (client: SupabaseClient): Promise<string> =>
   (await client.auth.getSession()).data.session?.access_token ?? '';
 const at = async (path: string, access: string): Promise<{ status: number; code: unknown }> => {
   const headers = { apikey: world.keys.publishable, authorization: `Bearer ${access}` };
@@ -96,27 +96,27 @@ describe('an account with a verified factor', () => {
   test('keeps factor and password when a code is mailed, and opens a restricted session', async () => {
     const { email, client } = await signUp({ full_name: 'Ada' });
     const factor = await enrol(client);
-    const other = await enterByCode(email);
+    const second = await enterByCode(email);
 
-    const { data } = await other.auth.mfa.listFactors();
+    const { data } = await second.auth.mfa.listFactors();
     expect(data?.totp.map(({ id }) => id)).toEqual([factor.id]);
-    const { data: level } = await other.auth.mfa.getAuthenticatorAssuranceLevel();
+    const { data: level } = await second.auth.mfa.getAuthenticatorAssuranceLevel();
     expect(level).toMatchObject({ currentLevel: 'aal1', nextLevel: 'aal2' });
-    expect(claimsOf(await accessOf(other))).toMatchObject({ restricted: true, aal: 'aal1' });
+    expect(decodeClaims(await accessToken(second))).toMatchObject({ restricted: true, aal: 'aal1' });
     expect((await mails(email))[0]?.kind).toBe('guarded_sign_in');
 
     const refused = { code: 'insufficient_aal', status: 403 };
-    expect((await other.auth.updateUser({ password: 'another one' })).error).toMatchObject({
+    expect((await second.auth.updateUser({ password: 'another one' })).error).toMatchObject({
       code: 'insufficient_aal',
       status: 401,
     });
-    expect((await other.auth.updateUser({ data: { a: 1 } })).error).toMatchObject(refused);
-    expect((await other.auth.mfa.enroll({ factorType: 'totp', friendlyName: 'x' })).error).toMatchObject(
+    expect((await second.auth.updateUser({ data: { a: 1 } })).error).toMatchObject(refused);
+    expect((await second.auth.mfa.enroll({ factorType: 'totp', friendlyName: 'x' })).error).toMatchObject(
       refused,
     );
-    expect((await other.auth.mfa.unenroll({ factorId: factor.id })).error).toMatchObject(refused);
-    expect((await other.auth.reauthenticate()).error).toMatchObject(refused);
-    expect((await other.auth.linkIdentity({ provider: 'google' })).error).toMatchObject(refused);
+    expect((await second.auth.mfa.unenroll({ factorId: factor.id })).error).toMatchObject(refused);
+    expect((await second.auth.reauthenticate()).error).toMatchObject(refused);
+    expect((await second.auth.linkIdentity({ provider: 'google' })).error).toMatchObject(refused);
 
     expect((await client.auth.getUser()).data.user?.user_metadata).toMatchObject({ full_name: 'Ada' });
     expect(await signIn(email)).toBeUndefined();
@@ -125,29 +125,29 @@ describe('an account with a verified factor', () => {
   test('shows no data to a restricted session until its factor is verified', async () => {
     const { email, client } = await signUp();
     const factor = await enrol(client);
-    const other = await enterByCode(email);
-    const access = await accessOf(other);
+    const second = await enterByCode(email);
+    const access = await accessToken(second);
     for (const path of ['/rest/v1/notes', '/storage/v1/bucket', '/functions/v1/secret'])
       expect(await at(path, access)).toEqual({ status: 403, code: 'insufficient_aal' });
-    const refreshed = await other.auth.refreshSession();
-    expect(claimsOf(refreshed.data.session?.access_token ?? '').restricted).toBe(true);
+    const refreshed = await second.auth.refreshSession();
+    expect(decodeClaims(refreshed.data.session?.access_token ?? '').restricted).toBe(true);
     const joined = await new Promise<string>((resolve) => {
-      void other.realtime.setAuth(access).then(() => {
-        other.channel('room').subscribe((status, error) => {
+      void second.realtime.setAuth(access).then(() => {
+        second.channel('room').subscribe((status, error) => {
           if (status !== REALTIME_SUBSCRIBE_STATES.CLOSED) resolve(`${status} ${error?.message ?? ''}`);
         });
       });
     });
     expect(joined).toMatch(/CHANNEL_ERROR.*Verify the second factor of this account first/);
-    await other.removeAllChannels();
+    await second.removeAllChannels();
 
     await forgetStep(factor.id);
     const code = totp(factor.secret);
-    expect((await other.auth.mfa.challengeAndVerify({ factorId: factor.id, code })).error).toBeNull();
-    const raised = await accessOf(other);
-    expect(claimsOf(raised)).toMatchObject({ aal: 'aal2' });
-    expect(claimsOf(raised)).not.toHaveProperty('restricted');
-    expect((await other.from('notes').select()).error).toBeNull();
+    expect((await second.auth.mfa.challengeAndVerify({ factorId: factor.id, code })).error).toBeNull();
+    const raised = await accessToken(second);
+    expect(decodeClaims(raised)).toMatchObject({ aal: 'aal2' });
+    expect(decodeClaims(raised)).not.toHaveProperty('restricted');
+    expect((await second.from('notes').select()).error).toBeNull();
     expect(await signIn(email)).toBeUndefined();
     const [row] = await world.owner.query(sql`
       select email_proven_at is not null as proven from auth.users where email = ${email}`);
@@ -169,8 +169,8 @@ describe('an account with a verified factor', () => {
   test('signing out of a restricted session ends no other session', async () => {
     const { email, client } = await signUp();
     await enrol(client);
-    const other = await enterByCode(email);
-    await other.auth.signOut({ scope: 'global' });
+    const second = await enterByCode(email);
+    await second.auth.signOut({ scope: 'global' });
     expect((await client.auth.getUser()).error).toBeNull();
   });
 });
@@ -178,8 +178,8 @@ describe('an account with a verified factor', () => {
 describe('the first proof', () => {
   test('by a typed code keeps the metadata, removes the password and reports it', async () => {
     const { email } = await signUp({ full_name: 'Ada' });
-    const other = await enterByCode(email);
-    expect((await other.auth.getUser()).data.user?.user_metadata).toMatchObject({ full_name: 'Ada' });
+    const second = await enterByCode(email);
+    expect((await second.auth.getUser()).data.user?.user_metadata).toMatchObject({ full_name: 'Ada' });
     expect(await signIn(email)).toBe('invalid_credentials');
     const [notice] = await mails(email);
     expect(notice?.kind).toBe('credentials_removed');
@@ -193,7 +193,7 @@ describe('the first proof', () => {
     await aClient().auth.resetPasswordForEmail(email);
     const { link } = await newest(email, 'recovery');
     const access = new URLSearchParams(new URL(await press(link)).hash.slice(1)).get('access_token') ?? '';
-    expect(claimsOf(access).user_metadata).toMatchObject({ full_name: 'Ada' });
+    expect(decodeClaims(access).user_metadata).toMatchObject({ full_name: 'Ada' });
     expect((await mails(email)).map(({ kind }) => kind)).toEqual(['recovery', 'confirm']);
   });
 
@@ -233,7 +233,7 @@ describe('the first proof', () => {
     const { code } = await newest(email, 'magic_link');
     const headers = {
       apikey: world.keys.publishable,
-      authorization: `Bearer ${await accessOf(client)}`,
+      authorization: `Bearer ${await accessToken(client)}`,
       'content-type': 'application/json',
     };
     const body = JSON.stringify({ type: 'email', email, token: code });
@@ -256,7 +256,7 @@ describe('a code of reauthenticate()', () => {
 });
 
 describe('the confirmation at sign-up', () => {
-  test('is sent although the account is open, and keeps password and session', async () => {
+  test('is sent for an open account, and keeps password and session', async () => {
     const email = anEmail();
     const client = aClient();
     const { data } = await client.auth.signUp({ email, password: PASSWORD });
@@ -272,7 +272,7 @@ describe('the confirmation at sign-up', () => {
     const buttons = [...page.text.matchAll(/<button[^>]*>([^<]*)</g)].map((match) => match[1]);
     expect(buttons).toEqual(['Confirm', 'This was not me']);
     const ended = await press(link);
-    expect(redirectOf({ headers: new Headers({ location: ended }) } as never).fragment['type']).toBe(
+    expect(parseRedirect({ headers: new Headers({ location: ended }) } as never).fragment['type']).toBe(
       'signup',
     );
     expect((await client.auth.getUser()).data.user?.identities?.[0]?.identity_data).toMatchObject({

@@ -6,8 +6,8 @@ import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthRequest } from '../../support/auth-context.ts';
 import {
   aUser,
-  claimsOf,
-  secretsOf,
+  decodeClaims,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -36,7 +36,7 @@ const open = <T>(work: () => Promise<T>): Promise<T> => withEmail({ verifyEmail:
 const admin = (path: string, body: unknown): Promise<Reply> =>
   world.call('POST', path, { apikey: world.keys.secret, body });
 const kinds = async (to: string): Promise<string[]> => (await world.mails(to)).map(({ kind }) => kind);
-const metadataOf = async (email: string): Promise<unknown> =>
+const readMetadata = async (email: string): Promise<unknown> =>
   (
     await world.query<{ data: unknown }>(
       sql`select raw_user_meta_data as data from auth.users where email = ${email}`,
@@ -53,16 +53,16 @@ describe('metadata', () => {
     await world.call('POST', '/signup', {
       body: { email, password: 'the other one', data: { name: 'Eve' } },
     });
-    expect(await metadataOf(email)).toMatchObject({ name: 'Ada' });
+    expect(await readMetadata(email)).toMatchObject({ name: 'Ada' });
   });
 
-  test('stays when an invitation goes to an address that waits for its confirmation', async () => {
+  test('stays when an unconfirmed address is invited', async () => {
     const email = 'invited@example.com';
     await world.call('POST', '/signup', {
       body: { email, password: 'the first one', data: { name: 'Ada' } },
     });
     await admin('/invite', { email, data: { team: 'red' } });
-    expect(await metadataOf(email)).toMatchObject({ name: 'Ada', team: 'red' });
+    expect(await readMetadata(email)).toMatchObject({ name: 'Ada', team: 'red' });
   });
 
   test('of a later one-time password is added to that of an earlier one', async () => {
@@ -70,7 +70,7 @@ describe('metadata', () => {
     await world.call('POST', '/otp', { body: { email, data: { name: 'Ada' } } });
     world.ahead += 61_000;
     await world.call('POST', '/otp', { body: { email, data: { lang: 'en' } } });
-    expect(await metadataOf(email)).toMatchObject({ name: 'Ada', lang: 'en' });
+    expect(await readMetadata(email)).toMatchObject({ name: 'Ada', lang: 'en' });
   });
 
   test('of the user wins over the claims of an identity that they link by hand', async () => {
@@ -78,7 +78,7 @@ describe('metadata', () => {
     const subject = randomUUID();
     const claims = { sub: subject, name: 'Kim Doe', avatar_url: 'theirs.png', locale: 'de' };
     const request = anAuthRequest(world);
-    const linking = { userId: user.id, sessionId: claimsOf(user.access).session_id };
+    const linking = { userId: user.id, sessionId: decodeClaims(user.access).session_id };
     const order = {
       provider: 'acme',
       profile: { subject, emails: [], claims },
@@ -86,13 +86,17 @@ describe('metadata', () => {
       linking,
     };
     await request.auth.db.transaction((db) => resolveIdentity(db, request, order));
-    expect(await metadataOf(user.email)).toMatchObject({ name: 'Ada', avatar_url: 'mine.png', locale: 'de' });
+    expect(await readMetadata(user.email)).toMatchObject({
+      name: 'Ada',
+      avatar_url: 'mine.png',
+      locale: 'de',
+    });
     expect(await kinds(user.email)).toContain('identity_linked');
 
-    // At the next sign-in the provider's values replace them.
+    // The next sign-in replaces them with the values of the provider.
     const again = { ...order, linking: undefined };
     await request.auth.db.transaction((db) => resolveIdentity(db, request, again));
-    expect(await metadataOf(user.email)).toMatchObject({ name: 'Kim Doe', avatar_url: 'theirs.png' });
+    expect(await readMetadata(user.email)).toMatchObject({ name: 'Kim Doe', avatar_url: 'theirs.png' });
   });
 });
 
@@ -156,7 +160,8 @@ test('a link of generate_link for the sign-up of a guarded account is refused', 
   const email = 'guarded@example.com';
   const { json } = await world.call('POST', '/signup', { body: { email, password: 'the first one' } });
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${json.id}, 'f', 'totp', 'verified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${json.id}, 'f', 'totp', 'verified')`);
   const reply = await admin('/admin/generate_link', { type: 'signup', email, password: 'by the admin' });
   expect([reply.status, reply.json.error_code]).toEqual([422, 'email_exists']);
 });
@@ -168,13 +173,14 @@ test('a restricted session cannot verify a factor that was never verified', asyn
     body: { factor_type: 'totp' },
   });
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${user.id}, 'f', 'totp', 'verified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${user.id}, 'f', 'totp', 'verified')`);
   await world.call('POST', '/otp', { body: { email: user.email } });
-  const code = secretsOf((await world.mails(user.email))[0]!).code;
+  const code = mailSecrets((await world.mails(user.email))[0]!).code;
   const { json } = await world.call('POST', '/verify', {
     body: { type: 'email', email: user.email, token: code },
   });
-  expect(claimsOf(json.access_token).restricted).toBe(true);
+  expect(decodeClaims(json.access_token).restricted).toBe(true);
   const reply = await world.call('POST', `/factors/${enrolled.json.id}/challenge`, {
     bearer: json.access_token,
   });

@@ -17,7 +17,7 @@ import {
 import { Problem } from '../../../src/problem/problem.ts';
 import { sql } from '../../../src/postgres/sql.ts';
 import { anAuthRequest } from '../../support/auth-context.ts';
-import { claimsOf, startAuth, type AuthWorld } from '../../support/auth-world.ts';
+import { decodeClaims, startAuth, type AuthWorld } from '../../support/auth-world.ts';
 
 let world: AuthWorld;
 beforeAll(async () => {
@@ -64,10 +64,12 @@ async function anAccount({ password, identity, factor, session }: Parts): Promis
       values ('acme', ${subject}, ${id}, ${JSON.stringify({ sub: subject, email, email_verified: false })})`);
   }
   await world.query(sql`
-    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'abandoned', 'totp', 'unverified')`);
+    insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+      values (${id}, 'abandoned', 'totp', 'unverified')`);
   if (factor) {
     await world.query(sql`
-      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status) values (${id}, 'phone', 'totp', 'verified')`);
+      insert into auth.mfa_factors (user_id, friendly_name, factor_type, status)
+        values (${id}, 'phone', 'totp', 'verified')`);
   }
   if (session)
     await world.query(sql`insert into auth.sessions (id, user_id) values (${account.session}, ${id})`);
@@ -101,7 +103,8 @@ async function issue(account: Account, kind: TokenKind, revokes: boolean): Promi
   return await auth.db.transaction((db) => issueOneTimeToken(auth, db, order));
 }
 
-const kindOfSession = (access: string): string => (claimsOf(access).restricted ? 'restricted' : 'signed in');
+const kindOfSession = (access: string): string =>
+  decodeClaims(access).restricted ? 'restricted' : 'signed in';
 
 /** The form fields that a button on the page of a link posts. */
 function aFormRequest(
@@ -217,7 +220,7 @@ const states: readonly Parts[] = [false, true].flatMap((password) =>
     ),
   ),
 );
-const nameOf = (parts: Parts): string =>
+const describeParts = (parts: Parts): string =>
   Object.entries(parts)
     .filter(([, has]) => has)
     .map(([part]) => part)
@@ -256,7 +259,7 @@ const EXPECTED: Readonly<Record<string, (parts: Parts) => string>> = {
 
 function walk(group: string, proofs: Readonly<Record<string, Proof>>, of: readonly Parts[] = states): void {
   describe.each(Object.entries(proofs))('%s', (_name, proof) => {
-    test.concurrent.each(of.map((parts) => [nameOf(parts), parts] as const))(
+    test.concurrent.each(of.map((parts) => [describeParts(parts), parts] as const))(
       'of an account with %s',
       async (_parts, parts) => {
         const account = await anAccount(parts);
@@ -287,7 +290,7 @@ test('an account with a verified factor survives every proof of its mailbox', as
   }
 });
 
-test('a proven account keeps everything, whatever is redeemed', async () => {
+test('a proven account keeps everything after any redeemed secret', async () => {
   for (const proof of Object.values({ ...MAILBOX, ...OWN, ...KEEPING })) {
     const account = await anAccount({ password: true, identity: true, factor: true, session: true });
     await world.query(sql`update auth.users set email_proven_at = now() where id = ${account.id}`);
@@ -300,9 +303,12 @@ test('a proven account keeps everything, whatever is redeemed', async () => {
 test('two proofs at the same time remove the credentials once and send one notice', async () => {
   for (let round = 0; round < 5; round++) {
     const account = await anAccount({ password: true, identity: false, factor: false, session: true });
-    const one = await issue(account, 'recovery_token', true);
-    const other = await issue(account, 'confirmation_token', true);
-    const answers = await Promise.allSettled([press(one.token, 'magiclink'), press(other.token, 'invite')]);
+    const recovery = await issue(account, 'recovery_token', true);
+    const confirmation = await issue(account, 'confirmation_token', true);
+    const answers = await Promise.allSettled([
+      press(recovery.token, 'magiclink'),
+      press(confirmation.token, 'invite'),
+    ]);
     const failed = answers.flatMap((answer) =>
       answer.status === 'rejected' ? [answer.reason as Problem] : [],
     );
@@ -318,10 +324,11 @@ describe('"This was not me"', () => {
     const answer = await verify(aFormRequest({ token, type: 'signup' }, { disown: '1' }));
     return answer.html === undefined ? 'no page' : 'page';
   };
-  const stateOf = async ({ id }: Account): Promise<unknown> =>
+  const readState = async ({ id }: Account): Promise<unknown> =>
     (
       await world.query(sql`
-        select email_confirmed_at is not null as confirmed, flagged_at is not null as flagged from auth.users where id = ${id}`)
+        select email_confirmed_at is not null as confirmed, flagged_at is not null as flagged
+          from auth.users where id = ${id}`)
     )[0];
 
   test.each([
@@ -330,13 +337,13 @@ describe('"This was not me"', () => {
   ])('leaves an empty, unconfirmed account', async (parts) => {
     const account = await anAccount(parts);
     expect(await describeAccount(account, await disown(account))).toBe('page, unproven: nothing');
-    expect(await stateOf(account)).toEqual({ confirmed: false, flagged: false });
+    expect(await readState(account)).toEqual({ confirmed: false, flagged: false });
   });
 
   test('changes nothing about a guarded account and flags it', async () => {
     const account = await anAccount({ password: true, identity: true, factor: true, session: true });
     const left = await describeAccount(account, await disown(account));
     expect(left).toBe('page, unproven: password identity factor session');
-    expect(await stateOf(account)).toEqual({ confirmed: true, flagged: true });
+    expect(await readState(account)).toEqual({ confirmed: true, flagged: true });
   });
 });

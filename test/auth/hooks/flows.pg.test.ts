@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { raw } from '../../../src/postgres/sql.ts';
 import {
   aUser,
-  claimsOf,
-  redirectOf,
-  secretsOf,
+  decodeClaims,
+  parseRedirect,
+  mailSecrets,
   startAuth,
   type AuthWorld,
   type Reply,
@@ -61,23 +61,26 @@ async function throughProvider(login: string, query = ''): Promise<Reply> {
 }
 
 test('a redirect from a provider', async () => {
-  const { fragment } = redirectOf(await throughProvider('implicit'));
-  expect(claimsOf(fragment['access_token'] ?? '')).toMatchObject({ plan: 'pro', amr: [{ method: 'oauth' }] });
+  const { fragment } = parseRedirect(await throughProvider('implicit'));
+  expect(decodeClaims(fragment['access_token'] ?? '')).toMatchObject({
+    plan: 'pro',
+    amr: [{ method: 'oauth' }],
+  });
 });
 
 test('a code that is exchanged with its verifier', async () => {
   const code_verifier = randomBytes(56).toString('hex');
   const challenge = createHash('sha256').update(code_verifier).digest('base64url');
   const reply = await throughProvider('coder', `&code_challenge=${challenge}&code_challenge_method=s256`);
-  const body = { auth_code: redirectOf(reply).query['code'], code_verifier };
+  const body = { auth_code: parseRedirect(reply).query['code'], code_verifier };
   const session = await world.call('POST', '/token?grant_type=pkce', { body });
-  expect(claimsOf(session.json.access_token)).toMatchObject({ plan: 'pro' });
+  expect(decodeClaims(session.json.access_token)).toMatchObject({ plan: 'pro' });
 });
 
 test('a hook that refuses ends the flow with a redirect that has its message', async () => {
   await setHook(`return '{"error": {"http_code": 403, "message": "Not today"}}';`);
   try {
-    const { target, fragment } = redirectOf(await throughProvider('refused'));
+    const { target, fragment } = parseRedirect(await throughProvider('refused'));
     expect(target).toBe(APP);
     expect(fragment).toMatchObject({ error_code: 'hook_refused', error_description: 'Not today' });
     expect(fragment).not.toHaveProperty('access_token');
@@ -104,14 +107,18 @@ test('a session that waits for its second factor stays restricted under a hook t
   await post('/otp', { email });
   const [mail] = await world.mails(email);
   if (!mail) throw new Error('no mail');
-  const entered = await post('/verify', { type: 'email', email, token: secretsOf(mail).code });
-  expect(claimsOf(entered.json.access_token)).toMatchObject({ restricted: true, plan: 'pro', aal: 'aal1' });
+  const entered = await post('/verify', { type: 'email', email, token: mailSecrets(mail).code });
+  expect(decodeClaims(entered.json.access_token)).toMatchObject({
+    restricted: true,
+    plan: 'pro',
+    aal: 'aal1',
+  });
   const refreshed = await post('/token?grant_type=refresh_token', {
     refresh_token: entered.json.refresh_token,
   });
-  expect(claimsOf(refreshed.json.access_token)).toMatchObject({ restricted: true, plan: 'pro' });
+  expect(decodeClaims(refreshed.json.access_token)).toMatchObject({ restricted: true, plan: 'pro' });
   world.ahead += 30_000;
   const raised = await prove(refreshed.json.access_token);
-  expect(claimsOf(raised.json.access_token)).toMatchObject({ plan: 'pro', aal: 'aal2' });
-  expect(claimsOf(raised.json.access_token)).not.toHaveProperty('restricted');
+  expect(decodeClaims(raised.json.access_token)).toMatchObject({ plan: 'pro', aal: 'aal2' });
+  expect(decodeClaims(raised.json.access_token)).not.toHaveProperty('restricted');
 });

@@ -1,4 +1,4 @@
-// What an app in Go does with the service, through the published client. Needs SVC_URL, SVC_KEY, SVC_SECRET.
+// Uses the service like an app in Go, through the published client. Needs SVC_URL, SVC_KEY, SVC_SECRET.
 package suite
 
 import (

@@ -17,12 +17,12 @@ export const scenario: Scenario = {
     const written = await ask(instance.url, new Notes(stage.folder).write());
     stage.claim('a write before', written.status === 201, written.text);
 
-    // Each from its own connection; they hang up together, whatever was or was not begun by then.
+    // Each call has a separate connection. All clients disconnect together, whether or not their calls have begun.
     const calls = Array.from(
       { length: 100 },
       async () => await ask(instance.url, slow(STATEMENT), { patience: 1_500 }),
     );
-    // Two of the four connections are kept for callers that have none.
+    // Two of the four connections are reserved for callers without one.
     await until('the slow calls to begin', 10_000, async () => (await running(stage.database)).length >= 2);
     const answers = await Promise.all(calls);
     const goneAt = Date.now();
@@ -37,7 +37,7 @@ export const scenario: Scenario = {
       read.status === 200 && took < STATEMENT * 1_000 + 2_000,
       `${read.status} after ${seconds(took)}`,
     );
-    // Begun a moment after the last one left may be one that was on its way to the server.
+    // A call that begins shortly after the last disconnect was already on its way to the server.
     const late = new Set<string>();
     await until('the last slow statement to end', 30_000, async () => {
       const now = await running(stage.database);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { query } from '../database.ts';
 import type { Instance } from '../instance.ts';
 import { ask, NOTES, type Answer } from '../load.ts';
-import { addressOf } from '../machines.ts';
+import { machineAddress } from '../machines.ts';
 import { PLAIN, type Scenario, type Stage } from '../scenario.ts';
 import { until } from '../until.ts';
 
@@ -29,7 +29,7 @@ export const scenario: Scenario = {
     await untrusting.stop('SIGKILL');
 
     await forgetLimits(stage);
-    const trust = `server: { trusted_proxies: [${addressOf('lb')}] }\n`;
+    const trust = `server: { trusted_proxies: [${machineAddress('lb')}] }\n`;
     const trusting = stage.start({ ...options, config: stage.config(NOTES, trust, 'trusting.yaml') });
     await ready(stage, trusting);
     await apart(stage, 'trusted', true);
@@ -121,7 +121,7 @@ const count = (answers: readonly Answer[], status: number): number =>
   answers.filter((answer) => answer.status === status).length;
 
 function statuses(answers: readonly Answer[]): string {
-  const all = [...new Set(answers.map(({ status }) => status))].toSorted((one, other) => one - other);
+  const all = [...new Set(answers.map(({ status }) => status))].toSorted((a, b) => a - b);
   return all.map((status) => `${status}: ${count(answers, status)}`).join(', ');
 }
 
@@ -143,7 +143,7 @@ async function received(stage: Stage): Promise<Instance> {
   const database = stage.url();
   const env = {
     SVC_DEPLOY_TOKEN: 'rig-token-0123456789abcdef0123456789abcdef',
-    SVC_TRUSTED_PROXIES: addressOf('lb'),
+    SVC_TRUSTED_PROXIES: machineAddress('lb'),
   };
   const config = stage.config(NOTES, '', 'deployed/svc.yaml');
   const receiver = stage.start({

@@ -4,13 +4,14 @@ import type { Scenario, Stage } from '../scenario.ts';
 import { SLOW, slow } from '../slow.ts';
 
 const LIMIT = 4;
-/** So long that four connections are busy with nothing else, on however slow a machine. */
+/** Long enough to keep four connections busy, even on a slow machine. */
 const STATEMENT = 0.05;
 
 export const scenario: Scenario = {
   name: 'connection-limit',
   about:
-    'the server allows four connections, the pool wants twenty: no request is refused, and the throughput is that of a pool of four',
+    'the server allows four connections, the pool asks for twenty: no request is refused, ' +
+    'and the throughput is that of a pool of four',
   async run(stage) {
     stage.afterwards(async () => await setLimit(-1));
     const wanted = stage.config(NOTES + SLOW);

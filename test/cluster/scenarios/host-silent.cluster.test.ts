@@ -1,7 +1,7 @@
 import { primary, settled } from '../database.ts';
 import { failOver, writesAgain } from '../failover.ts';
 import type { Instance } from '../instance.ts';
-import { lookUp, Notes, NOTES, type Load } from '../load.ts';
+import { countWrites, Notes, NOTES, type Load } from '../load.ts';
 import { DATABASE_MACHINES, healNetwork, moveName, silence, type DatabaseMachine } from '../machines.ts';
 import type { Scenario, Stage } from '../scenario.ts';
 import { seconds, until } from '../until.ts';
@@ -30,7 +30,7 @@ async function oneSilence(stage: Stage, config: string): Promise<void> {
   const notes = new Notes(stage.folder);
   const finders = [find('several hosts', byHosts), find('a name that is moved', byName)] as const;
   function find(name: string, instance: Instance): Finder {
-    // More clients than connections: each connection has something under way, so that none is found dead while idle.
+    // More clients than connections, so that each connection is in use and none is found dead while idle.
     const load = stage.load({ urls: [instance.url], clients: 24, next: notes.next(5) });
     return { name, load, ready: new ReadyWatch(instance), from: Number.NaN };
   }
@@ -53,7 +53,7 @@ async function oneSilence(stage: Stage, config: string): Promise<void> {
   for (const [at, finder] of finders.entries()) judge(stage, finder, startedAt, again[at]!);
   healNetwork();
   await settled();
-  const { acknowledged, lost, refused, refusedYetThere } = await lookUp(
+  const { acknowledged, lost, refused, refusedYetThere } = await countWrites(
     stage.database,
     finders.map(({ load }) => load),
   );
@@ -75,11 +75,15 @@ function judge(stage: Stage, { name, load, ready, from }: Finder, startedAt: num
     lie <= 6_000,
     seconds(lie),
   );
-  const other = load.failed.filter(
+  const unexpected = load.failed.filter(
     ({ status, code, wrong }) =>
       wrong === undefined && status !== 503 && code !== 'SVC112' && code !== 'PGRST003',
   ).length;
-  stage.claim(`${name}: every failure reports that the database is unavailable`, other === 0, String(other));
+  stage.claim(
+    `${name}: every failure reports that the database is unavailable`,
+    unexpected === 0,
+    String(unexpected),
+  );
   // Until then a standby may answer reads, even one that had not received everything when the primary
   // vanished.
   const old = load.wrong.filter(({ startedAt: asked }) => asked > again);

@@ -1,5 +1,5 @@
 import type { Instance } from '../instance.ts';
-import { lookUp, Notes, NOTES, type Load } from '../load.ts';
+import { countWrites, Notes, NOTES, type Load } from '../load.ts';
 import { PLAIN, RETRYING, type Scenario, type Stage } from '../scenario.ts';
 import { seconds, until } from '../until.ts';
 
@@ -36,7 +36,7 @@ export const scenario: Scenario = {
           String(writes),
         );
       }
-      const { acknowledged, lost } = await lookUp(stage.database, [load]);
+      const { acknowledged, lost } = await countWrites(stage.database, [load]);
       stage.claim(
         `${name}: no acknowledged write is lost`,
         lost.length === 0,

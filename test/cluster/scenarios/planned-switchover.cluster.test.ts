@@ -1,6 +1,6 @@
 import { setSynchronous, settled, switchover } from '../database.ts';
 import { failOver } from '../failover.ts';
-import { lookUp, Notes, NOTES } from '../load.ts';
+import { countWrites, Notes, NOTES } from '../load.ts';
 import type { Scenario, Stage } from '../scenario.ts';
 import { seconds } from '../until.ts';
 
@@ -43,7 +43,7 @@ async function oneSwitchover(stage: Stage, urls: readonly string[], synchronous:
     seconds(load.longest()),
   );
   await settled(synchronous);
-  const { acknowledged, lost } = await lookUp(stage.database, [load]);
+  const { acknowledged, lost } = await countWrites(stage.database, [load]);
   stage.claim(
     `${name}: no acknowledged write is lost`,
     lost.length === 0,

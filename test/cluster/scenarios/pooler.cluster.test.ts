@@ -1,6 +1,6 @@
 import { query } from '../database.ts';
 import { ask, Notes, notesTable } from '../load.ts';
-import { addressOf, DATABASE_MACHINES } from '../machines.ts';
+import { machineAddress, DATABASE_MACHINES } from '../machines.ts';
 import type { Scenario, Stage } from '../scenario.ts';
 import { SLOW, slow } from '../slow.ts';
 import { seconds, until } from '../until.ts';
@@ -69,7 +69,7 @@ async function killedWhileProvisioning(stage: Stage, config: string): Promise<vo
     const held = await query<{ held: string }>(
       stage.database,
       `select count(*) as held from pg_locks join pg_stat_activity using (pid)
-       where locktype = 'advisory' and client_addr = '${addressOf('app1')}'`,
+       where locktype = 'advisory' and client_addr = '${machineAddress('app1')}'`,
     );
     return held[0]?.held === '0';
   });
@@ -137,7 +137,7 @@ class LockWatch {
         const held = await query<{ text: string }>(
           database,
           `select usename || ': ' || query as text from pg_locks join pg_stat_activity using (pid)
-           where locktype = 'advisory' and state = 'idle' and client_addr = '${addressOf('lb')}'`,
+           where locktype = 'advisory' and state = 'idle' and client_addr = '${machineAddress('lb')}'`,
         );
         this.seen.push(...held.map(({ text }) => text));
         await new Promise((resolve) => setTimeout(resolve, 200));

@@ -1,6 +1,6 @@
 import { killNode, setSynchronous, settled, startNode } from '../database.ts';
 import { failOver, writesAgain } from '../failover.ts';
-import { lookUp, Notes, NOTES } from '../load.ts';
+import { countWrites, Notes, NOTES } from '../load.ts';
 import { DATABASE_MACHINES } from '../machines.ts';
 import type { Scenario, Stage } from '../scenario.ts';
 import { seconds } from '../until.ts';
@@ -36,7 +36,7 @@ async function oneKill(stage: Stage, urls: readonly string[], name: string): Pro
 
   stage.note(`${name}: the next primary after ${seconds(newPrimaryAt - startedAt)}; ${load.summary()}`);
   stage.claim(`${name}: svc takes writes within 2 s of the next primary`, again <= 2_000, seconds(again));
-  const account = await lookUp(stage.database, [load]);
+  const account = await countWrites(stage.database, [load]);
   const { acknowledged, lost, refused, refusedYetThere, unknown, unknownAndThere } = account;
   stage.note(`${name}: of ${unknown} writes answered as unknown ${unknownAndThere} are there`);
   if (synchronous) {
@@ -54,11 +54,11 @@ async function oneKill(stage: Stage, urls: readonly string[], name: string): Pro
     refusedYetThere.length === 0,
     `${refusedYetThere.length} of ${refused}`,
   );
-  const others = load.failed.filter(({ code, status }) => status !== 503 && code !== 'SVC112');
+  const unexpected = load.failed.filter(({ code, status }) => status !== 503 && code !== 'SVC112');
   stage.claim(
     `${name}: every failure is a 503 or has an unknown outcome`,
-    others.length === 0,
-    others
+    unexpected.length === 0,
+    unexpected
       .slice(0, 3)
       .map(({ call, status, code, text }) => `${call.kind} ${status} ${code} ${text}`)
       .join('; '),

@@ -115,7 +115,7 @@ class Reader {
     });
   }
 
-  /** Infinity while there is none. */
+  /** Infinity until there is one. */
   firstHeardAfterJoin(time: number): number {
     if (this.#joinedAt < time) return Number.POSITIVE_INFINITY;
     return this.heardAt.find((at) => at >= this.#joinedAt) ?? Number.POSITIVE_INFINITY;

@@ -84,7 +84,7 @@ async function readsWithoutWriters(stage: Stage, url: string): Promise<void> {
   );
 }
 
-/** 16 writers; each note is read through the other instance as soon as its writing was acknowledged. */
+/** 16 writers. Each note is read through the other instance as soon as its write is acknowledged. */
 async function readAfterWrite(stage: Stage, writeAt: string, readAt: string, name: string): Promise<void> {
   const notes = new Notes(stage.folder);
   const written: string[] = [];
@@ -92,12 +92,12 @@ async function readAfterWrite(stage: Stage, writeAt: string, readAt: string, nam
     urls: [writeAt, readAt],
     clients: 32,
     total: stage.size(1_000, 5_000) * 2,
-    // Even clients write at one instance, odd ones read at the other what was written last.
+    // Even clients write at one instance, and odd clients read the last note at the other.
     next: (_, client) => {
       const last = notes.acknowledged.at(-1);
       if (client % 2 === 0 || last === undefined) return notes.write();
       written.push(last);
-      return notes.readOf(last);
+      return notes.readNote(last);
     },
   });
   await load.done;

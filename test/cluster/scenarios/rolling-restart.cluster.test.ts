@@ -1,4 +1,4 @@
-import { Notes, NOTES, lookUp } from '../load.ts';
+import { Notes, NOTES, countWrites } from '../load.ts';
 import { PLAIN, type Scenario } from '../scenario.ts';
 import { seconds } from '../until.ts';
 
@@ -37,7 +37,7 @@ export const scenario: Scenario = {
       load.failed.length === 0,
       `${load.failed.length} of ${load.answers.length}`,
     );
-    const { acknowledged, lost } = await lookUp(stage.database, [load]);
+    const { acknowledged, lost } = await countWrites(stage.database, [load]);
     stage.claim('no acknowledged write is lost', lost.length === 0, `${lost.length} of ${acknowledged}`);
   },
 };

@@ -1,5 +1,5 @@
 import { query } from '../database.ts';
-import { lookUp, Notes, notesTable, type Call } from '../load.ts';
+import { countWrites, Notes, notesTable, type Call } from '../load.ts';
 import { PLAIN, type Scenario } from '../scenario.ts';
 import { seconds } from '../until.ts';
 
@@ -23,7 +23,7 @@ export const scenario: Scenario = {
     const startedAt = Date.now();
     let version = 0;
     do {
-      // One column comes and one goes, as in a deployment that brings a new version of its clients.
+      // The file adds one column and removes another, as in a deployment with a new version of the clients.
       version += 1;
       const config = stage.config(notesTable('notes', column(`extra_${version}`)), '', `svc-${version}.yaml`);
       for (const [at, instance] of all.entries()) {
@@ -55,21 +55,21 @@ export const scenario: Scenario = {
       [`extra_${version}`],
     );
     stage.claim('the last file is applied', columns.length === 1);
-    const { acknowledged, lost } = await lookUp(stage.database, [load]);
+    const { acknowledged, lost } = await countWrites(stage.database, [load]);
     stage.claim('no acknowledged write is lost', lost.length === 0, `${lost.length} of ${acknowledged}`);
   },
 };
 
-/** Requests that name their columns, and requests that take all there are, which change under them. */
+/** Requests that name their columns, and requests for all columns, which change during the rollout. */
 function everyShape(notes: Notes): (number: number) => Call {
   const next = notes.next(3);
-  const bodyOf = (id: string) => (text: string) =>
+  const checkBody = (id: string) => (text: string) =>
     text.includes(`"body":"note ${id}"`) ? undefined : `note ${id} was read as ${text.slice(0, 120)}`;
   return (number) => {
     const call = next(number);
     if (number % 3 > 0) return call;
     if (call.kind === 'write') return { ...call, headers: { prefer: 'return=representation' } };
     const id = /id=eq\.([^&]+)/.exec(call.path)?.[1] ?? '';
-    return { ...call, path: `/rest/v1/notes?id=eq.${id}`, wrong: bodyOf(id) };
+    return { ...call, path: `/rest/v1/notes?id=eq.${id}`, wrong: checkBody(id) };
   };
 }

@@ -23,15 +23,15 @@ export const scenario: Scenario = {
       stage.database,
       `insert into notes select gen_random_uuid(), repeat('x', 100000) from generate_series(1, 900)`,
     );
-    // The small read once before, so that what it needs is there.
+    // One small read first, which opens its connections.
     await ask(instance.url, notes.read());
-    const before = memoryOf(instance.child.pid!);
+    const before = readMemory(instance.child.pid!);
 
     const requests: ClientRequest[] = [];
     stage.afterwards(() => requests.forEach((request) => request.destroy()));
     let settled = 0;
     for (let caller = 0; caller < CALLERS; caller++) {
-      // Each is another query, so that none shares the answer of another.
+      // Each query is different, so that no caller shares the response of another.
       const path = `/rest/v1/notes?select=body&body=neq.${caller}`;
       const options = { headers: { apikey: PUBLISHABLE_KEY }, localAddress: `10.86.0.${101 + caller}` };
       const request = get(`${instance.url}${path}`, options, (response) => {
@@ -44,7 +44,7 @@ export const scenario: Scenario = {
     }
     let most = 0;
     const small = stage.load({ urls: [instance.url], clients: 1, next: () => notes.read(), pause: 50 });
-    const watch = setInterval(() => (most = Math.max(most, memoryOf(instance.child.pid!))), 50);
+    const watch = setInterval(() => (most = Math.max(most, readMemory(instance.child.pid!))), 50);
     await small.answered(100);
     await small.stop();
     clearInterval(watch);
@@ -60,5 +60,5 @@ export const scenario: Scenario = {
 };
 
 /** Resident memory of a process, in bytes. */
-const memoryOf = (pid: number): number =>
+const readMemory = (pid: number): number =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;

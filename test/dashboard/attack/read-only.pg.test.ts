@@ -19,8 +19,10 @@ tables:
 storage:
   docs: { public: false }
 rpc:
-  note: { language: sql, volatility: volatile, args: [{ name: body, type: text }], returns: { type: void }, body: "insert into notes (body) values ($1)" }
-  sneak: { language: plpgsql, volatility: stable, returns: { type: text }, body: "begin insert into notes (body) values ('sneaked'); return 'done'; end" }
+  note: { language: sql, volatility: volatile, args: [{ name: body, type: text }], returns: { type: void },
+    body: "insert into notes (body) values ($1)" }
+  sneak: { language: plpgsql, volatility: stable, returns: { type: text },
+    body: "begin insert into notes (body) values ('sneaked'); return 'done'; end" }
   number: { language: sql, volatility: stable, returns: { type: int }, body: "select 7" }
 functions:
   hello: { runtime: node, file: functions/hello.js }

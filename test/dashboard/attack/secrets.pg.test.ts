@@ -19,7 +19,8 @@ version: 1
 auth:
   email: {}
   oauth:
-    google: { client_id: id, client_secret: "\${SVC_ENV_OAUTH}", redirect_url: "http://localhost:8080/auth/v1/callback/google" }
+    google: { client_id: id, client_secret: "\${SVC_ENV_OAUTH}",
+      redirect_url: "http://localhost:8080/auth/v1/callback/google" }
 providers:
   email: { type: resend, api_key: "\${SVC_ENV_MAIL}", default_from_email: shop@example.com }
 tables:

@@ -6,7 +6,7 @@ const BUDGET_BYTES = 250_000;
 const world = dashboardWorld();
 
 describe.skipIf(world.skipped)('overview', () => {
-  test('under svc dev the page signs in without a key on the same machine, and the page shows the health of the service', async () => {
+  test('under svc dev the page signs in without a key on the same machine and shows the health', async () => {
     const page = await world.open('/');
     await page.getByRole('heading', { name: 'Todo', level: 2 }).waitFor();
     const health = page.getByRole('region', { name: 'Health' });

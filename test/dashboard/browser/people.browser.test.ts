@@ -202,7 +202,8 @@ describe.skipIf(world.skipped)('mail', () => {
     await page.keyboard.press('Control+a');
     await page.keyboard.press('Delete');
     await page.keyboard.insertText(
-      '<p id="who">Hello {{ .Email }}</p><script>document.getElementById("who").textContent = "it ran"</script><p>The end</p>',
+      '<p id="who">Hello {{ .Email }}</p>' +
+        '<script>document.getElementById("who").textContent = "it ran"</script><p>The end</p>',
     );
     await preview.frameLocator('iframe').getByText('The end').waitFor();
     expect(await preview.frameLocator('iframe').locator('#who').innerText()).toBe('Hello ada@example.com');

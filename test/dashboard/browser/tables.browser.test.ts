@@ -28,7 +28,8 @@ async function fill(): Promise<void> {
   await world.query('truncate events');
   await world.query(
     `insert into events (id, name, amount, details, happened_at)
-     select n, 'event ' || n, 12345678901234567890.1234, jsonb_build_object('n', 9007199254740993), '2026-01-01T00:00:00Z'
+     select n, 'event ' || n, 12345678901234567890.1234, jsonb_build_object('n', 9007199254740993),
+       '2026-01-01T00:00:00Z'
      from generate_series(1, $1::int) as n`,
     [ROWS],
   );

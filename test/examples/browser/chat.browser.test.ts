@@ -1,5 +1,5 @@
-// examples/chat as people use it: `svc dev`, Vite's server, and a page each for Ann and Ben. Eve is a stranger who
-// speaks to the server without the page, because a page asks only for what it is meant to ask for.
+// Uses examples/chat in browsers: `svc dev`, Vite's server, and a page each for Ann and Ben. Eve is a stranger who
+// sends requests without the page, because the page sends only the intended ones.
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ describeExample('chat', (running) => {
     example = running();
   });
 
-  test('messages appear, members are seen to be there and to type, a stranger hears nothing, who is removed is out', async () => {
+  test('members see messages, presence and typing; strangers and removed members receive nothing', async () => {
     const ann = await signUp('Ann');
     await ann.getByLabel('Name of a new room').fill('Kitchen');
     await ann.getByRole('button', { name: 'Create' }).click();
@@ -37,22 +37,22 @@ describeExample('chat', (running) => {
     await ben.getByRole('button', { name: 'Send' }).click();
     await expect.poll(() => messages(ann)).toEqual(['Hello']);
     await ann.getByText('Ben is typing…').waitFor({ state: 'detached' });
-    await say(ann, 'Hello Ben');
+    await post(ann, 'Hello Ben');
     await expect.poll(() => messages(ben)).toEqual(['Hello', 'Hello Ben']);
     await expectAccessible(ann);
 
     await ben.getByRole('button', { name: 'Delete “Hello”' }).click();
     await expect.poll(() => messages(ann)).toEqual(['Hello Ben']);
 
-    // A stranger who asks for everything.
+    // A stranger who requests everything.
     const eve = await hostile('Eve');
     const benElsewhere = await hostile('Ben', 'sign in');
     expect(eve.room).toMatch(/Unauthorized/);
     expect(benElsewhere.room).toBe('SUBSCRIBED');
-    await say(ann, 'For the kitchen');
-    await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen']);
+    await post(ann, 'For the kitchen');
+    await expect.poll(() => benElsewhere.received).toEqual(['For the kitchen']);
 
-    // Closing the page is leaving it.
+    // Closing the page leaves the room.
     const second = await ben.context().newPage();
     await ben.close();
     await expect.poll(() => present(ann)).toEqual(['Ann']);
@@ -64,12 +64,12 @@ describeExample('chat', (running) => {
     await ann.getByRole('button', { name: 'Remove Ben' }).click();
     await second.getByText('You are in no room.').waitFor();
     await expect.poll(() => members(ann)).toEqual(['Ann']);
-    await say(ann, 'Only for me');
+    await post(ann, 'Only for me');
 
-    // What each hears comes in the order of commits: with a message of their own, all earlier ones have been decided.
-    for (const person of [eve, benElsewhere]) await person.sayToMyself('The end');
-    await expect.poll(() => eve.heard).toEqual(['The end']);
-    await expect.poll(() => benElsewhere.heard).toEqual(['For the kitchen', 'The end']);
+    // Messages arrive in the order of commits: after a message to themselves, all earlier ones were delivered or not.
+    for (const person of [eve, benElsewhere]) await person.postToMyself('The end');
+    await expect.poll(() => eve.received).toEqual(['The end']);
+    await expect.poll(() => benElsewhere.received).toEqual(['For the kitchen', 'The end']);
     expect((await benElsewhere.client.from('messages').select()).data).toMatchObject([{ body: 'The end' }]);
 
     // The old invitation leads nowhere, the new one back.
@@ -97,7 +97,7 @@ async function live(page: Page, room: string): Promise<void> {
   await page.getByText('Live', { exact: true }).waitFor();
 }
 
-async function say(page: Page, text: string): Promise<void> {
+async function post(page: Page, text: string): Promise<void> {
   await page.getByLabel('Message', { exact: true }).fill(text);
   await page.getByRole('button', { name: 'Send' }).click();
 }
@@ -118,15 +118,15 @@ async function present(page: Page): Promise<string[]> {
 
 type Hostile = {
   readonly client: SupabaseClient;
-  /** What became of joining the channel of the only room. */
+  /** Result of joining the channel of the only room. */
   readonly room: string;
-  /** Bodies of messages of whatever room, in their order. */
-  readonly heard: readonly string[];
-  /** In a room of their own. */
-  sayToMyself(text: string): Promise<void>;
+  /** Bodies of the messages of all rooms, in their order. */
+  readonly received: readonly string[];
+  /** Sends a message to a new room without other members. */
+  postToMyself(text: string): Promise<void>;
 };
 
-/** Listens to all messages, and joins the room whose id only its members should know. */
+/** Subscribes to all messages, and joins a room whose id only its members should know. */
 async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Promise<Hostile> {
   const client = createClient(example.svc.url, example.svc.publishableKey, {
     auth: { persistSession: false },
@@ -137,12 +137,12 @@ async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Pr
     : client.auth.signInWithPassword(credentials));
   expect(error).toBeNull();
   await client.realtime.setAuth();
-  const heard: string[] = [];
+  const received: string[] = [];
   await new Promise<void>((resolve) => {
     client
       .channel(`user:${data.user?.id}`, { config: { private: true } })
       .on('postgres_changes', { event: 'INSERT', schema: 'public', table: 'messages' }, ({ new: row }) => {
-        heard.push(String(row['body']));
+        received.push(String(row['body']));
       })
       .subscribe((status: string) => {
         if (status === 'SUBSCRIBED') resolve();
@@ -157,8 +157,8 @@ async function hostile(name: string, way: 'sign up' | 'sign in' = 'sign up'): Pr
   return {
     client,
     room,
-    heard,
-    async sayToMyself(text) {
+    received,
+    async postToMyself(text) {
       const own = await client.rpc('create_room', { name: `Of ${name}` });
       expect((await client.from('messages').insert({ room_id: own.data, body: text })).error).toBeNull();
     },

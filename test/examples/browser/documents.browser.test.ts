@@ -1,5 +1,5 @@
-// examples/documents as people use it: `svc dev`, Vite's server, and a page each for Ann, who owns a team, and Ben, who
-// is invited. What Ben's page does not offer he asks the server for without it.
+// Uses examples/documents in browsers: `svc dev`, Vite's server, and a page each for Ann, who owns a team, and Ben, who
+// is invited. Ben sends requests that his page does not offer to the server directly.
 import { text } from 'node:stream/consumers';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import type { Page } from 'playwright-core';
@@ -16,7 +16,7 @@ describeExample('documents', (running) => {
     example = running();
   });
 
-  test('who is invited reads or edits by role, files are for members, and who is removed is out', async () => {
+  test('invited members read or edit by role, and removed members lose access', async () => {
     const ann = await signUp('Ann');
     await ann.getByLabel('Name of a new team').fill('Kitchen');
     await ann.getByRole('button', { name: 'Create' }).click();
@@ -66,14 +66,14 @@ describeExample('documents', (running) => {
     expect(
       (await eve.rpc('accept_invitation', { invitation: new URL(link).hash.slice(6) })).error?.message,
     ).toBe('This invitation is not valid any more.');
-    // Nobody gives himself a role, and nobody brings in somebody who was not asked.
+    // Callers cannot raise their role or add members without an invitation.
     const own = { team_id: menu.team_id, role: 'owner' };
     expect((await direct.from('members').insert(own)).error?.code).toBe('42501');
     expect((await direct.from('members').update({ role: 'owner' }).eq('name', 'Ben').select()).data).toEqual(
       [],
     );
 
-    // An editor edits; the other page follows, and what was not seen is not overwritten.
+    // The edit of an editor appears on the other page, and an unseen edit is not overwritten.
     await ann.getByLabel('Role of Ben').selectOption('editor');
     await ben.getByText('You are editor.').waitFor();
     await ann.getByLabel('Text').fill('Soup and salad');
@@ -87,13 +87,13 @@ describeExample('documents', (running) => {
     await ann.getByRole('button', { name: 'Discard' }).click();
     await expect.poll(() => ann.getByLabel('Text').inputValue()).toBe('Soup and bread');
 
-    // Who is removed is out, with the page and without it.
+    // A removed member loses access, with the page and without it.
     await ann.getByRole('button', { name: 'Remove Ben' }).click();
     await ben.getByText('You are in no team.').waitFor();
     expect((await direct.from('documents').select()).data).toEqual([]);
     expect([await change(direct), await upload(direct), await read(direct)]).toEqual([[], false, undefined]);
 
-    // With the document goes its file.
+    // Deleting the document deletes its file.
     await ann.getByRole('button', { name: 'Delete this document' }).click();
     await expect
       .poll(async () => (await known.storage.from('attachments').list(menu.team_id)).data)
@@ -120,7 +120,7 @@ async function download(page: Page, name: string): Promise<string> {
   return await text(await saved.createReadStream());
 }
 
-/** Speaks to the server without the page. Whoever has no account gets one. */
+/** Returns a client that works without the page. Creates the account if it does not exist. */
 async function signIn(name: string): Promise<SupabaseClient> {
   const client = createClient(example.svc.url, example.svc.publishableKey, {
     auth: { persistSession: false },

@@ -1,5 +1,5 @@
-// examples/shop as people use it: a guest who becomes a customer, and staff. What pages do not offer is asked of the server
-// without them.
+// Uses examples/shop in a browser: a guest becomes a customer, and staff sends an order. Requests that the pages do
+// not offer are sent to the server directly.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
@@ -19,7 +19,7 @@ describeExample('shop', (running) => {
     shop = running();
   });
 
-  test('staff offers, a guest fills a basket, keeps it with an account, orders, and hears that it is sent', async () => {
+  test('a guest fills a basket, signs up, orders, and is notified when staff sends the order', async () => {
     const sue = await shop.open('Sue');
     await account(sue, 'sue');
     await sue.getByRole('button', { name: 'Sign out' }).waitFor();
@@ -76,14 +76,14 @@ describeExample('shop', (running) => {
     await gus.getByText('3 left').waitFor();
     await expectAccessible(gus);
 
-    // Staff sees it at once, and the customer what becomes of it.
+    // Staff sees the order at once, and the customer sees its progress.
     const order = sue.getByRole('listitem', { name: 'Order 1' });
     await order.getByText('2 × White bread').waitFor();
     await expectAccessible(sue);
     await order.getByRole('button', { name: 'It is sent' }).click();
     await gus.getByRole('listitem', { name: 'Order 1' }).getByText('sent').waitFor();
 
-    // What is no longer offered is gone for customers, and there for staff.
+    // A withdrawn product disappears for customers and stays for staff.
     await sue.getByRole('button', { name: 'Stop offering White bread' }).click();
     await sue.getByRole('button', { name: 'Offer White bread again' }).waitFor();
     await gus.getByLabel('Search').fill('white');
@@ -92,7 +92,7 @@ describeExample('shop', (running) => {
     expect(shop.complaints, 'errors in the console of a page').toEqual([]);
   });
 
-  test('a customer reads and changes nothing of others, and sets no price', async () => {
+  test('a customer cannot read or change data of others, or set a price', async () => {
     const eve = await signIn('eve');
     const all = createClient(shop.svc.url, shop.svc.secretKey, { auth: { persistSession: false } });
     const { data: tea } = await all.from('products').select().eq('name', 'Tea').single<{ id: number }>();
@@ -118,15 +118,17 @@ describeExample('shop', (running) => {
     await all.from('products').update({ price: 350 }).eq('id', id).throwOnError();
     expect((await eve.rpc('place_order')).error).toBeNull();
     expect((await eve.from('orders').select('total')).data).toEqual([{ total: 350 }]);
-    // Also not a word of it in somebody else's channel.
+    // The channel of another user is closed as well.
     const state = await new Promise((resolve) =>
-      eve.channel(`user:${gus?.user_id}`, { config: { private: true } }).subscribe((said) => resolve(said)),
+      eve
+        .channel(`user:${gus?.user_id}`, { config: { private: true } })
+        .subscribe((status) => resolve(status)),
     );
     expect(state).toBe('CHANNEL_ERROR');
     await eve.removeAllChannels();
   });
 
-  test('guests order nothing, and 20 orders at once take no more than there is', async () => {
+  test('guests cannot order, and 20 concurrent orders do not exceed the stock', async () => {
     const all = createClient(shop.svc.url, shop.svc.secretKey, { auth: { persistSession: false } });
     const { data: made } = await all
       .from('products')
@@ -144,7 +146,7 @@ describeExample('shop', (running) => {
     const customers = await Promise.all(Array.from({ length: 20 }, (_, index) => signIn(`customer${index}`)));
     await Promise.all(
       customers.map(async (client, index) => {
-        // In the other order for every second, which must not end in a deadlock.
+        // Every second customer uses the reverse order, which must not cause a deadlock.
         const items = made.map(({ id }) => ({ product_id: id }));
         await client
           .from('basket_items')
@@ -152,12 +154,12 @@ describeExample('shop', (running) => {
           .throwOnError();
       }),
     );
-    // Each clicks twice.
-    const said = await Promise.all(
+    // Each customer clicks twice.
+    const replies = await Promise.all(
       customers.flatMap((client) => [client.rpc('place_order'), client.rpc('place_order')]),
     );
-    const messages = said.map(({ error }) => error?.message ?? 'placed');
-    const counted = (message: string): number => messages.filter((one) => one === message).length;
+    const messages = replies.map(({ error }) => error?.message ?? 'placed');
+    const counted = (message: string): number => messages.filter((text) => text === message).length;
     expect(counted('placed')).toBe(7);
     expect(counted('The basket is empty.')).toBe(7);
     expect(counted('There is not enough left of: Plum cake.')).toBe(26);
@@ -173,7 +175,7 @@ async function account(page: Page, name: string): Promise<void> {
   await form.getByRole('button', { name: 'Make an account' }).click();
 }
 
-/** By the command of docs/shop.md. */
+/** Makes a user staff with the command of docs/shop.md. */
 async function appoint(email: string): Promise<void> {
   const page = readFileSync(join(shop.folder, '../../docs/shop.md'), 'utf8');
   const [, statement = ''] = /^npx svc sql --config \S+ --write "(.+)"$/m.exec(page) ?? [];

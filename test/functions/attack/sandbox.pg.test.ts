@@ -1,5 +1,5 @@
-// Attacks on the sandbox: what a function can reach beyond its input (environment, descriptors, bytes of other requests, its channel), and
-// what a caller can do to the runtime with hostile input.
+// Attacks on the sandbox. Functions try to reach more than their input: the environment, descriptors, bytes of other
+// requests and the channel to svc. Callers send hostile input to the runtime.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startWorld, until, type World } from '../world.ts';
@@ -18,14 +18,23 @@ beforeAll(async () => {
         } });`,
       'functions/fds.js': `
         import { readdirSync, readlinkSync } from 'node:fs';
-        export default async () => ({ body: readdirSync('/proc/self/fd').map((fd) => { try { return fd + ' ' + readlinkSync('/proc/self/fd/' + fd); } catch { return ''; } }) });`,
+        const target = (fd) => {
+          try { return fd + ' ' + readlinkSync('/proc/self/fd/' + fd); } catch { return ''; }
+        };
+        export default async () => ({ body: readdirSync('/proc/self/fd').map(target) });`,
       'functions/memory.js': `
-        export default async (req) => ({ body: { whole: Buffer.from(req.rawBody.buffer).toString('latin1'), bytes: req.rawBody.buffer.byteLength } });`,
+        export default async (req) => ({ body: {
+          whole: Buffer.from(req.rawBody.buffer).toString('latin1'), bytes: req.rawBody.buffer.byteLength,
+        } });`,
       'functions/forge.js': `
         import { writeSync } from 'node:fs';
         export default async (req) => {
           const kind = req.query.kind;
-          const frame = (type, id, payload) => { const b = Buffer.alloc(9); b.writeUInt32LE(payload.length, 0); b.writeUInt8(type, 4); b.writeUInt32LE(id, 5); return Buffer.concat([b, payload]); };
+          const frame = (type, id, payload) => {
+            const b = Buffer.alloc(9);
+            b.writeUInt32LE(payload.length, 0); b.writeUInt8(type, 4); b.writeUInt32LE(id, 5);
+            return Buffer.concat([b, payload]);
+          };
           const payloads = {
             garbage: Buffer.alloc(1000, 255),
             huge: Buffer.from([255, 255, 255, 255, 66, 1, 0, 0, 0]),
@@ -40,9 +49,15 @@ beforeAll(async () => {
           return { body: 'ok' };
         };`,
       'functions/proto.js': `
-        export default async (req) => ({ body: { polluted: {}.polluted ?? null, keys: Object.keys(req.body ?? {}) } });`,
+        export default async (req) => ({
+          body: { polluted: {}.polluted ?? null, keys: Object.keys(req.body ?? {}) },
+        });`,
       'functions/noise.js': `
-        export default async (req) => { for (let n = 0; n < 2000; n++) console.log('x'.repeat(2000)); process.stdout.write('raw ' + 'y'.repeat(200000) + '\\n'); return {}; };`,
+        export default async (req) => {
+          for (let n = 0; n < 2000; n++) console.log('x'.repeat(2000));
+          process.stdout.write('raw ' + 'y'.repeat(200000) + '\\n');
+          return {};
+        };`,
       'functions/ok.js': 'export default async () => ({ body: "ok" });',
     },
     yaml: `

@@ -30,7 +30,10 @@ test.each([true, false])(
           throw error;
         };`,
         'functions/client.js': `
-        export default async (req, ctx) => { console.log(ctx.claims, req.headers); throw new Error('as ' + ctx.claims?.jwt); };`,
+        export default async (req, ctx) => {
+          console.log(ctx.claims, req.headers);
+          throw new Error('as ' + ctx.claims?.jwt);
+        };`,
       },
       yaml:
         '  leak: { runtime: node, file: functions/leak.js, env: { KEY: "${SVC_ENV_KEY}" } }\n' +
@@ -85,6 +88,7 @@ test('no environment file and no npm credential gets into a bundle', async () =>
         runtime: 'node',
         file: 'functions/f.js',
         authRequired: false,
+        http: true,
         timeoutMs: 1000,
         env: { KEY: CANARY },
         position: { line: 1, column: 1 },

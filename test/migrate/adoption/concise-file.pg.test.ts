@@ -15,17 +15,21 @@ create type mood as enum ('sad', 'ok');
 create domain code as varchar(6) default 'x' check (value <> '');
 create type pair as (a character varying, b timestamp without time zone);
 create table people (
-  id serial primary key, name varchar(20) not null default 'pending', price numeric(10,2) default 0.5, level integer default -1,
+  id serial primary key, name varchar(20) not null default 'pending', price numeric(10,2) default 0.5,
+  level integer default -1,
   seen timestamp default now(), opens time default '10:00', info jsonb default '{}', list json default '[]',
-  tags text[] default '{}', marks text[] default array['a', 'it''s'], born date default '2020-01-01', rest interval default '1 day',
+  tags text[] default '{}', marks text[] default array['a', 'it''s'], born date default '2020-01-01',
+  rest interval default '1 day',
   mood mood default 'ok', moods mood[], code code, pair pair, state varchar(3) check (state in ('on', 'off')));
 create index people_name_idx on people (name);
 create index by_price on people (price);
-create table posts (id bigint generated always as identity primary key, author integer references people on delete cascade);
+create table posts (id bigint generated always as identity primary key,
+  author integer references people on delete cascade);
 create index posts_author_idx on posts (author);
 alter table posts enable row level security;
 create policy "read all" on posts for select to anon, authenticated using (true);
-create function twice(a integer, b character varying) returns setof people language sql stable as 'select * from people';
+create function twice(a integer, b character varying) returns setof people language sql stable
+  as 'select * from people';
 revoke all on function twice from public;
 revoke all on people, posts from public;
 grant select, insert, update, delete on people, posts to anon, authenticated;

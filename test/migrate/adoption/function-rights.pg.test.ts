@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { renderPulled } from '../../../src/migrate/commands/pull.ts';
 import { listReviewItems } from '../../../src/migrate/commands/adoption/review-items.ts';
 import { readLive } from '../../../src/migrate/schema/live/read-live.ts';
-import { configOf } from '../config-of.ts';
+import { parseConfig } from '../parse-config.ts';
 import { pulled } from '../pulled.ts';
 import { aWorld, type World } from '../world.ts';
 
@@ -30,9 +30,9 @@ const callers = (name: string): Promise<Record<string, unknown>[]> =>
   );
 
 const isServed = (text: string, name: string): boolean | undefined =>
-  configOf(text).rpc.find((fn) => fn.name === name)?.expose;
+  parseConfig(text).rpc.find((fn) => fn.name === name)?.expose;
 
-test('a security definer function that only PUBLIC may execute is pulled with expose: false and without API roles', async () => {
+test('a security definer function of PUBLIC is pulled with expose: false and without API roles', async () => {
   await execute(SECRETS);
   const text = await pulled(world);
   expect(isServed(text, 'all_secrets')).toBe(false);
@@ -57,7 +57,7 @@ test.each([
   expect(await callers('all_secrets')).toHaveLength(3);
 });
 
-test('a function that a policy calls stays callable from SQL, is not exposed, and needs an explicit permission', async () => {
+test('a function that a policy calls is not exposed and needs an explicit permission', async () => {
   await execute(`${SECRETS};
     create function owns(account integer) returns boolean language sql stable security definer set search_path = public
       as 'select exists (select from accounts where id = account and owner = auth.uid())';
@@ -114,7 +114,7 @@ test('a function that names itself in its body is not called by it', async () =>
   const text = await world.owner.session(async (session) =>
     renderPulled(await readLive(session, ['public', 'hidden']), () => true),
   );
-  const [fn] = configOf(text.replace('version: 1\n', '')).rpc;
+  const [fn] = parseConfig(text.replace('version: 1\n', '')).rpc;
   expect(fn).toMatchObject({ name: 'role_of', expose: false });
   expect(fn?.execute ?? []).toEqual([]);
   await world.sql('drop schema hidden cascade');
@@ -129,7 +129,7 @@ test('roles outside of the API keep what they were granted by name, in a new dat
       revoke execute on function due(), paid() from public;
       grant execute on function due() to ${role}, service_role; grant execute on function paid() to ${role}`);
     const text = await pulled(world);
-    expect(configOf(text).rpc).toMatchObject([
+    expect(parseConfig(text).rpc).toMatchObject([
       { name: 'due', expose: true, execute: ['service_role', role] },
       { name: 'paid', expose: false, execute: [role] },
     ]);

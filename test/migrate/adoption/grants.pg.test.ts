@@ -142,7 +142,8 @@ describe('existing grants', () => {
 
   test('are pulled, and apply changes none of them', async () => {
     await made(
-      'grant select, delete on notes to anon, authenticated; grant update (title), insert (id, title) on notes to authenticated',
+      `grant select, delete on notes to anon, authenticated;
+        grant update (title), insert (id, title) on notes to authenticated`,
       `grant all on notes to service_role; grant select (id), truncate on notes to ${REPORTING}`,
     );
     const before = await grants();
@@ -196,7 +197,10 @@ describe('existing grants', () => {
     const before = await grants();
     expect(await world.refusal(file(null))).toEqual([
       expect.stringMatching(
-        /^MIG-303 .* grants: delete, insert, select, update for anon; update for authenticated: more than the database grants/,
+        new RegExp(
+          '^MIG-303 .* grants: delete, insert, select, update for anon; ' +
+            'update for authenticated: more than the database grants',
+        ),
       ),
     ]);
     expect(await grants()).toEqual(before);

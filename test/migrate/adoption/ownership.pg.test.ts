@@ -59,7 +59,8 @@ tables:
 views:
   notes: { query: "select note, id from orders" }
 rpc:
-  total: { language: sql, volatility: volatile, args: [{ name: a, type: integer, required: true }], returns: { type: integer }, body: select a }
+  total: { language: sql, volatility: volatile, args: [{ name: a, type: integer, required: true }],
+    returns: { type: integer }, body: select a }
 `;
 
 const owners = (): Promise<Record<string, unknown>[]> =>
@@ -174,7 +175,9 @@ test('a procedure with output arguments is transferred too', async () => {
     create procedure public.tally(n integer, out sum integer) language plpgsql as 'begin sum := n; end';
     reset role`);
   const tally =
-    '  tally: { kind: procedure, args: [{ name: n, type: integer, required: true }, { name: sum, type: integer, mode: out }], body: begin sum := n; end }\n';
+    '  tally: { kind: procedure, ' +
+    'args: [{ name: n, type: integer, required: true }, { name: sum, type: integer, mode: out }], ' +
+    'body: begin sum := n; end }\n';
   await writeFile(join(folder, 'svc.yaml'), `version: 1${FILE}${tally}`);
   const applied = await svc('migrate', 'apply');
   expect(applied.out).toMatch(/~ procedure public\.tally\(.*\): taken from/);

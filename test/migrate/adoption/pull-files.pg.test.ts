@@ -9,12 +9,13 @@ import { OwnerDatabase } from '../../../src/postgres/owner-database.ts';
 import { parseAddress } from '../../../src/postgres/address/parse-address.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { runSvc } from '../../support/svc-process.ts';
-import { configOf } from '../config-of.ts';
+import { parseConfig } from '../parse-config.ts';
 
 const SHOP = `
   create type mood as enum ('sad', 'happy');
   create table "Orders" (id integer primary key, mood mood);
-  create table orders (id serial primary key, parent integer references "Orders" (id), body text) with (toast.autovacuum_enabled = false);
+  create table orders (id serial primary key, parent integer references "Orders" (id), body text)
+    with (toast.autovacuum_enabled = false);
   create table "a/b" (note text);
   alter table "Orders" enable row level security;
   create function twice(n integer) returns integer language sql immutable as 'select n * 2';
@@ -87,7 +88,7 @@ test('an existing file in the folder of tables is refused, and a file with other
   expect(await svc('migrate', 'pull', '--split')).toMatchObject({ code: 2 });
 });
 
-test('the report lists declared objects, omitted objects and items to review, and --strict exits with 2 if objects are omitted', async () => {
+test('the report lists declared, omitted and doubtful objects, and --strict exits with 2 on omissions', async () => {
   await sql('grant select on orders to public');
   const strict = await svc('migrate', 'pull', '--out', 'svc.yaml', '--report', 'ADOPTION.md', '--strict');
   expect(strict.code).toBe(2);
@@ -129,7 +130,7 @@ test('the file is compared with the database if svc is set up in it', async () =
     max: 2,
     idleTimeoutMs: 5_000,
   });
-  const wrong = configOf(
+  const wrong = parseConfig(
     'tables: { Orders: { fields: [{ name: id, type: bigint, primary_key: true }], rls: [] } }',
   );
   expect(await verifyPulled(administrator, wrong, [])).toMatchObject({

@@ -133,14 +133,16 @@ test('a missing schema is reported', async () => {
 });
 
 test('texts that look like references to variables are not changed', async () => {
-  await sql(`create table notes (id integer primary key, tag text default '\${HOME}', odd text default 'a \${ b', kind text check (kind in ('\${A}', '\${')));
+  await sql(`create table notes (id integer primary key, tag text default '\${HOME}',
+    odd text default 'a \${ b', kind text check (kind in ('\${A}', '\${')));
     create function greet() returns text language sql as 'select ''\${HOME:-x}'''`);
   expect(await svc('migrate', 'pull', '--out', 'dollars.yaml')).toMatchObject({ code: 0 });
   await sql('drop table notes; drop function greet()');
   expect(await svc('migrate', 'apply', '-c', 'dollars.yaml')).toMatchObject({ code: 0 });
   expect(
     await sql(
-      `select column_default as text from information_schema.columns where table_name = 'notes' and column_default is not null order by 1`,
+      "select column_default as text from information_schema.columns where table_name = 'notes' " +
+        'and column_default is not null order by 1',
     ),
   ).toEqual([{ text: "'${HOME}'::text" }, { text: "'a ${ b'::text" }]);
   expect(await sql(`select prosrc from pg_proc where proname = 'greet'`)).toEqual([
@@ -152,8 +154,10 @@ test('objects that a file cannot express are listed once, with the reason', asyn
   await sql(`
     create schema audit; create schema unread;
     create table unread.other (id integer) with (fillfactor = 50);
-    create table notes (id integer generated always as identity (start 100 increment 5) primary key, kind text, title text,
-      constraint of_kind unique (kind) include (title), constraint short check (length(title) < 10) no inherit) with (fillfactor = 70);
+    create table notes (id integer generated always as identity (start 100 increment 5) primary key,
+      kind text, title text,
+      constraint of_kind unique (kind) include (title),
+      constraint short check (length(title) < 10) no inherit) with (fillfactor = 70);
     alter table notes force row level security;
     alter table notes alter title set storage external, alter kind set statistics 500;
     create table plain (id integer); create table archived () inherits (plain);

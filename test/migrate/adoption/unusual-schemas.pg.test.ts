@@ -61,9 +61,11 @@ const ROWS = 'id integer primary key, x integer not null, y integer';
 const CASES: readonly Case[] = [
   {
     name: 'equal indexes, constraints and policies',
-    sql: `create table t (${ROWS}, constraint one unique (x, y), constraint c1 check (x > 0), constraint c2 check (x > 0),
+    sql: `create table t (${ROWS}, constraint one unique (x, y), constraint c1 check (x > 0),
+      constraint c2 check (x > 0),
         constraint f1 foreign key (y) references t, constraint f2 foreign key (y) references t);
-      alter table t add constraint two unique (x, y); create index a on t (x); create index b on t (x); create unique index c on t (x, y);
+      alter table t add constraint two unique (x, y); create index a on t (x); create index b on t (x);
+      create unique index c on t (x, y);
       alter table t enable row level security; create policy p on t using (true); create policy q on t using (true)`,
     says: [
       'index b: it duplicates a',
@@ -75,8 +77,11 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'types and tables with names that resemble built-in types',
-    sql: `create type region as enum ('eu'); create type registration_mode as enum ('open'); create type anything as enum ('a');
-      create domain "Name" as varchar(50); create table point (${ROWS}, at region default 'eu', "Title" "Name", any_mode anything[], mode registration_mode);
+    sql: `create type region as enum ('eu'); create type registration_mode as enum ('open');
+      create type anything as enum ('a');
+      create domain "Name" as varchar(50);
+      create table point (${ROWS}, at region default 'eu', "Title" "Name", any_mode anything[],
+        mode registration_mode);
       create table "Text" ("ID" integer primary key, "Kind" "Name" not null default 'x')`,
   },
   {
@@ -92,33 +97,42 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'set null on a required column',
-    sql: `create table a (id integer primary key); create table t (${ROWS}, a_id integer not null references a on delete set null)`,
+    sql: `create table a (id integer primary key);
+      create table t (${ROWS}, a_id integer not null references a on delete set null)`,
     says: ['on_delete: set_null'],
   },
   {
     name: 'policies that lack an expression',
     sql: `create table t (${ROWS}); alter table t enable row level security;
-      create policy p1 on t for update with check (true); create policy p2 on t as restrictive for update with check (x > 0);
-      create policy p3 on t for all with check (x > 1); create policy p4 on t for select; create policy p5 on t as restrictive for delete;
-      create policy p6 on t for insert; create policy p7 on t for all using (x > 2); create policy p8 on t as restrictive for insert`,
+      create policy p1 on t for update with check (true);
+      create policy p2 on t as restrictive for update with check (x > 0);
+      create policy p3 on t for all with check (x > 1); create policy p4 on t for select;
+      create policy p5 on t as restrictive for delete;
+      create policy p6 on t for insert; create policy p7 on t for all using (x > 2);
+      create policy p8 on t as restrictive for insert`,
     says: [/name: p1\b[^-]*using: "false"/, /name: p2\b[^-]*using: "true"/],
   },
   {
     name: 'keys that refer to tables of svc',
-    sql: `create table t (id integer primary key, object uuid references storage.objects (id), owner uuid references auth.users (id))`,
+    sql: `create table t (id integer primary key, object uuid references storage.objects (id),
+      owner uuid references auth.users (id))`,
     says: ['it refers to storage.objects(id)', 'references: auth.users.id'],
   },
   {
     name: 'empty bodies',
-    sql: `create function void_func() returns void language sql as ''; create function spaces() returns void language sql as ' -- nothing ';
+    sql: `create function void_func() returns void language sql as '';
+      create function spaces() returns void language sql as ' -- nothing ';
       create procedure nothing() language sql as ''`,
     says: ['body: ""'],
   },
   {
     name: 'actions, and names of constraints and policies',
-    sql: `create table t (${ROWS}, constraint pair unique (x, y), constraint lonely unique (y), constraint positive check (x > 0));
-      create table u (id integer primary key, t_id integer constraint to_t references t on delete no action, r integer references t on delete restrict);
-      alter table t enable row level security; create policy "Allow logged-in read" on t for select to authenticated using (true)`,
+    sql: `create table t (${ROWS}, constraint pair unique (x, y), constraint lonely unique (y),
+      constraint positive check (x > 0));
+      create table u (id integer primary key, t_id integer constraint to_t references t on delete no action,
+        r integer references t on delete restrict);
+      alter table t enable row level security;
+      create policy "Allow logged-in read" on t for select to authenticated using (true)`,
     says: [
       '{ unique: [ x, y ], name: pair }',
       'name: lonely',
@@ -129,30 +143,37 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'names with dots, spaces and quotes',
-    sql: `create schema "odd schema"; create table "a.b" ("c.d" integer primary key, "e f" integer unique, "g""h" integer);
-      create table "odd schema"."Order Details" (id integer primary key, "x,y" integer references "a.b", z integer references "a.b" ("e f"));
+    sql: `create schema "odd schema";
+      create table "a.b" ("c.d" integer primary key, "e f" integer unique, "g""h" integer);
+      create table "odd schema"."Order Details" (id integer primary key, "x,y" integer references "a.b",
+        z integer references "a.b" ("e f"));
       create table u (id integer primary key, d integer references "odd schema"."Order Details")`,
   },
   {
     name: 'security definer functions without a search path, and their callers',
     sql: `create table profiles (id uuid primary key, name text);
-      create function handle_new_user() returns trigger language plpgsql security definer as 'begin insert into profiles (id) values (new.id); return new; end';
+      create function handle_new_user() returns trigger language plpgsql security definer
+        as 'begin insert into profiles (id) values (new.id); return new; end';
       create trigger on_auth_user_created after insert on auth.users for each row execute function handle_new_user();
-      create function mine(p uuid) returns boolean language sql stable security definer as 'select exists (select from profiles where id = p)';
+      create function mine(p uuid) returns boolean language sql stable security definer
+        as 'select exists (select from profiles where id = p)';
       alter table profiles enable row level security; create policy own on profiles for select using (mine(id))`,
     says: ['settings: { search_path: "public, extensions, pg_temp" }', 'on_auth_user_created'],
     repairs: true,
   },
   {
     name: 'other schemas, and names that exist in two schemas',
-    sql: `create schema crm; create table crm.t (id integer primary key); create table t (${ROWS}); create type crm.mood as enum ('a');
+    sql: `create schema crm; create table crm.t (id integer primary key); create table t (${ROWS});
+      create type crm.mood as enum ('a');
       create table crm.notes (id integer primary key, mood crm.mood, t integer references crm.t);
-      create view crm.second as select id from crm.t; create function crm.f() returns integer language sql as 'select 1'`,
+      create view crm.second as select id from crm.t;
+      create function crm.f() returns integer language sql as 'select 1'`,
     says: ['schema: crm', 'table crm.t: another schema has a table of this name', 'it uses table crm.t'],
   },
   {
     name: 'constraints without columns, and columns that refer to themselves',
-    sql: `create table t (${ROWS}, constraint always check (true), parent integer references t, unique nulls not distinct (x, y));
+    sql: `create table t (${ROWS}, constraint always check (true), parent integer references t,
+      unique nulls not distinct (x, y));
       create table empty_one (); create index on t ((x + y)) where y is not null`,
   },
 ];
@@ -177,12 +198,16 @@ describe.each(CASES)('$name', ({ sql, says = [], lacks = [], repairs }) => {
 });
 
 test('a subset of tables is pulled without objects that use other tables', async () => {
-  await made(`create table users (id integer primary key, name text); create table teams (id integer primary key, lead integer references users);
-    create type pair as (one users, n integer); create view leads as select u.name from teams t join users u on u.id = t.lead;
+  await made(`create table users (id integer primary key, name text);
+    create table teams (id integer primary key, lead integer references users);
+    create type pair as (one users, n integer);
+    create view leads as select u.name from teams t join users u on u.id = t.lead;
     create function names() returns setof text language sql as 'select name from public.users';
-    create function lead(teams) returns setof users rows 1 language sql stable as 'select * from users where id = $1.lead';
+    create function lead(teams) returns setof users rows 1 language sql stable
+      as 'select * from users where id = $1.lead';
     create function team_count() returns bigint language sql as 'select count(*) from teams';
-    create function rename(user_id integer) returns void language plpgsql as 'begin update users set name = $$x$$ where id = user_id; end'`);
+    create function rename(user_id integer) returns void language plpgsql
+      as 'begin update users set name = $$x$$ where id = user_id; end'`);
   const text = await pulled((key) => key === 'public.teams');
   for (const what of [
     'type public.pair',
@@ -200,9 +225,12 @@ test('a subset of tables is pulled without objects that use other tables', async
 test('functions in other languages are omitted with the triggers, policies and defaults that use them', async () => {
   await world.sql(`create function made_in_c(integer) returns integer language internal immutable strict as 'int4abs';
     alter function made_in_c(integer) owner to svc_owner`);
-  await made(`create table t (id integer primary key, n integer default made_in_c(-1), m integer generated always as (made_in_c(id)) stored, check (made_in_c(n) > 0));
-    create index on t (made_in_c(n)); alter table t enable row level security; create policy own on t using (made_in_c(n) = 1);
-    create view v as select made_in_c(n) as a from t; create function calls() returns integer language sql as 'select made_in_c(1)'`);
+  await made(`create table t (id integer primary key, n integer default made_in_c(-1),
+    m integer generated always as (made_in_c(id)) stored, check (made_in_c(n) > 0));
+    create index on t (made_in_c(n)); alter table t enable row level security;
+    create policy own on t using (made_in_c(n) = 1);
+    create view v as select made_in_c(n) as a from t;
+    create function calls() returns integer language sql as 'select made_in_c(1)'`);
   const text = await pulled();
   for (const what of [
     'column n of public.t',

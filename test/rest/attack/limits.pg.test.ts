@@ -165,7 +165,8 @@ test('a client that does not read its answer is disconnected', () =>
     socket.on('error', () => {});
     socket.pause();
     socket.write(
-      `GET /rest/v1/rpc/twelve_megabytes HTTP/1.1\r\nhost: ${host}\r\napikey: ${KEYS.publishable}\r\nconnection: close\r\n\r\n`,
+      `GET /rest/v1/rpc/twelve_megabytes HTTP/1.1\r\nhost: ${host}\r\n` +
+        `apikey: ${KEYS.publishable}\r\nconnection: close\r\n\r\n`,
     );
     await until(async () => (await small.connections()) === 1);
     await until(async () => (await small.connections()) === 0);

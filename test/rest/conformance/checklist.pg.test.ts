@@ -788,7 +788,9 @@ table('relationships', [
           relationship: 'books_editor_id_fkey using books(editor_id) and authors(id)',
         },
       ],
-      hint: "Try changing 'authors' to one of the following: 'authors!books_author_id_fkey', 'authors!books_editor_id_fkey'. Find the desired relationship in the 'details' key.",
+      hint:
+        "Try changing 'authors' to one of the following: 'authors!books_author_id_fkey', " +
+        "'authors!books_editor_id_fkey'. Find the desired relationship in the 'details' key.",
     },
   },
   {
@@ -809,7 +811,8 @@ table('relationships', [
     code: 'PGRST200',
     error: {
       details:
-        "Searched for a foreign key relationship between 'books' and 'items' in the schema 'public', but no matches were found.",
+        "Searched for a foreign key relationship between 'books' " +
+        "and 'items' in the schema 'public', but no matches were found.",
     },
   },
   {

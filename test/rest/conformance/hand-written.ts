@@ -138,6 +138,8 @@ const GETS: readonly string[] = [
   '/teams?select=name,people!inner(name,badges!inner(color))&people.order=id&order=id',
   '/teams?select=name,people(name,badges!inner(color))&people.order=id&order=id',
   '/people?select=id,teams()&teams=is.null&order=id',
+  '/people?select=id,teams(teams())&order=id',
+  '/places?select=id,people!people_home(age,people_tags(...tags()))&order=id',
   '/people?select=id,teams()&teams=not.is.null&order=id',
   '/people?select=id,tags()&tags=is.null&order=id',
   '/people?select=id,badges(),tags()&or=(badges.not.is.null,tags.not.is.null)&order=id',

@@ -359,8 +359,9 @@ function embed(table: Relation, depth: number, prefix: string): fc.Arbitrary<Par
         const items = [...fields, ...(nested ? [nested.select] : [])];
         const shown = spread ? items.filter((item) => item !== '*') : items;
         const order = isOne ? [] : [`${path}order=${target.key.join(',')}`];
+        const list = shown.map((item, index) => (spread ? spreadAlias(item, `${name}${index}`) : item));
         return {
-          select: `${spread ? '...' : ''}${text}${kind}(${shown.map((item, index) => (spread ? spreadAlias(item, `${name}${index}`) : item)).join(',')})`,
+          select: `${spread ? '...' : ''}${text}${kind}(${list.join(',')})`,
           parameters: [...extra, ...order, ...(page === '' ? [] : [page]), ...(nested?.parameters ?? [])],
           keys: spread ? (nested?.keys ?? []) : [name],
         };
@@ -398,10 +399,13 @@ function groupedRead(table: Relation): fc.Arbitrary<Part & { readonly unordered:
           fc.constantFrom('', '', '.desc', '.desc.nullslast'),
           fc.constantFrom('', '', '!inner'),
         )
-        .map(([lifted, folded, direction, join]) => ({
-          select: `...${name}${join}(${[...lifted.map((column) => `s_${column}:${column}`), ...(folded ? [folded] : [])].join(',')})`,
-          parameters: [`order=${lifted.map((column) => `${name}(s_${column})${direction}`).join(',')}`],
-        }));
+        .map(([lifted, folded, direction, join]) => {
+          const list = [...lifted.map((column) => `s_${column}:${column}`), ...(folded ? [folded] : [])];
+          return {
+            select: `...${name}${join}(${list.join(',')})`,
+            parameters: [`order=${lifted.map((column) => `${name}(s_${column})${direction}`).join(',')}`],
+          };
+        });
     });
   const shown = (): fc.Arbitrary<Part> =>
     fc.constantFrom(...table.one, ...table.many).chain(({ embed: text, to }) =>
@@ -526,7 +530,7 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
       const name = fc.constantFrom(...references);
       // If two embeds have the same target, its name identifies neither.
       const referenceName = (target: string, alias: string): string =>
-        shown.filter((other) => other.target === target).length > 1 ? alias : target;
+        shown.filter((embed) => embed.target === target).length > 1 ? alias : target;
       const value = fc.constantFrom('is.null', 'not.is.null', 'is.null', 'not.is.null', 'eq.1');
       const inside = fc.constantFrom(...shown).chain(({ alias, target, to, isOne }) =>
         fc
@@ -560,7 +564,7 @@ function aliasedRead(table: Relation): fc.Arbitrary<Part> {
             ...parameters.filter(
               (text, index) =>
                 !text.startsWith('order=') ||
-                parameters.findIndex((other) => other.startsWith('order=')) === index,
+                parameters.findIndex((parameter) => parameter.startsWith('order=')) === index,
             ),
             ...shown
               .filter(({ isOne }) => !isOne)
@@ -1100,10 +1104,10 @@ export const callRequests: fc.Arbitrary<Made> = fc
         );
         const byGet = choice.get && STABLE.has(name) && simple;
         const query = byGet
-          ? Object.entries(choice.args).map(
-              ([key, value]) =>
-                `${key}=${ENCODED(Array.isArray(value) ? `{${value.map((item) => item ?? 'NULL').join(',')}}` : String(value))}`,
-            )
+          ? Object.entries(choice.args).map(([key, value]) => {
+              const items = Array.isArray(value) ? value.map((item) => item ?? 'NULL') : undefined;
+              return `${key}=${ENCODED(items ? `{${items.join(',')}}` : String(value))}`;
+            })
           : [];
         return {
           method: byGet ? 'GET' : 'POST',

@@ -15,7 +15,8 @@ create table parts (id int primary key, item_id int references items, rank int);
 insert into parts select i, 1001 + i % 5000, i % 997 from generate_series(1, 20000) i;
 create index on parts (item_id);
 create function count_notes() returns int language sql stable as 'select count(*)::int from notes';
-create function count_all_notes() returns int language sql stable security definer set search_path = public as 'select count(*)::int from notes';
+create function count_all_notes() returns int language sql stable security definer set search_path = public
+  as 'select count(*)::int from notes';
 grant select on parts to anon, authenticated;
 analyze;
 `;
@@ -220,7 +221,8 @@ test('requests of the same form share one prepared statement per connection and 
     const prepared = async (): Promise<number> => {
       const [result] = await secondWorld.callers.run({ role: 'anon', claims: '{}' }, [
         {
-          text: "select count(*)::text from pg_prepared_statements where statement like '%public%items%' and statement not like '%pg_prepared%'",
+          text: `select count(*)::text from pg_prepared_statements
+            where statement like '%public%items%' and statement not like '%pg_prepared%'`,
           values: [],
         },
       ]);

@@ -13,13 +13,14 @@ They play.';
 create table people (
   id bigint generated always as identity primary key,
   team_id int references teams,
-  name varchar(20) not null default 'nobody',
+  name varchar(20) not null default 'unnamed',
   mood mood default 'ok',
   tags text[], moods mood[], born date, seen timestamptz default now(), token uuid, data jsonb, doc json, ratio float8,
   price numeric(8,2), small int2, alive boolean not null default true, raw bytea, at time, span interval, code char(3));
 comment on column people.name is 'Given name';
 comment on column people.team_id is 'Where they play';
-create table memberships (person_id bigint references people, team_id int references teams, primary key (person_id, team_id));
+create table memberships (person_id bigint references people, team_id int references teams,
+  primary key (person_id, team_id));
 create view grown as select id, name, team_id from people where born < '2000-01-01';
 comment on view grown is 'Adults';
 create view totals as select count(*) as n from people;
@@ -27,7 +28,8 @@ create function add(a int, b int default 2) returns int language sql immutable a
 comment on function add(int, int) is 'Sum
 
 Adds two numbers.';
-create function people_of(team int) returns setof people language sql stable as 'select * from people where team_id = team';
+create function people_of(team int) returns setof people language sql stable
+  as 'select * from people where team_id = team';
 create function reset() returns void language sql volatile as '';
 create function many(variadic words text[]) returns text language sql immutable as 'select words[1]';
 create function whole(jsonb) returns jsonb language sql immutable as 'select $1';

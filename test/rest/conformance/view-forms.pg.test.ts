@@ -30,37 +30,43 @@ const FORMS: readonly Form[] = [
   [
     'grouped',
     '',
-    'select p.id, p.name, p.team_id, count(t.id) as n from projects p left join tasks t on t.project_id = p.id group by p.id',
+    `select p.id, p.name, p.team_id, count(t.id) as n from projects p
+      left join tasks t on t.project_id = p.id group by p.id`,
     'tasks teams',
   ],
   [
     'grouped_by_team',
     '',
-    'select team_id, count(*) as n, max(name) filter (where id > 1) as last from projects group by team_id having count(*) > 0',
+    `select team_id, count(*) as n, max(name) filter (where id > 1) as last from projects group by team_id
+      having count(*) > 0`,
     'teams',
   ],
   [
     'two_arguments',
     '',
-    "select p.id, p.team_id, string_agg(t.title, ', ') as titles from projects p join tasks t on t.project_id = p.id group by p.id",
+    `select p.id, p.team_id, string_agg(t.title, ', ') as titles from projects p
+      join tasks t on t.project_id = p.id group by p.id`,
     'tasks teams',
   ],
   [
     'ordered_aggregate',
     '',
-    'select p.team_id, p.id, array_agg(t.title order by t.place desc, t.id) as titles from projects p join tasks t on t.project_id = p.id group by p.id',
+    `select p.team_id, p.id, array_agg(t.title order by t.place desc, t.id) as titles from projects p
+      join tasks t on t.project_id = p.id group by p.id`,
     'tasks teams',
   ],
   [
     'json_aggregate',
     '',
-    "select p.id, p.team_id, jsonb_agg(jsonb_build_object('id', t.id, 'title', t.title)) as list from projects p join tasks t on t.project_id = p.id group by p.id, p.team_id",
+    `select p.id, p.team_id, jsonb_agg(jsonb_build_object('id', t.id, 'title', t.title)) as list
+      from projects p join tasks t on t.project_id = p.id group by p.id, p.team_id`,
     'tasks teams',
   ],
   [
     'percentile',
     '',
-    'select p.id, p.team_id, percentile_cont(0.5) within group (order by t.place) as middle from projects p join tasks t on t.project_id = p.id group by p.id',
+    `select p.id, p.team_id, percentile_cont(0.5) within group (order by t.place) as middle from projects p
+      join tasks t on t.project_id = p.id group by p.id`,
     'tasks teams',
   ],
   [
@@ -78,13 +84,15 @@ const FORMS: readonly Form[] = [
   [
     'in_filter',
     '',
-    'select p.name, p.id, p.team_id from projects p where p.id in (select project_id from tasks) and p.team_id = any (array(select id from teams))',
+    `select p.name, p.id, p.team_id from projects p
+      where p.id in (select project_id from tasks) and p.team_id = any (array(select id from teams))`,
     'tasks teams',
   ],
   [
     'with_query',
     '',
-    'with busy as (select project_id, count(*) as n from tasks group by project_id) select b.n, p.id, p.team_id from projects p join busy b on b.project_id = p.id',
+    `with busy as (select project_id, count(*) as n from tasks group by project_id) select b.n, p.id,
+      p.team_id from projects p join busy b on b.project_id = p.id`,
     'tasks teams',
   ],
   [
@@ -102,7 +110,9 @@ const FORMS: readonly Form[] = [
   [
     'lateral_join',
     '',
-    'select p.id, l.title, p.team_id from projects p left join lateral (select t.title from tasks t where t.project_id = p.id order by t.place desc limit 1) l on true',
+    `select p.id, l.title, p.team_id from projects p
+      left join lateral (select t.title from tasks t where t.project_id = p.id
+      order by t.place desc limit 1) l on true`,
     'tasks teams',
   ],
   [
@@ -128,7 +138,8 @@ const FORMS: readonly Form[] = [
   [
     'cased',
     '',
-    "select case when exists (select from tasks t where t.project_id = p.id) then 'busy' else 'idle' end as state, coalesce(p.name, ' :targetList ({') as name, p.id, p.team_id from projects p",
+    `select case when exists (select from tasks t where t.project_id = p.id) then 'busy' else 'idle'
+      end as state, coalesce(p.name, ' :targetList ({') as name, p.id, p.team_id from projects p`,
     'tasks teams',
   ],
   [
@@ -147,14 +158,16 @@ const FORMS: readonly Form[] = [
   [
     'stored_filter',
     'materialized',
-    'select id, team_id, (select max(place) from tasks t where t.project_id = p.id) as last from projects p where exists (select from teams)',
+    `select id, team_id, (select max(place) from tasks t where t.project_id = p.id) as last from projects p
+      where exists (select from teams)`,
     'tasks teams',
   ],
   ['united', '', 'select id, team_id from projects union all select id, team_id from projects', ''],
   [
     'recursive',
     '',
-    'with recursive r(id, team_id) as (select id, team_id from projects where id = 1 union select p.id, p.team_id from projects p join r on r.id + 1 = p.id) select id, team_id from r',
+    `with recursive r(id, team_id) as (select id, team_id from projects where id = 1
+      union select p.id, p.team_id from projects p join r on r.id + 1 = p.id) select id, team_id from r`,
     '',
   ],
   ['computed', '', 'select id + 0 as id, nullif(team_id, 0) as team_id from projects', ''],
@@ -212,7 +225,7 @@ test.each(FORMS)('a view embeds the tables behind it: %s', async (name, _kind, _
   }
 });
 
-/** Views have no order of their own. */
+/** Sorts all lists, because views do not define an order. */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder).toSorted((a, b) => (text(a) < text(b) ? -1 : 1));
   if (typeof value !== 'object' || value === null) return value;

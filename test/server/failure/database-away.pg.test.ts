@@ -57,7 +57,7 @@ const signIn = (name = 'a'): Promise<Call> =>
     body: JSON.stringify({ email: `${name}@example.com`, password: 'a long password' }),
   });
 
-test('a database host that becomes unreachable under load: not ready until it is back, then serving again', async () => {
+test('a service whose database becomes unreachable under load is not ready until it returns', async () => {
   const way = await startSilentProxy(inject('postgresUrl'));
   proxy = way;
   world = await startBackendWorld(YAML, {
@@ -129,7 +129,8 @@ test('a read-only database: reads are served, writes and sign-ups get a clear er
       `set transaction_read_only = off; alter database ${name} set default_transaction_read_only = ${readOnly}`,
     );
     await administrator.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+      `select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid()`,
     );
   };
   const write = (id: number): Promise<Call> =>
@@ -166,7 +167,7 @@ test('an interrupted write is not reported as safe to retry', async () => {
   await expect.poll(read).toBe(200);
   const locker = new pg.Client({ connectionString: world.databaseUrl });
   await locker.connect();
-  // Other databases of the server have locks of their own.
+  // Excludes locks of other databases of the server.
   const waiting = `select from pg_locks where not granted and relation = 'notes'::regclass
     and database = (select oid from pg_database where datname = current_database())`;
   try {

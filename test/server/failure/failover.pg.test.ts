@@ -17,7 +17,7 @@ storage: { open: { public: true } }
 
 type Call = readonly [path: string, body?: unknown, headers?: Readonly<Record<string, string>>];
 
-test('a server that starts up again: held and served in every API, or refused as unavailable', async () => {
+test('while the server restarts, every API holds requests and serves them, or returns unavailable', async () => {
   const way = await startSilentProxy(inject('postgresUrl'));
   const world = await startBackendWorld(YAML, {
     through: (url) => way.through(url),

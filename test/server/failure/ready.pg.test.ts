@@ -32,7 +32,7 @@ async function ready(headers: Readonly<Record<string, string>> = {}): Promise<Bo
   return (await answer.json()) as Body;
 }
 
-test('strangers learn the state, who asks from inside or has the secret key the reasons too', async () => {
+test('strangers see the state; local callers and the secret key also see the reasons', async () => {
   const checks = { primary: 'good', data: 'good', functions: 'good' };
   const forwarded = { 'x-forwarded-for': '198.51.100.1' };
   const stranger = await ready(forwarded);
@@ -81,16 +81,17 @@ test('counts two instances, and reports a limit that is too small for both with 
   const { rows } = await watcher.query<{ name: string }>('select current_database() as name');
   const name = watcher.escapeIdentifier(rows[0]?.name ?? '');
   await watcher.query(`alter database ${name} connection limit 50`);
-  const other = await startBackend(world.options);
+  const second = await startBackend(world.options);
   try {
     expect(await readInstancesAlive(world.owner)).toHaveLength(2);
     const shortage =
-      '2 instances × 32 = 64 of 50 (CONNECTION LIMIT of the database): lower database.pool.max to 13 or put a pooler before it';
+      '2 instances × 32 = 64 of 50 (CONNECTION LIMIT of the database): ' +
+      'lower database.pool.max to 13 or put a pooler before it';
     await expect
-      .poll(async () => (await (await fetch(`${other.url}/ready`)).json()) as Body)
+      .poll(async () => (await (await fetch(`${second.url}/ready`)).json()) as Body)
       .toMatchObject({ status: 'degraded', degraded: [{ code: 'connections_short', reason: shortage }] });
   } finally {
-    await other.stop();
+    await second.stop();
     await watcher.query(`alter database ${name} connection limit -1`);
   }
   await expect.poll(() => readInstancesAlive(world.owner)).toHaveLength(1);

@@ -28,7 +28,7 @@ async function become(readOnly: 'on' | 'off'): Promise<void> {
   await administrator.query(`alter database ${name} set default_transaction_read_only = ${readOnly}`);
 }
 
-test('waits, then prints what a start needs, and ends with 69', async () => {
+test('waits, prints the requirements of a start, and exits with 69', async () => {
   const { log } = collectLog();
   const error: unknown = await provision(oneAddress(database.url), { log, waitMs: 600 }).catch(
     (reason: unknown) => reason,

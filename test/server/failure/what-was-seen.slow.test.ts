@@ -57,22 +57,22 @@ const FATAL = {
   R: 'ProcessInterrupts',
   M: 'terminating connection due to administrator command',
 } as const;
-/** The statement itself has begun to run: before it the settings of its caller. */
+/** The statement has begun to run, after the settings of its caller. */
 const BEGUN = [PARSED, BOUND, completed('SELECT 1'), PARSED, BOUND] as const;
 const dies =
   (fields: Fields): Script =>
-  ({ say, hangUp }) => {
-    say(...BEGUN, errorResponse(fields));
+  ({ send, hangUp }) => {
+    send(...BEGUN, errorResponse(fields));
     hangUp();
   };
-const isCutOff: Script = ({ say, hangUp }) => {
-  say(...BEGUN);
+const isCutOff: Script = ({ send, hangUp }) => {
+  send(...BEGUN);
   hangUp();
 };
 const fails =
   (fields: Omit<Fields, 'S'>): Script =>
-  ({ say }) =>
-    say(errorResponse({ S: 'ERROR', ...fields }), READY);
+  ({ send }) =>
+    send(errorResponse({ S: 'ERROR', ...fields }), READY);
 const runs: Script = ({ pass }) => pass();
 
 const STANDBY = {
@@ -187,7 +187,7 @@ const ROWS: readonly Row[] = [
   {
     seen: 'FATAL after the end of the statement, in its commit',
     scripts: [
-      ({ pass, say, hangUp }) => pass(() => (say(errorResponse({ ...FATAL, C: '57P01' })), hangUp())),
+      ({ pass, send, hangUp }) => pass(() => (send(errorResponse({ ...FATAL, C: '57P01' })), hangUp())),
       runs,
     ],
     read: [2, 'served'],
@@ -195,14 +195,14 @@ const ROWS: readonly Row[] = [
   },
   {
     seen: 'a wait for the standby that was cut off by a cancel',
-    scripts: [({ pass, say }) => pass((ready) => say(notice(STANDBY), ready))],
+    scripts: [({ pass, send }) => pass((ready) => send(notice(STANDBY), ready))],
     read: [1, 'served'],
     write: [1, UNKNOWN, 1],
   },
   {
     seen: 'a wait for the standby that was cut off by a shutdown',
     scripts: [
-      ({ pass, say, hangUp }) => pass(() => (say(notice({ ...STANDBY, C: '57P01' })), hangUp())),
+      ({ pass, send, hangUp }) => pass(() => (send(notice({ ...STANDBY, C: '57P01' })), hangUp())),
       runs,
     ],
     read: [2, 'served'],
@@ -238,7 +238,7 @@ const read = (word: string, scripts: readonly Script[]): Promise<Call> =>
 const write = (word: string, scripts: readonly Script[]): Promise<Call> =>
   call('notes', word, scripts, { method: 'POST', body: JSON.stringify({ word }) });
 
-async function rowsOf(word: string): Promise<number> {
+async function countRows(word: string): Promise<number> {
   const { rows } = await direct.query<{ n: number }>('select count(*)::int as n from notes where word = $1', [
     word,
   ]);
@@ -251,7 +251,7 @@ test.each(ROWS)('$seen', async ({ scripts, read: asRead, write: asWrite }) => {
   const word = aWord();
   const written = await write(word, scripts);
   const [writes, toldOfWrite, rows] = asWrite;
-  expect({ ...written, rows: await rowsOf(word) }).toEqual({ sent: writes, told: toldOfWrite, rows });
+  expect({ ...written, rows: await countRows(word) }).toEqual({ sent: writes, told: toldOfWrite, rows });
 });
 
 test('silence: closed two seconds after the deadline; a read runs elsewhere, a write is unknown', async () => {
@@ -273,8 +273,8 @@ const OPENINGS: ReadonlyArray<readonly [what: string, fields: Fields]> = [
 test.each(OPENINGS)(
   'no connection can be opened (%s): held, then answered that nothing was done',
   async (_, fields) => {
-    const refuses: Opening = ({ say, hangUp }) => {
-      say(errorResponse(fields));
+    const refuses: Opening = ({ send, hangUp }) => {
+      send(errorResponse(fields));
       hangUp();
     };
     proxy.onOpening(() => refuses);
@@ -299,6 +299,6 @@ test.each(OPENINGS)(
       { sent: 1, told: 'served' },
       { sent: 1, told: 'served' },
     ]);
-    expect(await rowsOf(word)).toBe(1);
+    expect(await countRows(word)).toBe(1);
   },
 );

@@ -25,8 +25,10 @@ tables:
     fields: [{ name: id, type: bigserial, primary_key: true }, { name: body, type: text }]
     rls: [{ operations: [select, insert], using: "true", with_check: "true" }]
 rpc:
-  large: { language: sql, volatility: stable, args: [{ name: bytes, type: int }], returns: { type: text }, body: "select repeat('x', bytes)" }
-  made: { language: sql, args: [{ name: bytes, type: int }], returns: { type: text }, body: "select repeat('x', bytes)" }
+  large: { language: sql, volatility: stable, args: [{ name: bytes, type: int }], returns: { type: text },
+    body: "select repeat('x', bytes)" }
+  made: { language: sql, args: [{ name: bytes, type: int }], returns: { type: text },
+    body: "select repeat('x', bytes)" }
 `;
 
 const keys = generateApiKeys();
@@ -73,8 +75,8 @@ function memory(): number {
   return Number(spawnSync('ps', ['-o', 'rss=', '-p', String(svc.child.pid)]).stdout) * 1024;
 }
 
-/** Asks, takes the beginning of the answer and nothing more. */
-async function takeLittle(path: string, from: string, id: string, body?: string): Promise<RawExchange> {
+/** Sends a request, reads the beginning of the response and then stops reading. */
+async function startReading(path: string, from: string, id: string, body?: string): Promise<RawExchange> {
   const head = [
     `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,
     'Host: x',
@@ -89,9 +91,9 @@ async function takeLittle(path: string, from: string, id: string, body?: string)
   return raw;
 }
 
-const statusOf = (raw: RawExchange): string => raw.received().slice(9, 12);
+const responseStatus = (raw: RawExchange): string => raw.received().slice(9, 12);
 
-/** Polls while `work` goes on, and returns how many answers were no success. */
+/** Polls while `work` runs, and returns the number of failed requests. */
 async function readAlong(work: () => Promise<void>): Promise<{ failed: number; asked: number; rss: number }> {
   const seen = { failed: 0, asked: 0, rss: 0 };
   const over = new AbortController();
@@ -109,7 +111,7 @@ async function readAlong(work: () => Promise<void>): Promise<{ failed: number; a
   return seen;
 }
 
-test('slow readers of large answers: memory stays within the budget, and small reads go on', async () => {
+test('slow readers of large responses: memory stays within the budget, and small reads continue', async () => {
   await (await ask(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.0.0.1')).arrayBuffer();
   const before = memory();
   const slow: RawExchange[] = [];
@@ -117,14 +119,14 @@ test('slow readers of large answers: memory stays within the budget, and small r
     const path = `/rest/v1/rpc/large?bytes=${LARGE}`;
     await Promise.all(
       Array.from({ length: 10 }, async (_, n) =>
-        slow.push(await takeLittle(path, `10.1.0.${n}`, `slow-${n}`)),
+        slow.push(await startReading(path, `10.1.0.${n}`, `slow-${n}`)),
       ),
     );
   });
-  const statuses = slow.map(statusOf);
+  const statuses = slow.map(responseStatus);
   expect(statuses.filter((status) => status === '200')).toHaveLength(2);
   expect(statuses.filter((status) => status === '503')).toHaveLength(8);
-  const refused = slow.find((raw) => statusOf(raw) === '503')?.received();
+  const refused = slow.find((raw) => responseStatus(raw) === '503')?.received();
   expect(refused).toContain('"code":"SVC121"');
   expect(refused).toMatch(/\r\nretry-after: 1\r\n/i);
   expect(asked).toBeGreaterThan(0);
@@ -139,18 +141,18 @@ test('slow readers of large answers: memory stays within the budget, and small r
   for (const { socket } of slow) socket.destroy();
 });
 
-test('a caller holds half of it at most, also as a long list', async () => {
+test('a caller can use at most half of the budget, also with a long list', async () => {
   const path = `/rest/v1/notes?select=id,${Array.from({ length: 30 }, (_, n) => `b${n}:body`).join()}&limit=5000`;
   await fill(620);
   // 20 MB each.
-  const first = await takeLittle(path, '10.3.0.1', 'list-1');
-  const second = await takeLittle(path, '10.3.0.1', 'list-2');
-  const other = await takeLittle(path, '10.3.0.2', 'list-3');
-  expect([first, second, other].map(statusOf)).toEqual(['200', '503', '200']);
-  for (const { socket } of [first, second, other]) socket.destroy();
+  const first = await startReading(path, '10.3.0.1', 'list-1');
+  const second = await startReading(path, '10.3.0.1', 'list-2');
+  const third = await startReading(path, '10.3.0.2', 'list-3');
+  expect([first, second, third].map(responseStatus)).toEqual(['200', '503', '200']);
+  for (const { socket } of [first, second, third]) socket.destroy();
 });
 
-test('an answer that is taken slowly is whole, also after the deadline of its request', async () => {
+test('a response that is read slowly is complete, even after the deadline of its request', async () => {
   const hasty = await startBackendWorld(file('request: 3s'));
   const raw = sendRaw(
     hasty.url,
@@ -163,7 +165,7 @@ test('an answer that is taken slowly is whole, also after the deadline of its re
     raw.socket.pause();
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  expect(statusOf(raw)).toBe('200');
+  expect(responseStatus(raw)).toBe('200');
   expect(raw.received().length).toBeLessThan(8 * MB);
   raw.socket.resume();
   await expect.poll(() => raw.received().length).toBeGreaterThan(8 * MB);
@@ -171,19 +173,19 @@ test('an answer that is taken slowly is whole, also after the deadline of its re
   await hasty.close();
 });
 
-test('what cannot be undone is refused before it begins, or not at all', async () => {
+test('a call with side effects is refused before it begins, or not at all', async () => {
   const made = (from: string, bytes: number): Promise<RawExchange> =>
-    takeLittle('/rest/v1/rpc/made', from, 'made', JSON.stringify({ bytes }));
+    startReading('/rest/v1/rpc/made', from, 'made', JSON.stringify({ bytes }));
   const slow = [
-    await takeLittle(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.1', 'held-1'),
-    await takeLittle(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.2', 'held-2'),
-    // Begun before its size is known.
+    await startReading(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.1', 'held-1'),
+    await startReading(`/rest/v1/rpc/large?bytes=${LARGE}`, '10.5.0.2', 'held-2'),
+    // It begins before its size is known.
     await made('10.5.0.1', 10 * MB),
-    // With a share that is used up nothing is begun.
+    // No call begins when the share is used up.
     await made('10.5.0.1', 10),
     await made('10.5.0.3', 10),
   ];
-  expect(slow.map(statusOf)).toEqual(['200', '200', '200', '503', '200']);
+  expect(slow.map(responseStatus)).toEqual(['200', '200', '200', '503', '200']);
   expect(slow[3]?.received()).toContain('"code":"SVC121"');
   for (const { socket } of slow) socket.destroy();
 });

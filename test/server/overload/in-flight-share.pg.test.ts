@@ -40,7 +40,7 @@ const ask = (address: string, path: string, method = 'GET'): Promise<Response> =
     ...(method === 'POST' ? { body: '{}' } : {}),
   });
 
-test('a greedy client leaves a quarter of the places to others, and gets them back', async () => {
+test('a greedy client leaves a quarter of the slots to others, and regains them later', async () => {
   await database.query('select pg_advisory_lock(4712)');
   const refused: number[] = [];
   const pending = Array.from({ length: MAX_IN_FLIGHT + 4 }, async () => {

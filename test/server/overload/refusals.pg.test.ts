@@ -57,7 +57,7 @@ const PREFIX = (api: Api): string => APIS[api][0].split('/').slice(0, 3).join('/
 const head = (line: string, more: readonly string[] = []): string =>
   `${[line, 'Host: x', `Origin: ${ORIGIN}`, `apikey: ${world.keys.publishable}`, ...more].join('\r\n')}\r\n`;
 
-/** The only answer to what was sent. */
+/** Returns the only response to the sent bytes. */
 async function answerTo(bytes: string): Promise<RawAnswer> {
   const raw = sendRaw(world.url, bytes);
   await expect.poll(() => raw.received()).toMatch(/\r\n\r\n.*\}/s);

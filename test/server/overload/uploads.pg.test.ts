@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The head of an upload, and nothing of its body but `begun`. */
+/** Sends the head of an upload, and only `begun` of its body. */
 function begin(from: string, type: string, begun = ''): RawExchange {
   const head = [
     `POST /storage/v1/object/drop/${count++} HTTP/1.1`,
@@ -49,11 +49,12 @@ function form(): FormData {
   return made;
 }
 
-test('two hundred idle forms of one address do not keep others from uploading', async () => {
+test('two hundred idle uploads of one address do not block uploads of others', async () => {
   const idle = Array.from({ length: 200 }, () => begin('10.0.0.1', 'multipart/form-data; boundary=x'));
   const plain = Array.from({ length: 40 }, () => begin('10.0.0.1', 'text/plain', 'x'));
-  // Those beyond the share of the address.
-  const refused = (): number => plain.filter((one) => one.received().startsWith('HTTP/1.1 429')).length;
+  // Uploads beyond the share of the address.
+  const refused = (): number =>
+    plain.filter((exchange) => exchange.received().startsWith('HTTP/1.1 429')).length;
   await expect.poll(refused).toBe(15);
   for (let n = 0; n < 3; n++) {
     expect(await upload('10.0.0.2', form())).toBe(200);
@@ -64,11 +65,13 @@ test('two hundred idle forms of one address do not keep others from uploading', 
   await expect.poll(() => upload('10.0.0.1', 'x')).toBe(200);
 });
 
-test('an upload whose body turns out to be none gives its place back', async () => {
-  const head = `POST /storage/v1/object/drop/broken HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\nX-Forwarded-For: 10.0.0.3\r\nTransfer-Encoding: chunked\r\n\r\n`;
+test('an upload with a broken body releases its slot', async () => {
+  const head =
+    `POST /storage/v1/object/drop/broken HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}\r\n` +
+    'X-Forwarded-For: 10.0.0.3\r\nTransfer-Encoding: chunked\r\n\r\n';
   for (let n = 0; n < 5; n++) {
     const broken = sendRaw(world.url, `${head}1\r\nx\r\n`);
-    // Once its place is taken.
+    // Wait until the upload occupies its slot.
     await expect.poll(pending).toBe(1);
     broken.socket.write('zz\r\n');
     expect((await broken.closed).text).toMatch(/^HTTP\/1\.1 400 /);

@@ -35,7 +35,7 @@ beforeAll(async () => {
     prepare: async (url) => {
       const client = new pg.Client(url);
       await client.connect();
-      // Not undone when the statement is: they count what was begun.
+      // A rollback of the statement does not undo them, so they count started statements.
       for (const name of ['started', 'turns'])
         await client.query(`create sequence ${name}; grant usage on sequence ${name} to public`);
       await client.end();
@@ -80,7 +80,7 @@ const active = (word: string): Promise<number> =>
      and datname = current_database() and query like '%${word}%'`,
   );
 
-/** Runs `work` while every connection is taken; what it asks for waits. */
+/** Runs `work` while all connections are in use, so that its requests wait. */
 async function whileBusy<T>(work: () => Promise<T>): Promise<T> {
   await database.query('select pg_advisory_lock(4711)');
   const taken: Array<Promise<Response>> = [];
@@ -108,7 +108,7 @@ test('abandoned requests are not run, and running ones are cancelled', async () 
       return 'gone';
     }
   });
-  // Four run, and 45 wait: the rest of the 60 places is for callers that have none.
+  // Four run, and 45 wait. The rest of the 60 places is for callers without waiting requests.
   await expect.poll(() => active('nap')).toBe(4);
   await expect.poll(() => refused).toBe(70 - 4 - 45);
   gone.abort();
@@ -143,7 +143,7 @@ test('statements of one caller leave connections for others, who do not wait', a
   }
 });
 
-/** Sends one request more than a caller may have waiting. Resolves when that one is refused. */
+/** Sends one request more than a caller can have waiting. Resolves when the last one is refused. */
 async function fill(as: string | undefined, path: string, body: object): Promise<Array<Promise<Response>>> {
   let refused = 0;
   const asked = Array.from({ length: 31 }, async () => {
@@ -155,7 +155,7 @@ async function fill(as: string | undefined, path: string, body: object): Promise
   return asked;
 }
 
-test('callers take turns: who comes after thirty requests of another waits for one of them', async () => {
+test('callers take turns: a caller behind thirty requests of another waits for one of them', async () => {
   const [many, late] = await users(2);
   const turns = async (answers: ReadonlyArray<Promise<Response>>): Promise<number[]> => {
     const done = (await Promise.all(answers)).filter(({ status }) => status === 200);
@@ -167,7 +167,7 @@ test('callers take turns: who comes after thirty requests of another waits for o
   ]);
   const [first = [], second = []] = await Promise.all(asked.map(turns));
   expect(first.length).toBeGreaterThan(10);
-  // Four connections, and each starts the next at once.
+  // There are four connections, and each starts the next request at once.
   expect(Math.min(...second)).toBeLessThan(10);
 });
 
@@ -208,7 +208,7 @@ describe('when too many requests are under way', () => {
     for (let n = 0; n < 100; n++) {
       const socket = connect(Number(port), hostname);
       socket.on('error', () => {});
-      // Its body never comes.
+      // Its body never arrives.
       const head = `POST /rest/v1/rpc/turn HTTP/1.1\r\nHost: x\r\napikey: ${world.keys.publishable}`;
       socket.write(`${head}\r\nContent-Length: 9\r\n\r\n`);
       sockets.push(socket);

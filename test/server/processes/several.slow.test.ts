@@ -21,7 +21,7 @@ let svc: SvcProcess;
 beforeAll(async () => {
   database = await createDatabase();
   project = copyTodoProject();
-  // All connections that may be open are.
+  // The maximum number of connections is open.
   appendFileSync(project.config, '\ndatabase: { pool: { min: 20, max: 20 } }\n');
   svc = await start(2);
 });
@@ -126,7 +126,7 @@ test('an invalid file at SIGHUP changes no process; a valid one reaches every pr
   expect(lines(svc, refused)).toHaveLength(1);
 });
 
-test('SIGTERM while the second one still starts ends both', async () => {
+test('SIGTERM during the start of the second process ends both', async () => {
   const env = { ...KEYS, SVC_DATABASE_URL: database.url };
   const args = ['--processes', '2'];
   const begun = await startSvc({ command: 'serve', config: project.config, env, arguments: args });
@@ -134,7 +134,7 @@ test('SIGTERM while the second one still starts ends both', async () => {
   expect(lines(begun, 'stopped')).toHaveLength(1);
 });
 
-test('a second process adds at most four connections to those that one may have', async () => {
+test('a second process adds at most four connections', async () => {
   const { max, owner } = { max: 20, owner: 8 };
   const listenProbeAndCatalog = 3;
   const most = await maxConnections(svc);

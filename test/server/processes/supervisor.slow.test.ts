@@ -11,7 +11,7 @@ import { freePort } from '../../../src/lib/free-port.ts';
 import { scaled } from '../../support/run/scaled.ts';
 
 const PROGRAM = fileURLToPath(new URL('programs/parent.ts', import.meta.url));
-/** A worker that has ended, or hangs, is replaced by another; ten seconds without an answer come first. */
+/** Time to replace a worker. A worker that hangs is replaced after ten seconds without a response. */
 const PATIENT = { timeout: scaled(60_000), interval: 50 };
 
 type Answer = {
@@ -112,7 +112,7 @@ beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'svc-processes-'))));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 // Those that mostly wait do so at the same time.
-test.concurrent('a start that dies five times before it is ready ends the service with 70', async ({
+test.concurrent('a worker that dies five times during its start ends the service with 70', async ({
   expect,
 }) => {
   const service = await start(2, 'exit=3');
@@ -149,7 +149,7 @@ test.concurrent('a worker that blocks its event loop while it loads is not kille
   expect(said(service, 'a worker has ended')).toEqual([]);
 });
 
-test.concurrent('a worker that stays not ready leaves new connections to the others until it is ready again', async ({
+test.concurrent('a worker that is not ready gets no new connections until it is ready again', async ({
   expect,
 }) => {
   const service = await start(2);
@@ -169,7 +169,7 @@ test.concurrent('a worker that stays not ready leaves new connections to the oth
   await expect.poll(seen, PATIENT).toBe(true);
 });
 
-test.concurrent('a worker that hangs is killed, named and replaced, while the others answer', async ({
+test.concurrent('a worker that hangs is killed, logged and replaced, while the others respond', async ({
   expect,
 }) => {
   const service = await start(2);
@@ -192,12 +192,12 @@ test('a start that is refused is not repeated, and its exit code is the answer',
   expect(service.lines()).toEqual([]);
 });
 
-test('when the parent is killed, workers end what they answer, and then themselves', async () => {
+test('after the parent is killed, workers finish their requests and exit', async () => {
   const service = await start(2);
   await untilServing(service, 2);
   const workers = service.serving();
   const waiting = [service.get('/wait/1500'), service.get('/wait/1500'), service.get('/wait/1500')];
-  // They are under way once a later one is answered by each.
+  // They are in flight when each worker has answered a later request.
   await service.get('/');
   service.child.kill('SIGKILL');
   const answers = await Promise.all(waiting);
@@ -205,10 +205,10 @@ test('when the parent is killed, workers end what they answer, and then themselv
   for (const pid of workers) await expect.poll(() => isAlive(pid), PATIENT).toBe(false);
 });
 
-test('a request that waits for an answer of the parent ends when the parent is killed', async () => {
+test('a request that waits for the parent fails when the parent is killed', async () => {
   const service = await start(1);
   await untilServing(service, 1);
-  // It answers nothing more.
+  // It does not respond any more.
   service.child.kill('SIGSTOP');
   const waiting = service.get('/reload');
   await expect.poll(() => said(service, 'asking').length, PATIENT).toBe(1);
@@ -216,7 +216,7 @@ test('a request that waits for an answer of the parent ends when the parent is k
   expect(await waiting).toMatchObject({ process: 1 });
 });
 
-test('a killed worker takes its own requests with it and is replaced at once', async () => {
+test('a killed worker loses only its own requests and is replaced at once', async () => {
   const service = await start(2);
   await untilServing(service, 2);
   const [victim = 0, other = 0] = service.serving();
@@ -232,7 +232,7 @@ test('a killed worker takes its own requests with it and is replaced at once', a
   );
   process.kill(victim, 'SIGKILL');
   const outcomes = await Promise.all(waiting.map(({ answer }) => answer));
-  expect(outcomes.every((one) => one === 'lost' || one === other)).toBe(true);
+  expect(outcomes.every((outcome) => outcome === 'lost' || outcome === other)).toBe(true);
   await expect
     .poll(() => said(service, 'starting another'), PATIENT)
     .toMatchObject([{ pid: victim, restartInMs: 0 }]);
@@ -275,7 +275,7 @@ test('a file that the first worker refuses at SIGHUP is not loaded by the others
   await expect.poll(texts, PATIENT).toEqual(new Set(['three']));
 });
 
-test('a worker that gets a signal alone is replaced before it goes', async () => {
+test('a worker that alone gets a signal is replaced before it exits', async () => {
   const service = await start(2);
   await untilServing(service, 2);
   const [asked = 0, other] = service.serving();

@@ -10,7 +10,7 @@ import { S3Backend } from '../../../src/storage/backend/s3.ts';
 let inner: Server;
 let redirecting: Server;
 let reached = 0;
-const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+const serverPort = (server: Server): number => (server.address() as AddressInfo).port;
 
 beforeAll(async () => {
   inner = createServer((_request, response) => {
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await once(inner, 'listening');
   redirecting = createServer((request, response) => {
     request.resume();
-    response.writeHead(307, { location: `http://127.0.0.1:${portOf(inner)}/latest/meta-data` }).end();
+    response.writeHead(307, { location: `http://127.0.0.1:${serverPort(inner)}/latest/meta-data` }).end();
   }).listen(0, '127.0.0.1');
   await once(redirecting, 'listening');
 });
@@ -33,7 +33,7 @@ test('a redirect of the store is an error and is not followed', async () => {
   const backend = new S3Backend({
     bucket: 'b',
     region: undefined,
-    endpoint: `http://127.0.0.1:${portOf(redirecting)}`,
+    endpoint: `http://127.0.0.1:${serverPort(redirecting)}`,
     accessKeyId: 'id',
     secretAccessKey: 'secret-that-must-not-show',
   });
@@ -61,7 +61,7 @@ test('an invalid version never becomes part of an address', async () => {
   const backend = new S3Backend({
     bucket: 'b',
     region: undefined,
-    endpoint: `http://127.0.0.1:${portOf(inner)}`,
+    endpoint: `http://127.0.0.1:${serverPort(inner)}`,
     accessKeyId: 'a',
     secretAccessKey: 'b',
   });

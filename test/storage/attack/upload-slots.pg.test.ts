@@ -126,15 +126,15 @@ test('a user has a share, counted over all protocols', async () => {
   expect((await upload(world.bob)).status).toBe(200);
   // All of them together are limited to the total.
   const before = await pending();
-  const others = await Promise.all(Array.from({ length: 3 }, () => idle('own', world.bob.headers)));
-  for (const { socket } of others) socket.write('x');
+  const idleUploads = await Promise.all(Array.from({ length: 3 }, () => idle('own', world.bob.headers)));
+  for (const { socket } of idleUploads) socket.write('x');
   await until(async () => (await pending()) === before + 3);
   const service = await call('POST', `${world.url}/object/own/${randomUUID()}`, {
     headers: world.service,
     body: 'x',
   });
   expect(service.status).toBe(429);
-  for (const { socket } of [...open, ...others]) socket.destroy();
+  for (const { socket } of [...open, ...idleUploads]) socket.destroy();
   await until(async () => (await upload(world.alice)).status === 200);
   await until(async () => (await upload(world.bob)).status === 200);
 });

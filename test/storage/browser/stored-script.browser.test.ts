@@ -26,11 +26,14 @@ const world = dashboardWorld({
 /** Marks the document, and tries what a script on this origin could do. */
 const SCRIPT = `document.documentElement.setAttribute('data-ran', location.hash || 'yes');
   fetch('/dashboard/api/session/local', { method: 'POST' }).catch(() => {});`;
-const XHTML = `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>x</title></head><body><script>${SCRIPT}</script></body></html>`;
+const XHTML =
+  '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>x</title></head>' +
+  `<body><script>${SCRIPT}</script></body></html>`;
 const HTML = `<!doctype html><title>x</title><script>${SCRIPT}</script>`;
 const SVG = `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>${SCRIPT}</script></svg>`;
 const XSLT = `<?xml version="1.0"?><?xml-stylesheet type="text/xsl" href="#s"?>
-<xsl:stylesheet id="s" version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><html><script>${SCRIPT}</script></html></xsl:template></xsl:stylesheet>`;
+<xsl:stylesheet id="s" version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+<xsl:template match="/"><html><script>${SCRIPT}</script></html></xsl:template></xsl:stylesheet>`;
 const PARTS = `--x\r\nContent-Type: text/html\r\n\r\n${HTML}\r\n--x--\r\n`;
 
 const DOCUMENTS: ReadonlyArray<readonly [type: string, body: string]> = [

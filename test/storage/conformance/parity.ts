@@ -153,10 +153,15 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
     });
     const form = (
       parts: ReadonlyArray<[head: string, value: string]>,
-    ): { headers: Record<string, string>; body: string } => ({
-      headers: { ...A, 'content-type': 'multipart/form-data; boundary=cut' },
-      body: `${parts.map(([head, value]) => `--cut\r\nContent-Disposition: form-data; ${head}\r\n\r\n${value}\r\n`).join('')}--cut--\r\n`,
-    });
+    ): { headers: Record<string, string>; body: string } => {
+      const fields = parts.map(
+        ([head, value]) => `--cut\r\nContent-Disposition: form-data; ${head}\r\n\r\n${value}\r\n`,
+      );
+      return {
+        headers: { ...A, 'content-type': 'multipart/form-data; boundary=cut' },
+        body: `${fields.join('')}--cut--\r\n`,
+      };
+    };
     test('a file part without a field name', async () => {
       const name = fresh();
       const answer = await api(
@@ -183,7 +188,10 @@ export function paritySuite(provider: () => Promise<Pick<WorldOptions, 'provider
     test('a late content type is checked too', async () => {
       const answer = await api('POST', `/object/img/${fresh()}`, {
         ...form([]),
-        body: '--cut\r\nContent-Disposition: form-data; name=""; filename="x"\r\nContent-Type: image/png\r\n\r\nx\r\n--cut\r\nContent-Disposition: form-data; name="contentType"\r\n\r\ntext/html\r\n--cut--\r\n',
+        body:
+          '--cut\r\nContent-Disposition: form-data; name=""; filename="x"\r\n' +
+          'Content-Type: image/png\r\n\r\nx\r\n--cut\r\n' +
+          'Content-Disposition: form-data; name="contentType"\r\n\r\ntext/html\r\n--cut--\r\n',
       });
       expect(answer.json.statusCode).toBe('415');
     });

@@ -33,7 +33,8 @@ beforeAll(async () => {
   await world.owner.query(
     raw(`
     create table albums (id int primary key);
-    create table posts (id int primary key, image text, kept text, album int references albums on delete cascade, by text default auth.uid()::text);
+    create table posts (id int primary key, image text, kept text,
+      album int references albums on delete cascade, by text default auth.uid()::text);
     create table galleries (id int primary key, images text[], first uuid);
     create table loose (id int primary key, image text);
     grant all on albums, posts, galleries, loose to anon, authenticated, service_role;
@@ -160,7 +161,8 @@ test('a reference to a former object deletes no object of the new owner of the n
 test('the takeover through an elevated function is prevented too', async () => {
   const { name } = await upload(world.alice);
   await world.owner.query(
-    raw(`create function post(image text) returns void language sql security definer as $$ insert into posts (id, image) values (9, image) $$;
+    raw(`create function post(image text) returns void language sql security definer
+      as $$ insert into posts (id, image) values (9, image) $$;
       grant execute on function post(text) to authenticated`),
   );
   await as(world.bob, `select post('${name}')`);

@@ -147,7 +147,8 @@ async function writeConfiguration(folder: string, ports: Ports): Promise<void> {
   await mkdir(join(folder, 'devices', device), { recursive: true });
   await writeFile(
     join(folder, 'swift.conf'),
-    '[swift-hash]\nswift_hash_path_prefix = a\nswift_hash_path_suffix = b\n[storage-policy:0]\nname = default\ndefault = yes\n',
+    '[swift-hash]\nswift_hash_path_prefix = a\nswift_hash_path_suffix = b\n[storage-policy:0]\n' +
+      'name = default\ndefault = yes\n',
   );
   const common = (port: number): string =>
     `[DEFAULT]\nswift_dir = ${folder}\nbind_ip = 127.0.0.1\nbind_port = ${port}\nbind_timeout = 1\nworkers = 0\n` +

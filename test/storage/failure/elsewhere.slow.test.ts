@@ -40,7 +40,8 @@ describe('processes on one database', () => {
     const file = join(directory, 'svc.yaml');
     writeFileSync(
       file,
-      `version: 1\nstorage: { files: { public: true } }\nproviders: { storage: { type: local, local: { path: ${storage} } } }\n`,
+      'version: 1\nstorage: { files: { public: true } }\n' +
+        `providers: { storage: { type: local, local: { path: ${storage} } } }\n`,
     );
     return file;
   }

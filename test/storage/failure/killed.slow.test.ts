@@ -136,7 +136,8 @@ async function sweep(project: StorageProject): Promise<Set<string>> {
         async () => {
           await client.query("update storage.blob_gc set queued_at = 'epoch', retry_at = 'epoch'");
           const { rows } = await client.query<{ left: number }>(
-            'select ((select count(*) from storage.pending_blobs) + (select count(*) from storage.blob_gc))::int as left',
+            'select ((select count(*) from storage.pending_blobs) + ' +
+              '(select count(*) from storage.blob_gc))::int as left',
           );
           return rows[0]?.left;
         },

@@ -316,7 +316,7 @@ test(
       expect(await offset()).toBe(1_000_000);
 
       const interrupted = patch(1_000_000, body.subarray(1_000_000)).catch(() => undefined);
-      // Once the server writes, or has already written everything.
+      // Waits until the server writes or has written everything.
       await Promise.race([interrupted, until(() => isLeased(project.databaseUrl))]);
       await svc.stop('SIGKILL');
       await interrupted;

@@ -123,8 +123,8 @@ function memorySuite(
 describe('memory, local directory', () =>
   memorySuite(LARGE_MB, { atOnce: 1, warmMegabytes: 16 }, () => createStorageProject()));
 
-// Several at once: an HTTP client leaves what it read from its sockets to the collector, which lets tens of
-// megabytes lie before it starts. That is once for the process and not once for each transfer.
+// Several transfers at once: the garbage collector of an HTTP client runs late and leaves tens of
+// megabytes of read data. This happens once per process and not once per transfer.
 describe.skipIf(!s3ServerAvailable())('memory, S3-compatible store', () => {
   memorySuite(Math.min(LARGE_MB, 150), { atOnce: 4, warmMegabytes: 64 }, async () => {
     const server = await s3Server();

@@ -82,12 +82,12 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
   afterEach(async ({ task }) => {
     const pages = opened;
     opened = [];
-    for (const [index, one] of pages.entries()) {
-      if (task.result?.state === 'fail') await keepScreenshot(one.page, `${task.name} ${index}`);
-      await one.context.close();
+    for (const [index, entry] of pages.entries()) {
+      if (task.result?.state === 'fail') await keepScreenshot(entry.page, `${task.name} ${index}`);
+      await entry.context.close();
     }
-    const complaints = pages.flatMap((one) =>
-      one.complaints.filter((text) => !one.expected.some((pattern) => pattern.test(text))),
+    const complaints = pages.flatMap((entry) =>
+      entry.complaints.filter((text) => !entry.expected.some((pattern) => pattern.test(text))),
     );
     expect(complaints, 'errors in the console of the page').toEqual([]);
   });
@@ -119,14 +119,14 @@ export function dashboardWorld(options: WorldOptions = {}): DashboardWorld {
         ...contextOptions,
       });
       const page = await context.newPage();
-      const one: Opened = { context, page, expected, complaints: [] };
-      opened.push(one);
+      const entry: Opened = { context, page, expected, complaints: [] };
+      opened.push(entry);
       page.on('console', (message) => {
-        if (message.type() === 'error') one.complaints.push(`${message.text()} ${message.location().url}`);
+        if (message.type() === 'error') entry.complaints.push(`${message.text()} ${message.location().url}`);
       });
-      page.on('pageerror', (error) => one.complaints.push(String(error)));
+      page.on('pageerror', (error) => entry.complaints.push(String(error)));
       // Enforced violations are console errors as well; this also catches report-only ones.
-      await page.exposeFunction('svcReportViolation', (text: string) => one.complaints.push(text));
+      await page.exposeFunction('svcReportViolation', (text: string) => entry.complaints.push(text));
       await page.addInitScript(() => {
         document.addEventListener('securitypolicyviolation', (event) => {
           Reflect.get(
@@ -196,9 +196,9 @@ export async function keepScreenshot(page: Page, name: string): Promise<void> {
     .getByRole('alert')
     .allTextContents()
     .catch(() => []);
-  if (alerts.length > 0) console.log(`what the page said: ${alerts.join(' | ')}`);
+  if (alerts.length > 0) console.log(`alerts of the page: ${alerts.join(' | ')}`);
   await page.screenshot({ path: file }).then(
-    () => console.log(`what the page looked like: ${file} (${page.url()})`),
+    () => console.log(`screenshot of the page: ${file} (${page.url()})`),
     (error: unknown) => console.log(`no screenshot of ${page.url()}: ${String(error)}`),
   );
 }

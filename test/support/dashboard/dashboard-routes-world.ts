@@ -105,7 +105,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
   await signingKeys.load();
 
   let snapshot: Snapshot | undefined;
-  const take = async (config: Snapshot['config']): Promise<void> => {
+  const load = async (config: Snapshot['config']): Promise<void> => {
     const outcome = await migrate({ owner, config, log: silentLog });
     if (outcome.kind === 'refused')
       throw new Error(outcome.problems.map(({ message }) => message).join('\n'));
@@ -114,10 +114,10 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
     snapshot = { config, catalog, version: (snapshot?.version ?? 0) + 1 };
   };
   if (options.before) await runScript(ownerUrl, options.before);
-  await take(loaded.config);
+  await load(loaded.config);
   if (options.after) {
     await runScript(ownerUrl, options.after);
-    await take(loaded.config);
+    await load(loaded.config);
   }
 
   const base: DashboardContext = {
@@ -206,7 +206,7 @@ export async function startRoutesWorld(options: RoutesWorldOptions): Promise<Rou
     async reload() {
       const next = await read();
       if (!next.ok) throw new Error(next.mistakes.map(({ message }) => message).join('\n'));
-      await take(next.config);
+      await load(next.config);
     },
     async close() {
       await app.server.close();

@@ -9,7 +9,7 @@ export type Block = {
   readonly page: string;
   /** Line of the fence, from 1. */
   readonly line: number;
-  /** Empty where the fence names none. */
+  /** Empty if the fence has no language. */
   readonly language: string;
   /** Text without the indentation of its fence. */
   readonly code: string;
@@ -20,7 +20,7 @@ export type Block = {
 };
 
 /** `page` is a path from the root, such as `docs/rest.md`. */
-export function blocksOf(page: string, text = readFileSync(join(ROOT, page), 'utf8')): Block[] {
+export function readBlocks(page: string, text = readFileSync(join(ROOT, page), 'utf8')): Block[] {
   return [...text.matchAll(/^( *)(`{3,})([^\n`]*)\n(.*?)^ *\2 *$/gms)].map(
     ({ 1: indent = '', 3: info = '', 4: body = '', index }) => {
       const above = text
@@ -42,9 +42,9 @@ export function blocksOf(page: string, text = readFileSync(join(ROOT, page), 'ut
   );
 }
 
-/** Lines of the block of a page that begins so. */
-export function linesOf(page: string, begin: string): readonly string[] {
-  const block = blocksOf(page).find(({ code }) => code.startsWith(begin));
+/** Returns the lines of the block of a page that begins with `begin`. */
+export function readLines(page: string, begin: string): readonly string[] {
+  const block = readBlocks(page).find(({ code }) => code.startsWith(begin));
   if (!block) throw new Error(`${page} has no block that begins with ${begin}`);
   return block.code.trim().split('\n');
 }

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { createClient, type SupabaseClient } from '@supabase/supabase-js';
 import { startBackendWorld, type BackendWorld } from '../backend-world.ts';
 import { LAUNCHER, NODE } from '../svc-process.ts';
-import { blocksOf, ROOT, type Block } from './blocks.ts';
+import { readBlocks, ROOT, type Block } from './blocks.ts';
 
 export const PASSWORD = 'correct horse battery';
 
@@ -43,7 +43,7 @@ export class HowToPage {
 
   /** Serves the first YAML block of the page that is a whole file. */
   static async open(page: string, options: PageOptions = {}): Promise<HowToPage> {
-    const blocks = blocksOf(page).filter(({ language }) => language !== 'text');
+    const blocks = readBlocks(page).filter(({ language }) => language !== 'text');
     const file = blocks.find(({ language, code }) => language === 'yaml' && code.startsWith('version: 1'));
     if (!file) throw new Error(`${page} has no complete svc.yaml`);
     const yaml = options.edit?.(file.code) ?? file.code;
@@ -59,7 +59,7 @@ export class HowToPage {
     return opened;
   }
 
-  /** Returns the text of the block that begins so. */
+  /** Returns the text of the block that begins with the given text. */
   code(begin: string): string {
     const block = this.#blocks.find(({ code }) => code.startsWith(begin));
     if (!block) throw new Error(`no block begins with ${begin}`);

@@ -29,7 +29,7 @@ export type RawAnswer = {
   readonly body: string;
 };
 
-/** All answers in what was received; each with a Content-Length. */
+/** Parses all received responses. Each must have a Content-Length. */
 export function parseAnswers(text: string): RawAnswer[] {
   const answers: RawAnswer[] = [];
   for (let rest = text; rest !== '';) {
@@ -37,9 +37,9 @@ export function parseAnswers(text: string): RawAnswer[] {
     if (end < 0) throw new Error(`not the head of an answer: ${rest}`);
     const [line = '', ...lines] = rest.slice(0, end).split('\r\n');
     const headers = Object.fromEntries(
-      lines.map((one) => [
-        one.slice(0, one.indexOf(':')).toLowerCase(),
-        one.slice(one.indexOf(':') + 1).trim(),
+      lines.map((line) => [
+        line.slice(0, line.indexOf(':')).toLowerCase(),
+        line.slice(line.indexOf(':') + 1).trim(),
       ]),
     );
     const from = end + 4;

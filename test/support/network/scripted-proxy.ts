@@ -7,15 +7,15 @@ import { listenOnLoopback } from './loopback-server.ts';
 /** Script for one batch. Nothing is sent to the server unless it calls `pass`. */
 export type Turn = {
   /** Writes to the client. */
-  readonly say: (...messages: readonly Buffer[]) => void;
-  /** Closes the client's connection after the bytes that were sent. */
+  readonly send: (...messages: readonly Buffer[]) => void;
+  /** Closes the connection of the client after the sent bytes. */
   readonly hangUp: () => void;
-  /** Has the server run it. `atEnd` gets its ReadyForQuery instead of the client. */
+  /** Sends the batch to the server. `atEnd` receives ReadyForQuery instead of the client. */
   readonly pass: (atEnd?: (ready: Buffer) => void) => void;
 };
 
-/** Answers a login in the server's place. */
-export type Opening = (turn: Pick<Turn, 'say' | 'hangUp'>) => void;
+/** Answers a login instead of the server. */
+export type Opening = (turn: Pick<Turn, 'send' | 'hangUp'>) => void;
 
 export type ScriptedProxy = {
   through(url: string): string;
@@ -24,9 +24,9 @@ export type ScriptedProxy = {
    * such batches.
    */
   script(marker: string, ...scripts: ReadonlyArray<(turn: Turn) => void>): { readonly sent: number };
-  /** Asked for each connection that the request pool opens; undefined: passed on. */
+  /** Called for each connection of the request pool. Without an opening the login goes to the server. */
   onOpening(choose: () => Opening | undefined): void;
-  /** Closes the connections of the request pool; resolves when it has seen that. */
+  /** Closes the connections of the request pool. Resolves when the pool has closed its side. */
   reset(): Promise<void>;
   close(): Promise<void>;
 };
@@ -54,7 +54,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
     upstream.on('close', () => client.destroySoon());
     let atEnd: ((ready: Buffer) => void) | undefined;
     let isStarting = true;
-    const say = (...messages: readonly Buffer[]): void => {
+    const send = (...messages: readonly Buffer[]): void => {
       if (client.writable) client.write(Buffer.concat(messages));
     };
     const hangUp = (): void => client.destroySoon();
@@ -66,7 +66,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
           const end = atEnd;
           atEnd = undefined;
           end(frame);
-        } else say(frame);
+        } else send(frame);
       },
     );
     upstream.on('data', fromServer);
@@ -83,7 +83,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
             client.on('close', () => requests.delete(client));
             const opening = chooseOpening();
             if (opening) {
-              opening({ say, hangUp });
+              opening({ send, hangUp });
               return;
             }
           }
@@ -91,7 +91,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
           return;
         }
         batch.push(frame);
-        // Sync, a simple query, a password, Terminate: what is whole is passed on.
+        // Sync, a simple query, a password and Terminate complete a batch, which is then passed on.
         if (!'SQpX'.includes(String.fromCharCode(frame[0] ?? 0))) return;
         const bytes = Buffer.concat(batch);
         batch = [];
@@ -103,7 +103,7 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
         const run = found.run[Math.min(found.sent, found.run.length - 1)];
         found.sent += 1;
         run?.({
-          say,
+          send,
           hangUp,
           pass(then) {
             atEnd = then;
@@ -139,12 +139,12 @@ export async function startScriptedProxy(target: string): Promise<ScriptedProxy>
 }
 
 /**
- * Cuts a stream into messages. Those before the start of the session have no type; the server's answer to
+ * Splits a stream into messages. Those before the start of the session have no type; the server's answer to
  * SSLRequest has no length.
  */
 function frames(
   isStarting: () => boolean,
-  take: (frame: Buffer, isUntyped: boolean) => void,
+  onFrame: (frame: Buffer, isUntyped: boolean) => void,
 ): (chunk: Buffer) => void {
   let rest = Buffer.alloc(0);
   return (chunk) => {
@@ -152,7 +152,7 @@ function frames(
     for (;;) {
       const isUntyped = isStarting();
       if (isUntyped && rest.length === 1) {
-        take(rest, false);
+        onFrame(rest, false);
         rest = Buffer.alloc(0);
         return;
       }
@@ -162,7 +162,7 @@ function frames(
       if (rest.length < end) return;
       const frame = rest.subarray(0, end);
       rest = rest.subarray(end);
-      take(frame, isUntyped);
+      onFrame(frame, isUntyped);
     }
   };
 }

@@ -10,9 +10,9 @@ export type SilentProxy = {
   vanish(): void;
   /** Closes open connections. */
   reset(): void;
-  /** Closes open connections. New ones get the answer that the server is starting up. */
+  /** Closes open connections. New connections get the error that the server is starting up. */
   restart(): void;
-  /** Number of connections that got this answer. */
+  /** Number of connections that got this error. */
   readonly refusals: number;
   /** Like a new host at the same address: new connections work. */
   recover(): void;

@@ -1,10 +1,10 @@
-// A balancer of TCP connections: each new one goes to the next instance that takes it, and ends when the instance does.
+// A balancer of TCP connections. Each new connection goes to the next instance that accepts it, and ends with it.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
 export type TcpBalancer = {
   readonly url: string;
-  /** Sends nothing there any more; what is open stays open. */
+  /** Sends no new connections to an instance. Open connections remain. */
   remove(url: string): void;
   stop(): Promise<void>;
 };

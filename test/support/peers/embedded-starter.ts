@@ -5,7 +5,7 @@ import { silentLog } from '../../../src/log/log.ts';
 import { Problem } from '../../../src/problem/problem.ts';
 
 const [dir = ''] = process.argv.slice(2);
-const tell = (message: object) =>
+const report = (message: object) =>
   new Promise((sent) => (process.send ? process.send(message, undefined, {}, sent) : sent(undefined)));
 
 try {
@@ -14,10 +14,10 @@ try {
     if (message === 'exit') process.exit(3);
     void server.stop().then(() => process.exit(0));
   });
-  await tell({ kind: 'started', url: server.url, pid: server.pid, adopted: server.adopted });
+  await report({ kind: 'started', url: server.url, pid: server.pid, adopted: server.adopted });
 } catch (error) {
   const { code, message, details, hint } =
     error instanceof Problem ? error : new Problem('fault', 500, String(error));
-  await tell({ kind: 'refused', code, message, details, hint });
+  await report({ kind: 'refused', code, message, details, hint });
   process.exit(1);
 }

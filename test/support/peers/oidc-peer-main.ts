@@ -2,7 +2,7 @@
 // `subject|email|verified`; nothing is stored.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-// @ts-expect-error the package has no types of its own
+// @ts-expect-error the package has no types
 import { Provider } from 'oidc-provider';
 
 const { clients, idTokenClaims } = JSON.parse(process.env['OIDC_PEER'] ?? '{}') as {

@@ -1,4 +1,4 @@
-// Starts the OpenID provider, and goes through its pages like a browser.
+// Starts the OpenID provider, and follows its pages like a browser.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

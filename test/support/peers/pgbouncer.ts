@@ -41,16 +41,16 @@ if (withoutPgBouncer !== undefined && process.env['SVC_TEST_PGBOUNCER'] === 'req
 
 /** Since 1.21 it tracks prepared statements per session. A distribution's package may be older. */
 const TRACKING = [process.env['SVC_TEST_PGBOUNCER_TRACKING'] ?? '', INSTALLED ?? ''].find(
-  (path) => path !== '' && runs(path) && versionOf(path) >= 121,
+  (path) => path !== '' && runs(path) && readVersion(path) >= 121,
 );
 
-/** Why there is none that tracks prepared statements. */
+/** Reason for a missing PgBouncer that tracks prepared statements. */
 export const withoutTracking: string | undefined =
   TRACKING === undefined
     ? 'no PgBouncer here tracks prepared statements: name one of 1.21 or newer in SVC_TEST_PGBOUNCER_TRACKING'
     : undefined;
 
-function versionOf(program: string): number {
+function readVersion(program: string): number {
   const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
   const [, major = '0', minor = '0'] = /PgBouncer (\d+)\.(\d+)/.exec(stdout) ?? [];
   return Number(major) * 100 + Number(minor);
@@ -91,7 +91,7 @@ export type PgBouncerFiles = {
   ini(at: { readonly port: number; readonly userFile: string }): string;
 };
 
-/** The installed one, with files of one's own. */
+/** Starts the installed PgBouncer with separate files. */
 export async function startPgBouncerWith(files: PgBouncerFiles): Promise<PgBouncer> {
   if (INSTALLED === undefined) throw new Error(withoutPgBouncer);
   return await run(INSTALLED, files);

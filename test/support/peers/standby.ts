@@ -33,7 +33,9 @@ export async function startStandby(primaryUrl: string): Promise<Standby> {
   const { command, uid, gid } = await copyServer(primaryUrl, data);
   const port = await freePort();
   const { hostname, port: primaryPort, username, password } = new URL(primaryUrl);
-  const conninfo = `host=${hostname} port=${primaryPort} user=${username} password=${decodeURIComponent(password)} application_name=standby`;
+  const conninfo =
+    `host=${hostname} port=${primaryPort} user=${username} password=${decodeURIComponent(password)} ` +
+    'application_name=standby';
   const child = spawn(
     command.program,
     [...command.settings, '-D', '.', '-c', `port=${port}`, '-c', `primary_conninfo=${conninfo}`],

@@ -1,5 +1,5 @@
 // The report of one test run as JSON: counts, every failure by name, and the duration of each file and test.
-// Written by the reporter beside this file and by the cluster rig; merged by scripts/test/.
+// The reporter of this folder and the cluster rig write it, and scripts/test/ merges it.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 

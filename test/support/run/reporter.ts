@@ -130,7 +130,7 @@ function unhandledFailure(error: unknown): Failure {
 
 const MAX_MESSAGE_LENGTH = 200;
 
-/** First line of an error, what a browser test was waiting for, and its place in a test file. */
+/** First line of an error, the condition that a browser test was waiting for, and the position in a test file. */
 function firstLine(error: unknown): string {
   const { message, stack } = (error ?? {}) as { readonly message?: unknown; readonly stack?: unknown };
   const text = stripVTControlCharacters(typeof message === 'string' ? message : 'an error without a message');

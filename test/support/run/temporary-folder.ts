@@ -1,4 +1,4 @@
-// Temporary files of a test run. They are kept in memory where there is enough of it: PostgreSQL creates thousands of
+// Temporary files of a test run. They are kept in memory if there is enough of it: PostgreSQL creates thousands of
 // files for the databases of the tests, and a file system in memory takes a third of the processor time of a disk.
 import { mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';

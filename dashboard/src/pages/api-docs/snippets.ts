@@ -135,7 +135,8 @@ export function sectionSnippets(
         {
           title: 'Sign up',
           code: js
-            ? `const { data, error } = await supabase.auth.signUp({\n  email: 'ada@example.com',\n  password: 'a long password',\n});`
+            ? `const { data, error } = await supabase.auth.signUp({\n  email: 'ada@example.com',\n` +
+              `  password: 'a long password',\n});`
             : curl(
                 'POST',
                 '"$URL/auth/v1/signup"',
@@ -146,7 +147,8 @@ export function sectionSnippets(
         {
           title: 'Sign in',
           code: js
-            ? `const { data, error } = await supabase.auth.signInWithPassword({\n  email: 'ada@example.com',\n  password: 'a long password',\n});`
+            ? `const { data, error } = await supabase.auth.signInWithPassword({\n  email: 'ada@example.com',\n` +
+              `  password: 'a long password',\n});`
             : curl(
                 'POST',
                 '"$URL/auth/v1/token?grant_type=password"',
@@ -172,19 +174,24 @@ export function sectionSnippets(
         {
           title: 'Upload',
           code: js
-            ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n  .upload('folder/picture.png', file);`
-            : `curl "$URL/storage/v1/object/${names.bucket}/folder/picture.png" \\\n  -H "apikey: $KEY" -H "Authorization: Bearer $TOKEN" \\\n  -H 'content-type: image/png' --data-binary @picture.png`,
+            ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n` +
+              `  .upload('folder/picture.png', file);`
+            : `curl "$URL/storage/v1/object/${names.bucket}/folder/picture.png" \\\n` +
+              `  -H "apikey: $KEY" -H "Authorization: Bearer $TOKEN" \\\n` +
+              `  -H 'content-type: image/png' --data-binary @picture.png`,
         },
         {
           title: 'Download',
           code: js
-            ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n  .download('folder/picture.png');`
+            ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n` +
+              `  .download('folder/picture.png');`
             : curl('GET', `"$URL/storage/v1/object/authenticated/${names.bucket}/folder/picture.png"`),
         },
         {
           title: 'Create a link that expires after an hour',
           code: js
-            ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n  .createSignedUrl('folder/picture.png', 3600);`
+            ? `const { data, error } = await supabase.storage\n  .from(${quote(names.bucket)})\n` +
+              `  .createSignedUrl('folder/picture.png', 3600);`
             : curl('POST', `"$URL/storage/v1/object/sign/${names.bucket}/folder/picture.png"`, {
                 expiresIn: 3600,
               }),
@@ -201,7 +208,8 @@ export function sectionSnippets(
         {
           title: 'Call',
           code: js
-            ? `const { data, error } = await supabase.functions.invoke(${quote(names.fn)}, {\n  body: { name: 'Ada' },\n});`
+            ? `const { data, error } = await supabase.functions.invoke(${quote(names.fn)}, {\n` +
+              `  body: { name: 'Ada' },\n});`
             : curl('POST', `"$URL/functions/v1/${names.fn}"`, { name: 'Ada' }),
         },
       ];

@@ -45,7 +45,8 @@ export async function listUsers(request: AuthRequest): Promise<Answer> {
   const filter = query.filled('filter');
   const pattern = filter === undefined ? null : `%${filter.replaceAll(/[\\%_]/g, '\\$&')}%`;
   const matching = sql`from auth.users u
-    where ${pattern}::text is null or u.email ilike ${pattern} or u.raw_user_meta_data ->> 'full_name' ilike ${pattern}`;
+    where ${pattern}::text is null or u.email ilike ${pattern}
+      or u.raw_user_meta_data ->> 'full_name' ilike ${pattern}`;
   const users = await auth.db.query<UserRow>(sql`
     select ${USER_COLUMNS} ${matching} order by u.created_at ${direction}, u.id ${direction}
     limit ${page.perPage} offset ${page.offset}`);

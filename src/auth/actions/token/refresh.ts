@@ -122,8 +122,10 @@ async function rotate(request: AuthRequest, { session, user }: SignedIn, step: n
   const statement = sql`
     with rotated as (
       update auth.sessions s set refresh_token_counter = s.refresh_token_counter + ${step}, refreshed_at = ${now},
-        updated_at = ${now}, user_agent = coalesce(${clipUserAgent(request)}, s.user_agent), ip = ${request.client.address}
-      where s.id = ${session.id} and s.refresh_token_counter = ${session.refresh_token_counter} and s.aal = ${session.aal}
+        updated_at = ${now}, user_agent = coalesce(${clipUserAgent(request)}, s.user_agent),
+          ip = ${request.client.address}
+      where s.id = ${session.id} and s.refresh_token_counter = ${session.refresh_token_counter}
+        and s.aal = ${session.aal}
       returning s.id
     ), audited as (${audit})
     select id from rotated`;

@@ -1,4 +1,4 @@
-// Reads handlers of code functions without running them: their syntax, and whether they have a default export.
+// Checks handlers of code functions without running them: their syntax, and their default export.
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,12 @@ import type { CheckContext } from '../context.ts';
 const PARSER = { env: {}, timeout: 10_000, windowsHide: true };
 const STRIP_TYPES = `const { stripTypeScriptTypes } = require('node:module');
 try { stripTypeScriptTypes?.(require('node:fs').readFileSync(0, 'utf8')); }
-catch (error) { if (error.code === 'ERR_INVALID_TYPESCRIPT_SYNTAX') { console.error('[stdin]' + error.stack.split('\\n')[0] + '\\nSyntaxError: ' + error.message); process.exit(1); } }`;
+catch (error) {
+  if (error.code === 'ERR_INVALID_TYPESCRIPT_SYNTAX') {
+    console.error('[stdin]' + error.stack.split('\\n')[0] + '\\nSyntaxError: ' + error.message);
+    process.exit(1);
+  }
+}`;
 
 export function checkHandler(context: CheckContext, path: KeyPath, file: string): void {
   const { directory } = context.options;
@@ -29,14 +34,14 @@ export function checkHandler(context: CheckContext, path: KeyPath, file: string)
     context.badValue(path, `${context.show(path, file)} has a syntax error: ${fault}`, `Correct ${file}.`);
 }
 
-/** May be true for a text that only mentions an export, and is never false for a module that has one. */
+/** Can return true for a text that only mentions an export. Always true for a module with a default export. */
 function hasDefaultExport(source: string): boolean {
   return /\bexport\s+default\b|\bas\s+(?:default\b|["']default["'])|\bexport\s*\{[^}]*\bdefault\b/.test(
     source,
   );
 }
 
-/** Node itself parses the module, in a process that runs nothing of it. */
+/** Parses the module with Node in a process that does not execute it. */
 function syntaxFault(source: string, isTypeScript: boolean): string | undefined {
   const { status, stderr } = spawnSync(process.execPath, parserArguments(isTypeScript), {
     input: source,
@@ -46,7 +51,7 @@ function syntaxFault(source: string, isTypeScript: boolean): string | undefined 
   return status === 1 ? readFault(stderr) : undefined;
 }
 
-/** Like the check of `svc validate`, without blocking the event loop. Returns `line 3: …`. */
+/** Returns `line 3: …`, or undefined. Does not block the event loop. */
 export function findSyntaxFault(file: string, source: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const { stdin } = execFile(
@@ -56,7 +61,7 @@ export function findSyntaxFault(file: string, source: string): Promise<string | 
       (failure, _stdout, stderr) => resolve(failure?.code === 1 ? readFault(stderr) : undefined),
     );
     stdin?.on('error', () => {
-      // The process has ended; the callback has its result.
+      // The process has ended; the callback receives its result.
     });
     stdin?.end(source);
   });

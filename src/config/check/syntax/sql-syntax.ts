@@ -1,5 +1,5 @@
-// Parses the SQL texts of the file with the grammar of PostgreSQL, and looks up the columns that conditions of a table
-// name. Reports only what the server is certain to refuse.
+// Parses the SQL texts of the file with the grammar of PostgreSQL, and looks up the columns in conditions of tables.
+// Reports only what the server would certainly reject.
 import type { Node } from '@pgsql/types';
 import { closest } from '../../../lib/text/closest-word.ts';
 import { expressionFault } from '../../../lib/sql/sql-text.ts';
@@ -10,7 +10,7 @@ import { childSchema, canBeSql, rootSchema, type SchemaNode } from '../../schema
 import { parseSql } from '../../sql/parser.ts';
 import type { CheckContext } from '../context.ts';
 
-/** `loadSqlParser` must have been awaited. */
+/** Requires a finished `loadSqlParser`. */
 export function checkSqlSyntax(context: CheckContext): void {
   const parse = parseOnce();
   visitSql(context.root, { path: [], schema: rootSchema() }, (path, text) => {
@@ -18,7 +18,7 @@ export function checkSqlSyntax(context: CheckContext): void {
   });
 }
 
-/** Parses each text once: large files repeat their policies, and the parser keeps about 40 kB for each text. */
+/** Parses each text once: large files repeat their policies, and the parser keeps about 40 kB per text. */
 function parseOnce(): typeof parseSql {
   const results = new Map<string, ReturnType<typeof parseSql>>();
   return (text) => {
@@ -32,7 +32,7 @@ type At = { readonly path: KeyPath; readonly schema: SchemaNode };
 
 function visitSql(place: Place, { path, schema }: At, visit: (path: KeyPath, text: string) => void): void {
   const { scalar } = place;
-  // A variable may stand for any part of the text, and is not always set here.
+  // A variable can replace any part of the text, and may be unset here.
   if (scalar && canBeSql(schema) && scalar.kind !== 'null' && !scalar.substituted) visit(path, scalar.text);
   for (const [key, child] of place.children) {
     const step = place.isList ? Number(key) : key;
@@ -67,7 +67,7 @@ function refuse(context: CheckContext, path: KeyPath, message: string): void {
     code: 'sql',
     path,
     message: `PostgreSQL cannot parse this SQL: ${message}`,
-    hint: 'Correct the SQL. A text with commas, quotes, braces or # inside { } must be in quotes as a whole.',
+    hint: 'Correct the SQL. Within { }, quote a text that contains commas, quotes, braces or #.',
   });
 }
 
@@ -81,11 +81,11 @@ function toForm({ file }: CheckContext, path: KeyPath): Form {
     const fn = file.rpc[String(name)];
     return fn?.language === 'sql' && fn.atomic !== true ? 'statements' : 'other';
   }
-  // Bounds of partitions are a list of their own kind.
+  // Bounds of partitions are a list with its own syntax.
   return key === 'values' ? 'other' : 'expression';
 }
 
-/** Operators of other languages, which PostgreSQL reads as names of operators that it does not have. */
+/** Operators of other languages, which the parser of PostgreSQL accepts as names of operators. */
 const FOREIGN_OPERATORS: ReadonlySet<string> = new Set(['==', '===', '!==']);
 
 function foreignOperator(nodes: readonly unknown[]): string | undefined {
@@ -99,7 +99,7 @@ function foreignOperator(nodes: readonly unknown[]): string | undefined {
   return found;
 }
 
-/** Keys whose expressions see the columns that the file declares, and no others. */
+/** Keys whose expressions can only use the declared columns. */
 const OVER_COLUMNS: ReadonlySet<unknown> = new Set([
   'using',
   'with_check',
@@ -111,13 +111,13 @@ const OVER_COLUMNS: ReadonlySet<unknown> = new Set([
 
 function checkColumns(context: CheckContext, path: KeyPath, nodes: readonly unknown[]): void {
   const [top, name, part, , key] = path;
-  // `using` of a field speaks of the columns that the database has now.
+  // `using` of a field refers to the current columns of the database.
   if (top !== 'tables' || !OVER_COLUMNS.has(path.at(-1)) || (part === 'fields' && key === 'using')) return;
   const table = context.file.tables[String(name)];
   if (!table || context.broken.touches(['tables', String(name)])) return;
   const columns = new Set(table.fields.map((field) => field.name));
   walk(nodes, (kind, node) => {
-    // A sub-select has columns of its own.
+    // A sub-select has its own columns.
     if (kind === 'SubLink') return 'skip';
     if (kind !== 'ColumnRef') return;
     const { fields = [] } = node as { fields?: readonly Node[] };
@@ -132,7 +132,7 @@ function checkColumns(context: CheckContext, path: KeyPath, nodes: readonly unkn
       message: `the table ${String(name)} has no column ${column}`,
       hint:
         near === undefined
-          ? `Its columns: ${[...columns].slice(0, 20).join(', ')}. A text is in single quotes: '${column}'.`
+          ? `Columns: ${[...columns].slice(0, 20).join(', ')}. Write a text in single quotes: '${column}'.`
           : `Did you mean ${near}?`,
     });
     return;
@@ -146,7 +146,7 @@ function nodeText(node: Node | undefined): string | undefined {
   return node.String.sval;
 }
 
-/** Calls `visit` with the kind and the fields of each node; `skip` leaves out what is below it. */
+/** Calls `visit` with the kind and the fields of each node. `skip` excludes the nodes below. */
 function walk(value: unknown, visit: (kind: string, node: object) => 'skip' | void): void {
   if (typeof value !== 'object' || value === null) return;
   if (Array.isArray(value)) {

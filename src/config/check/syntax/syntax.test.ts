@@ -1,4 +1,5 @@
-// With `syntax`, as `svc validate` reads the file: SQL and handlers are parsed, and conditions name columns that exist.
+// Mistakes with the option `syntax` of `svc validate`: SQL and handlers are parsed, and columns of conditions must
+// exist.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +24,11 @@ function listMistakes(text: string): string[] {
 const table = (more: string, fields = ''): string => `version: 1
 tables:
   todos:
-    fields: [{ name: id, type: uuid, primary_key: true }, { name: owner_id, type: uuid }, { name: done, type: boolean }${fields}]
+    fields:
+      - { name: id, type: uuid, primary_key: true }
+      - { name: owner_id, type: uuid }
+      - { name: done, type: boolean }
+      ${fields}
     ${more}
 `;
 const policy = (using: string): string =>
@@ -44,8 +49,8 @@ describe('a file that PostgreSQL refuses', () => {
       /no column dome Did you mean done/,
     ],
     [table('rls: []\n    indexes: [{ columns: [id], where: "not don" }]'), /no column don/],
-    [table('rls: []', ', { name: a, type: int, check: "a >> > 1" }'), /fields\[3\]\.check: .*syntax error/],
-    [table('rls: []', ', { name: a, type: int, default: { sql: "1 +" } }'), /default\.sql: .*syntax error/],
+    [table('rls: []', '- { name: a, type: int, check: "a >> > 1" }'), /fields\[3\]\.check: .*syntax error/],
+    [table('rls: []', '- { name: a, type: int, default: { sql: "1 +" } }'), /default\.sql: .*syntax error/],
     ['version: 1\nviews: { v: { query: select from where } }\n', /views\.v\.query: .*syntax error/],
     [
       'version: 1\nrpc: { f: { language: sql, returns: { type: int }, body: "selct 1" } }\n',
@@ -57,24 +62,26 @@ describe('a file that PostgreSQL refuses', () => {
 });
 
 const typed = (type: string, more = ''): string =>
-  `version: 1\n${more}\ntables: { t: { rls: [], fields: [{ name: id, type: int, primary_key: true }, { name: a, type: ${JSON.stringify(type)} }] } }\n`;
+  `version: 1\n${more}\ntables: { t: { rls: [], ` +
+  `fields: [{ name: id, type: int, primary_key: true }, { name: a, type: ${JSON.stringify(type)} }] } }\n`;
 
-describe('a type that nothing declares is a mistake', () => {
+describe('a type without a declaration is a mistake', () => {
   test.each([
-    [typed('objectid'), /fields\[1\]\.type: "objectid" is no type of PostgreSQL Did you mean uuid\?/],
-    [typed('txet'), /has no type "txet".*Did you mean text\?/],
+    [typed('objectid'), /fields\[1\]\.type: "objectid" is not a PostgreSQL type Did you mean uuid\?/],
+    [typed('txet'), /has a type "txet".*Did you mean text\?/],
     [typed('bigit[]'), /Did you mean bigint\?/],
     [typed('moood', 'types: { mood: { enum: [ok] } }'), /Did you mean mood\?/],
     [typed('monetary_amount'), /Declare it under types:.*public\.monetary_amount/],
     [typed('citext'), /write extensions: \[citext\]/],
     [typed('vector(3)', 'extensions: [pg_trgm]'), /write extensions: \[vector\]/],
     [
-      'version: 1\nrpc: { f: { args: [{ name: a, type: objectid }], returns: { type: int }, body: "begin return 1; end" } }\n',
+      'version: 1\nrpc: { f: { args: [{ name: a, type: objectid }], returns: { type: int }, body: "begin ' +
+        'return 1; end" } }\n',
       /rpc\.f\.args\[0\]\.type: .*Did you mean uuid\?/,
     ],
     [
       'version: 1\nrpc: { f: { returns: { table: [{ name: a, type: strng }] }, body: "begin return; end" } }\n',
-      /rpc\.f\.returns\.table\[0\]\.type: .*no type "strng"/,
+      /rpc\.f\.returns\.table\[0\]\.type: .*has a type "strng"/,
     ],
     ['version: 1\ntypes: { d: { domain: txet } }\n', /types\.d\.domain: .*Did you mean text\?/],
     [
@@ -90,7 +97,7 @@ describe('a type that nothing declares is a mistake', () => {
     ['of PostgreSQL in capitals', typed('CHARACTER VARYING(20) ARRAY')],
     ['an interval of fields', typed('interval day to second')],
     ['with a schema', typed('public.objectid')],
-    ['of an extension that the file declares', typed('vector(3)', 'extensions: [vector]')],
+    ['of an extension that the file lists', typed('vector(3)', 'extensions: [vector]')],
     ['that an unknown extension may have', typed('ulid', 'extensions: [pgx_ulid]')],
     ['of the file', typed('mood[]', 'types: { mood: { enum: [ok] } }')],
     ['of the rows of a table', typed('t')],
@@ -105,9 +112,9 @@ describe('a type that nothing declares is a mistake', () => {
         'statements: { r: { create: "create type timerange as range (subtype = time)" } }',
       ),
     ],
-  ])('a type %s is none', (_what, text) => expect(listMistakes(text)).toEqual([]));
+  ])('a type %s is valid', (_what, text) => expect(listMistakes(text)).toEqual([]));
 
-  test('commands that ask the database leave an unknown type to it', () => {
+  test('commands with a database leave an unknown type to it', () => {
     const loaded = loadConfig({ name: 'svc.yaml', directory, text: typed('citext') }, { variables: {} });
     expect(loaded.ok).toBe(true);
   });
@@ -120,19 +127,19 @@ describe('a file that PostgreSQL accepts', () => {
     policy('(select auth.uid()) = owner_id or current_user = session_user'),
     policy('todos is not null and todos.done and xmin is not null and (todos).done'),
     policy("owner_id = any (array(select x from jsonb_array_elements_text('[]') as t(x)))::uuid is null"),
-    table('rls: []', `, { name: a, type: int, check: "a between 1 and 5", default: { sql: "1 + 1" } }`),
-    table('rls: []', `, { name: a, type: int, using: "gone::int", backfill: "1" }`),
+    table('rls: []', `- { name: a, type: int, check: "a between 1 and 5", default: { sql: "1 + 1" } }`),
+    table('rls: []', `- { name: a, type: int, using: "gone::int", backfill: "1" }`),
     'version: 1\nrpc: { f: { language: plpgsql, returns: { type: int }, body: "begin return 1; end" } }\n',
     'version: 1\nrpc: { f: { language: sql, returns: { type: int }, body: "select 1; select 2" } }\n',
   ])('%s', (text) => {
-    expect(listMistakes(text).filter((one) => /SQL|column|operator/.test(one))).toEqual([]);
+    expect(listMistakes(text).filter((mistake) => /SQL|column|operator/.test(mistake))).toEqual([]);
   });
 
   test('every example of the reference', () => {
     const text = Object.values(EXAMPLES).join('\n');
-    expect(listMistakes(text).filter((one) => /cannot parse|no operator|has no column/.test(one))).toEqual(
-      [],
-    );
+    expect(
+      listMistakes(text).filter((mistake) => /cannot parse|no operator|has no column/.test(mistake)),
+    ).toEqual([]);
   });
 });
 

@@ -1,4 +1,4 @@
-// Constraints: each says one thing, of columns that exist, and a foreign key refers to a key.
+// Constraints: one kind each, existing columns, and foreign keys that refer to a unique key.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawConstraint } from '../../schema/tables/constraints.ts';
 import { toReferenced } from '../../schema/tables/reference.ts';
@@ -9,8 +9,8 @@ import { checkName } from '../name.ts';
 
 const KINDS = ['unique', 'foreign_key', 'exclude', 'check'] as const;
 
-/** Keys that belong to some kinds only. */
-const OF_KINDS: ReadonlyArray<readonly [key: string, kinds: readonly string[]]> = [
+/** Keys that are only valid for some kinds of constraint. */
+const KEY_KINDS: ReadonlyArray<readonly [key: string, kinds: readonly string[]]> = [
   ['references', ['foreign_key']],
   ['on_delete', ['foreign_key']],
   ['on_update', ['foreign_key']],
@@ -32,24 +32,23 @@ export function checkConstraints(
   const labels = new Set<string>();
   table.constraints.forEach((constraint, number) => {
     const at: KeyPath = [...path, 'constraints', number];
-    const said = KINDS.filter((kind) => context.isWritten([...at, kind]));
-    const [kind] = said;
-    if (kind === undefined || said.length > 1)
+    const written = KINDS.filter((kind) => context.isWritten([...at, kind]));
+    const [kind] = written;
+    if (kind === undefined || written.length > 1)
       return context.badValue(
         at,
-        said.length > 1 ? `${said.join(' and ')} are two constraints` : 'nothing says what is constrained',
+        written.length > 1
+          ? `${written.join(' and ')} are two constraints`
+          : 'the entry has no kind of constraint',
         'Write one of unique, foreign_key, exclude and check.',
       );
-    for (const [key, kinds] of OF_KINDS)
+    for (const [key, kinds] of KEY_KINDS)
       if (context.isWritten([...at, key]) && !kinds.includes(kind))
-        context.conflict([...at, key], `${key} does not belong to ${kind}`, `Remove ${key}.`, 'key');
+        context.conflict([...at, key], `${key} is not valid for ${kind}`, `Remove ${key}.`, 'key');
     if (constraint.name !== undefined) {
       checkName(context, [...at, 'name'], constraint.name);
       if (labels.has(constraint.name))
-        context.reportTwice(
-          [...at, 'name'],
-          `a constraint of this table is called ${constraint.name} already`,
-        );
+        context.reportTwice([...at, 'name'], `the table already has a constraint ${constraint.name}`);
       labels.add(constraint.name);
     }
     checkColumns(context, at, table, constraint);
@@ -68,13 +67,13 @@ function checkColumns(context: CheckContext, at: KeyPath, table: RawTable, const
   for (const [key, columns = []] of lists) {
     columns.forEach((column, index) => {
       const path = [...at, key, index];
-      if (columns.indexOf(column) < index) context.reportTwice(path, `${column} is named twice`);
+      if (columns.indexOf(column) < index) context.reportTwice(path, `${column} is listed twice`);
       if (known.includes(column)) return;
       context.report({
         code: 'unknown-reference',
         path,
         message: `there is no column ${context.show(path, column)}`,
-        hint: () => didYouMean(column, known) ?? `The columns: ${known.slice(0, 20).join(', ')}.`,
+        hint: () => didYouMean(column, known) ?? `Columns: ${known.slice(0, 20).join(', ')}.`,
       });
     });
   }
@@ -92,7 +91,9 @@ function checkExcluded(
     if ((column === undefined) === (expression === undefined))
       context.badValue(
         path,
-        column === undefined ? 'the entry names nothing to compare' : 'the entry names two things to compare',
+        column === undefined
+          ? 'the entry has neither column nor expression'
+          : 'the entry has column and expression',
         'Write either column or expression.',
       );
     if (column === undefined || known.includes(column)) return;
@@ -100,7 +101,7 @@ function checkExcluded(
       code: 'unknown-reference',
       path: [...path, 'column'],
       message: `there is no column ${context.show([...path, 'column'], column)}`,
-      hint: () => didYouMean(column, known) ?? `The columns: ${known.slice(0, 20).join(', ')}.`,
+      hint: () => didYouMean(column, known) ?? `Columns: ${known.slice(0, 20).join(', ')}.`,
     });
   });
 }
@@ -118,7 +119,7 @@ function checkReference(
     return context.report({
       code: 'missing-key',
       path: at,
-      message: 'the foreign key refers to nothing',
+      message: 'the foreign key has no references',
       hint: `Add references: table(${foreignKey.join(', ')}).`,
     });
   const target = toReferenced(references);
@@ -132,33 +133,36 @@ function checkReference(
     return context.conflict(
       path,
       `${foreignKey.length} columns cannot refer to ${target.columns.length}`,
-      'Name as many columns on both sides, in the same order.',
+      'Name the same number of columns on both sides, in the same order.',
     );
   const emptied = onDelete === 'set_null' ? (onDeleteColumns ?? foreignKey) : [];
   for (const column of new Set([...emptied, ...(onUpdate === 'set_null' ? foreignKey : [])])) {
-    const field = table.fields.find((one) => one.name === column);
+    const field = table.fields.find((candidate) => candidate.name === column);
+    const reason = field?.primaryKey ? 'part of the primary key' : 'required';
     if (field?.required || field?.primaryKey)
       context.report({
         code: 'conflict',
         path: [...at, emptied.includes(column) ? 'on_delete' : 'on_update'],
-        message: `set_null cannot empty ${column}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}, so removing what it refers to fails`,
+        message:
+          `set_null cannot empty ${column}, which is ${reason}: deleting or changing the referenced row would ` +
+          'fail',
         severity: 'warning',
-        hint: 'Name the others in on_delete_columns, or use cascade or restrict.',
+        hint: 'List other columns in on_delete_columns, or use cascade or restrict.',
       });
   }
   if (onDeleteColumns !== undefined && onDelete !== 'set_null' && onDelete !== 'set_default')
     context.conflict(
       [...at, 'on_delete_columns'],
-      `on_delete: ${onDelete} empties no columns`,
+      `on_delete: ${onDelete} does not empty columns`,
       'Use on_delete: set_null or set_default.',
       'key',
     );
-  const stranger = onDeleteColumns?.find((column) => !foreignKey.includes(column));
-  if (stranger !== undefined)
+  const unknown = onDeleteColumns?.find((column) => !foreignKey.includes(column));
+  if (unknown !== undefined)
     context.badValue(
       [...at, 'on_delete_columns'],
-      `${stranger} is not a column of this foreign key`,
-      `Its columns: ${foreignKey.join(', ')}.`,
+      `${unknown} is not a column of this foreign key`,
+      `Columns: ${foreignKey.join(', ')}.`,
     );
   checkTarget(context, tables, path, references);
 }
@@ -189,7 +193,7 @@ function checkTarget(context: CheckContext, tables: Tables, path: KeyPath, refer
   if (isOnlyDeferrable(found.table, target.columns)) return refuseDeferrable(context, path, references);
   context.conflict(
     path,
-    `${target.columns.join(', ')} of ${found.name} are not unique together, so nothing can refer to them`,
+    `${target.columns.join(', ')} of ${found.name} are not unique together and cannot be referenced`,
     `Add constraints: [{ unique: [${target.columns.join(', ')}] }] to ${found.name}.`,
   );
 }

@@ -1,6 +1,6 @@
-// Types of the extensions that come with PostgreSQL, and of others that most servers offer.
+// Types of the extensions in the PostgreSQL distribution, and of other widely available extensions.
 
-const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
+const EXTENSION_TYPES: Readonly<Record<string, readonly string[]>> = {
   btree_gin: [],
   btree_gist: ['gbtreekey4', 'gbtreekey8', 'gbtreekey16', 'gbtreekey32', 'gbtreekey_var'],
   citext: ['citext'],
@@ -37,16 +37,16 @@ const TYPES_OF: Readonly<Record<string, readonly string[]>> = {
   vector: ['vector', 'halfvec', 'sparsevec'],
 };
 
-const EXTENSION_OF: ReadonlyMap<string, string> = new Map(
-  Object.entries(TYPES_OF).flatMap(([extension, types]) => types.map((type) => [type, extension])),
+const TYPE_EXTENSIONS: ReadonlyMap<string, string> = new Map(
+  Object.entries(EXTENSION_TYPES).flatMap(([extension, types]) => types.map((type) => [type, extension])),
 );
 
-/** The extension that is known for a type. */
+/** Returns the known extension that provides a type. */
 export function findExtension(type: string): string | undefined {
-  return EXTENSION_OF.get(type);
+  return TYPE_EXTENSIONS.get(type);
 }
 
-/** Whether an extension has a type of this name, as far as its types are known here. */
+/** Returns true for an unknown extension, because it may provide any type. */
 export function canProvide(extension: string, type: string): boolean {
-  return TYPES_OF[extension]?.includes(type) ?? true;
+  return EXTENSION_TYPES[extension]?.includes(type) ?? true;
 }

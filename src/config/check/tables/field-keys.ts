@@ -1,4 +1,4 @@
-// Generated columns, identity and collations: what PostgreSQL would refuse beside them.
+// Generated columns, identity and collations: keys that PostgreSQL would reject in combination with them.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawField } from '../../schema/tables/tables.ts';
 import type { CheckContext } from '../context.ts';
@@ -11,37 +11,42 @@ export function checkFieldKeys(context: CheckContext, field: RawField, at: KeyPa
   if (field.collate !== undefined && family !== undefined && family !== 'text' && family !== 'array')
     context.conflict(
       [...at, 'collate'],
-      `collate is for text, and ${field.name} holds ${field.type}`,
+      `collate is only valid for text, and ${field.name} has the type ${field.type}`,
       'Remove collate.',
       'key',
     );
 }
 
-const ON_INTEGERS = /^(smallint|int|integer|bigint|int[248])$/i;
+const INTEGER_TYPE = /^(smallint|int|integer|bigint|int[248])$/i;
 
 function checkIdentity(context: CheckContext, field: RawField, at: KeyPath): void {
   const path = [...at, 'identity'];
-  if (field.type !== undefined && !ON_INTEGERS.test(field.type.trim())) {
+  if (field.type !== undefined && !INTEGER_TYPE.test(field.type.trim())) {
     const isSerial = /serial\d?$/i.test(field.type);
     return context.conflict(
       path,
       isSerial
-        ? `${field.type} numbers the column already`
-        : `only whole numbers are counted, and ${field.name} holds ${field.type}`,
+        ? `${field.type} already generates the numbers of the column`
+        : `identity is only valid for integers, and ${field.name} has the type ${field.type}`,
       'Use type: bigint, integer or smallint.',
       'key',
     );
   }
   if (field.type === undefined)
-    context.conflict(path, `${field.name} has no type of its own`, 'Add type: bigint.', 'key');
-  refuseBeside(context, field, at, 'identity', ['default', 'generated']);
+    context.conflict(
+      path,
+      `an identity column needs a type, and ${field.name} has none`,
+      'Add type: bigint.',
+      'key',
+    );
+  rejectCombinations(context, field, at, 'identity', ['default', 'generated']);
 }
 
 function checkGenerated(context: CheckContext, field: RawField, at: KeyPath): void {
   const path = [...at, 'generated'];
   if (field.type !== undefined && /serial\d?$/i.test(field.type))
-    context.conflict(path, `${field.type} brings its own values`, 'Use integer or bigint.', 'key');
-  refuseBeside(context, field, at, 'generated', ['default', 'on_update', 'backfill', 'using', 'ref']);
+    context.conflict(path, `${field.type} already generates values`, 'Use integer or bigint.', 'key');
+  rejectCombinations(context, field, at, 'generated', ['default', 'on_update', 'backfill', 'using', 'ref']);
   for (const key of ['on_delete', 'on_update'] as const) {
     const action = field.foreignKey?.[key === 'on_delete' ? 'onDelete' : 'onUpdate'];
     const writes =
@@ -49,7 +54,7 @@ function checkGenerated(context: CheckContext, field: RawField, at: KeyPath): vo
     if (writes)
       context.conflict(
         [...at, 'foreign_key', key],
-        `${action} would write ${field.name}, which is generated`,
+        `${action} would write the generated column ${field.name}`,
         `Use ${key === 'on_delete' ? 'cascade or restrict' : 'restrict'}.`,
       );
   }
@@ -58,25 +63,25 @@ function checkGenerated(context: CheckContext, field: RawField, at: KeyPath): vo
     if (context.isWritten([...at, key]))
       context.conflict(
         [...at, key],
-        `${field.name} is virtual: no index can hold what is not stored`,
+        `the virtual column ${field.name} is not stored and cannot be indexed`,
         `Remove ${key}, or virtual: true.`,
         'key',
       );
 }
 
-function refuseBeside(
+function rejectCombinations(
   context: CheckContext,
   field: RawField,
   at: KeyPath,
-  what: string,
+  source: string,
   keys: readonly string[],
 ): void {
   for (const key of keys) {
     if (!context.isWritten([...at, key])) continue;
     context.conflict(
       [...at, key],
-      `${key} and ${what} exclude each other: both say where the value of ${field.name} comes from`,
-      `Remove ${key}, or ${what}.`,
+      `${key} and ${source} exclude each other: both determine the value of ${field.name}`,
+      `Remove ${key} or ${source}.`,
       'key',
     );
   }

@@ -1,10 +1,10 @@
-// Foreign keys: the target must exist and be unique, and a type that follows its target must end somewhere.
+// Foreign keys: the target must exist and be unique. Chains of columns that take their type from the target must end.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { toForeignKey } from '../../schema/tables/reference.ts';
 import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 
-/** Tables by `schema.name`, with their columns by name: looked up once per foreign key. */
+/** Tables by `schema.name`. Each foreign key looks up its target here. */
 export type Tables = ReadonlyMap<string, TableEntry>;
 
 export function collectTables(context: CheckContext): Tables {
@@ -26,7 +26,7 @@ class TableEntry {
     this.table = table;
   }
 
-  /** Of most tables nobody asks for them. */
+  /** Computed on demand, because most tables are never a target. */
   get columns(): ReadonlyMap<string, RawField> {
     return (this.#columns ??= new Map(this.table.fields.map((field) => [field.name, field])));
   }
@@ -41,30 +41,33 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
     return context.badValue(
       path,
       `${context.quote(path, references)} does not name a column`,
-      `Write table.column or schema.table.column. A name with a dot goes into constraints: [{ foreign_key: [${field.name}], references: '${parts[parts.length > 2 ? 1 : 0]}("${parts.slice(parts.length > 2 ? 2 : 1).join('.')}")' }].`,
+      tableConstraintHint(field.name, parts),
     );
   for (const [key, action] of [
     ['on_delete', field.foreignKey.onDelete],
     ['on_update', field.foreignKey.onUpdate],
   ] as const) {
     if (action !== 'set_null' || !(field.required || field.primaryKey)) continue;
+    const reason = field.primaryKey ? 'part of the primary key' : 'required';
     context.report({
       code: 'conflict',
       path: [...at, key],
-      message: `set_null cannot empty ${field.name}: the column is ${field.primaryKey ? 'part of the primary key' : 'required'}, so removing what it refers to fails`,
+      message:
+        `set_null cannot empty ${field.name}, which is ${reason}: deleting or changing the referenced row ` +
+        'would fail',
       severity: 'warning',
-      hint: 'Use cascade or restrict, or drop required.',
+      hint: 'Use cascade or restrict, or remove required.',
     });
   }
   const target = toForeignKey(field.foreignKey);
-  // The product's own tables are there without being declared.
+  // The tables of svc exist without a declaration.
   if (target.schema === 'auth' || target.schema === 'storage') {
     if (target.schema === 'auth' && target.table === 'users' && target.column === 'id') return;
     context.report({
       code: 'unknown-reference',
       path,
       message: `${context.show(path, references)} cannot be referenced`,
-      hint: 'Of the built-in tables only auth.users.id can.',
+      hint: 'The only built-in column that can be referenced is auth.users.id.',
     });
     return;
   }
@@ -77,13 +80,22 @@ export function checkForeignKey(context: CheckContext, tables: Tables, field: Ra
       path,
       message: `there is no table ${context.show(path, written)}`,
       hint: () =>
-        elsewhere(tables, target.table, target.column) ??
+        findInOtherSchema(tables, target.table, target.column) ??
         didYouMean(written, tableNames(tables)) ??
         'Declare it under tables:.',
     });
     return;
   }
   checkTarget(context, found, target.column, { path, references });
+}
+
+function tableConstraintHint(column: string, parts: readonly string[]): string {
+  const hasSchema = parts.length > 2;
+  const target = `${parts[hasSchema ? 1 : 0]}("${parts.slice(hasSchema ? 2 : 1).join('.')}")`;
+  return (
+    'Write table.column or schema.table.column. ' +
+    `For a name with a dot write constraints: [{ foreign_key: [${column}], references: '${target}' }].`
+  );
 }
 
 function checkTarget(
@@ -94,14 +106,14 @@ function checkTarget(
 ): void {
   const fields = ['tables', name, 'fields'];
   if (!columns.has(column)) {
-    // A broken column may be the one that was meant.
+    // The target may be a column with mistakes.
     if (context.broken.touches(fields)) return;
     context.report({
       code: 'unknown-reference',
       path,
       message: `the table ${name} has no column ${context.show(path, column)}`,
       hint: () =>
-        didYouMean(column, columns.keys()) ?? `Its columns: ${[...columns.keys()].slice(0, 20).join(', ')}.`,
+        didYouMean(column, columns.keys()) ?? `Columns: ${[...columns.keys()].slice(0, 20).join(', ')}.`,
     });
     return;
   }
@@ -110,7 +122,7 @@ function checkTarget(
   if (isOnlyDeferrable(table, [column])) return refuseDeferrable(context, path, references);
   context.conflict(
     path,
-    `${context.show(path, references)} is not unique, so nothing can refer to it`,
+    `${context.show(path, references)} is not unique and cannot be referenced`,
     `Give ${column} unique: true, or refer to the primary key.`,
   );
 }
@@ -118,13 +130,13 @@ function checkTarget(
 export function refuseDeferrable(context: CheckContext, path: KeyPath, references: string): void {
   context.conflict(
     path,
-    `the key of ${context.show(path, references)} is deferrable, so nothing can refer to it`,
-    'Remove deferrable from that key, or refer to another.',
+    `the key of ${context.show(path, references)} is deferrable and cannot be referenced`,
+    'Remove deferrable from that key, or refer to another key.',
   );
 }
 
-/** The table exists in another schema. */
-function elsewhere(tables: Tables, table: string, column: string): string | undefined {
+/** Suggests a table with the same name in another schema. */
+function findInOtherSchema(tables: Tables, table: string, column: string): string | undefined {
   if (table === 'users' && column === 'id' && !tables.has('public.users'))
     return 'Did you mean auth.users.id? Users are in the schema auth.';
   for (const [whole, { name }] of tables) if (name === table) return `Write ${whole}.${column}.`;
@@ -135,10 +147,10 @@ export function tableNames(tables: Tables): string[] {
   return [...tables.keys()].map((whole) => whole.replace(/^public\./, ''));
 }
 
-/** Whether something can refer to these columns together; their order does not matter. */
+/** Returns true if a foreign key can refer to these columns, in any order. */
 export function isUnique(table: RawTable, columns: readonly string[]): boolean {
-  const isSame = (others: readonly unknown[]): boolean =>
-    others.length === columns.length && others.every((one) => columns.some((column) => column === one));
+  const isSame = (names: readonly unknown[]): boolean =>
+    names.length === columns.length && names.every((name) => columns.some((column) => column === name));
   if (isSame(table.fields.filter((field) => field.primaryKey).map((field) => field.name))) return true;
   if (table.fields.some((field) => field.unique && isSame([field.name]))) return true;
   return (
@@ -151,7 +163,7 @@ export function isUnique(table: RawTable, columns: readonly string[]): boolean {
   );
 }
 
-/** A key that may be checked later: PostgreSQL lets nothing refer to one. */
+/** PostgreSQL does not allow references to a deferrable key. */
 export function isOnlyDeferrable({ constraints }: RawTable, columns: readonly string[]): boolean {
   return constraints.some(
     ({ unique, deferrable }) =>
@@ -161,9 +173,9 @@ export function isOnlyDeferrable({ constraints }: RawTable, columns: readonly st
   );
 }
 
-/** Columns without a type follow each other in a circle, so none has one. */
+/** Reports columns without a type whose foreign keys form a cycle. */
 export function checkTypeCycles(context: CheckContext, tables: Tables): void {
-  // Columns of chains that were walked already, so that a long chain is not walked from each of its columns.
+  // Columns of visited chains. They are not visited again from the other columns of the chain.
   const settled = new Set<string>();
   for (const [whole, { name, table }] of tables) {
     table.fields.forEach((field, index) => {
@@ -176,8 +188,8 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
           const ring = [...walked, key].map((member) => member.replace(/^public\./, ''));
           context.conflict(
             ['tables', name, 'fields', index],
-            `the type of ${field.name} follows itself: ${ring.slice(0, 8).join(' → ')}`,
-            'Give one of them a type.',
+            `the type of ${field.name} depends on itself: ${ring.slice(0, 8).join(' → ')}`,
+            'Add a type to one of these columns.',
           );
           break;
         }
@@ -187,7 +199,7 @@ export function checkTypeCycles(context: CheckContext, tables: Tables): void {
         key = `${next}.${target.column}`;
         current = tables.get(next)?.columns.get(target.column);
       }
-      // Reported once, for the first column of the circle.
+      // Report a cycle once, at its first column.
       for (const member of walked) settled.add(member);
     });
   }

@@ -1,4 +1,4 @@
-// `grants:` of a table: roles that can be granted something, and columns that exist.
+// `grants:` of a table: valid roles and existing columns.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
@@ -10,21 +10,21 @@ export function checkGrants(context: CheckContext, path: KeyPath, { grants, fiel
     if (role === 'public') {
       context.badValue(
         at,
-        'public is every role of the database, and svc grants it nothing',
-        'Name the roles: anon, authenticated, or one of your own.',
+        'public includes every role of the database; svc does not grant it privileges',
+        'Name the roles: anon, authenticated, or a role of your project.',
         'key',
       );
     }
     privileges.forEach((privilege, index) => {
       if (typeof privilege === 'string' || context.broken.touches([...path, 'fields'])) return;
-      for (const [what, columns] of Object.entries(privilege)) {
+      for (const [operation, columns] of Object.entries(privilege)) {
         (columns ?? []).forEach((column, number) => {
           if (names.includes(column)) return;
           context.report({
             code: 'unknown-reference',
-            path: [...at, index, what, number],
+            path: [...at, index, operation, number],
             message: `the table ${path[1]} has no column ${column}`,
-            hint: () => didYouMean(column, names) ?? `Its columns: ${names.slice(0, 20).join(', ')}.`,
+            hint: () => didYouMean(column, names) ?? `Columns: ${names.slice(0, 20).join(', ')}.`,
           });
         });
       }

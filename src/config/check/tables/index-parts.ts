@@ -1,11 +1,11 @@
-// What an index is made of: each entry is a column of the table or an expression, and says only what its kind of index knows.
+// Parts of an index: each is a column or an expression, with options that its kind of index supports.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawIndex } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
 
 type Part = Exclude<RawIndex['columns'][number], string>;
 
-/** `columns`: null where only the server knows them. */
+/** `columns`: null if only the server knows the columns. */
 export function checkIndexParts(
   context: CheckContext,
   at: KeyPath,
@@ -23,7 +23,7 @@ export function checkIndexParts(
       hint: () =>
         /[(\s]/.test(column)
           ? `For an expression write { expression: ${/[,:{}[\]]/.test(column) ? JSON.stringify(column) : column} }.`
-          : (didYouMean(column, columns) ?? `Its columns: ${[...columns].slice(0, 20).join(', ')}.`),
+          : (didYouMean(column, columns) ?? `Columns: ${[...columns].slice(0, 20).join(', ')}.`),
     });
   };
   index.columns.forEach((part, position) => {
@@ -31,7 +31,7 @@ export function checkIndexParts(
     if (typeof part !== 'string') return checkPart(context, path, part, checkColumn);
     checkColumn(path, part);
     if ((columns === null || columns.has(part)) && listed.has(part))
-      context.reportTwice(path, `the index has ${part} twice`);
+      context.reportTwice(path, `the index contains ${part} twice`);
     listed.add(part);
   });
   index.include?.forEach((column, position) => checkColumn([...at, 'include', position], column));
@@ -63,7 +63,7 @@ function checkPart(
   if (opclassOptions !== undefined && opclass === undefined) {
     context.conflict(
       [...path, 'opclass_options'],
-      'options belong to an operator class, and none is named',
+      'opclass_options requires opclass',
       'Add opclass:.',
       'key',
     );
@@ -71,7 +71,7 @@ function checkPart(
 }
 
 const ORDERED = new Set(['btree']);
-/** PostgreSQL's own; what those of extensions can do only the server knows. */
+/** Access methods of PostgreSQL. Only the server knows the abilities of those from extensions. */
 const UNORDERED = new Set(['hash', 'gin', 'gist', 'spgist', 'brin']);
 const WITHOUT_INCLUDE = new Set(['hash', 'gin', 'brin']);
 
@@ -90,27 +90,27 @@ function checkKind(context: CheckContext, at: KeyPath, index: RawIndex): void {
       for (const key of ['order', 'nulls'] as const) {
         if (part[key] === undefined) continue;
         const path = [...at, 'columns', position, key];
-        context.conflict(path, `an index of kind ${using} has no order`, `Remove ${key}.`, 'key');
+        context.conflict(path, `an index of kind ${using} is not ordered`, `Remove ${key}.`, 'key');
       }
     });
   }
   if (include !== undefined && WITHOUT_INCLUDE.has(using))
     context.conflict(
       [...at, 'include'],
-      `an index of kind ${using} holds no more columns`,
+      `an index of kind ${using} cannot include columns`,
       'Remove include.',
       'key',
     );
   if (nullsNotDistinct && !unique)
     context.conflict(
       [...at, 'nulls_not_distinct'],
-      'nulls_not_distinct is about unique indexes',
+      'nulls_not_distinct is only valid for a unique index',
       'Add unique: true, or remove it.',
       'key',
     );
 }
 
-/** Nothing but a list of columns. */
+/** Returns the columns of an index that has no other options and no expressions, otherwise null. */
 export function plainColumns(index: RawIndex): readonly string[] | null {
   const { using = 'btree', include, with: options, nullsNotDistinct, columns } = index;
   if (!ORDERED.has(using) || include !== undefined || options !== undefined || nullsNotDistinct) return null;

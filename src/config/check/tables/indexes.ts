@@ -1,4 +1,4 @@
-// Indexes: their columns must exist, and none may be there twice.
+// Indexes: existing columns, and no duplicates.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawTable } from '../../schema/tables/tables.ts';
 import type { CheckContext } from '../context.ts';
@@ -18,19 +18,19 @@ export function checkIndexes(context: CheckContext, path: KeyPath, table: RawTab
     if (index.columns.length > MAX_INDEX_COLUMNS) {
       context.badValue(
         [...at, 'columns', MAX_INDEX_COLUMNS],
-        `PostgreSQL allows ${MAX_INDEX_COLUMNS} columns in an index; these are ${index.columns.length}`,
+        `PostgreSQL allows ${MAX_INDEX_COLUMNS} columns in an index; this index has ${index.columns.length}`,
         'Name fewer columns.',
       );
     }
-    const { name, ...said } = index;
-    const shape = JSON.stringify({ ...said, where: index.where?.trim() });
+    const { name, ...definition } = index;
+    const shape = JSON.stringify({ ...definition, where: index.where?.trim() });
     const twin = seen.get(shape);
     if (twin !== undefined) {
       context.report({
         code: 'duplicate',
         path: at,
         message: 'the same index is declared twice',
-        // PostgreSQL allows it where the two have names of their own.
+        // PostgreSQL allows the duplicate if both have a name.
         severity: name !== undefined && twin.name !== undefined ? 'warning' : 'error',
         hint: 'Remove one of the two.',
       });
@@ -45,7 +45,7 @@ export function checkIndexes(context: CheckContext, path: KeyPath, table: RawTab
         context.report({
           code: 'duplicate',
           path: at,
-          message: `${twin.name} is unique already`,
+          message: `${twin.name} is already unique`,
           severity: 'warning',
           hint: 'Remove the index.',
         });
@@ -55,22 +55,22 @@ export function checkIndexes(context: CheckContext, path: KeyPath, table: RawTab
   });
 }
 
-/** Index names share one namespace with each other, schema by schema. */
+/** Index names are unique within a schema. */
 export function checkIndexNames(context: CheckContext): void {
   const owners = new Map<string, string>();
   for (const [table, { schema, indexes }] of Object.entries(context.file.tables)) {
     for (const [number, { name }] of indexes.entries()) {
       if (name === undefined) continue;
       const key = `${schema}.${name}`;
-      const other = owners.get(key);
+      const owner = owners.get(key);
       owners.set(key, table);
-      if (other === undefined) continue;
+      if (owner === undefined) continue;
       const path = ['tables', table, 'indexes', number, 'name'];
       context.report({
         code: 'duplicate',
         path,
-        message: `an index of ${other} is called ${context.show(path, name)} already`,
-        hint: 'Names of indexes are unique in their schema: choose another.',
+        message: `an index of ${owner} already has the name ${context.show(path, name)}`,
+        hint: 'Choose another name: names of indexes are unique in a schema.',
       });
     }
   }

@@ -1,5 +1,5 @@
-// How a table is stored. Partitions: of columns that exist, with names of their own, and keys that PostgreSQL can keep unique
-// over all of them. Tables that a crash empties.
+// Partitions: existing columns, unique names, and keys that PostgreSQL can keep unique across partitions.
+// Also checks foreign keys to unlogged tables, which a crash empties.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type {
   KeptPartitions,
@@ -13,7 +13,7 @@ import { type CheckContext, didYouMean } from '../context.ts';
 import { checkName } from '../name.ts';
 import { plainColumns } from './index-parts.ts';
 
-/** How the bounds of a strategy begin, and how they are written. */
+/** Start of the bounds of a strategy, with an example. */
 const BOUNDS: Record<Strategy, readonly [RegExp, string]> = {
   range: [/^from\b/i, "from ('2026-01-01') to ('2027-01-01')"],
   list: [/^in\b/i, "in ('de', 'fr')"],
@@ -32,7 +32,7 @@ export function checkPartitions(context: CheckContext, path: KeyPath, table: Raw
     if (partitions !== undefined && !context.broken.covers([...path, 'partition_by']))
       context.conflict(
         at,
-        'nothing says which rows a partition holds',
+        'partitions requires partition_by',
         'Add partition_by: { range: [a_column] }.',
         'key',
       );
@@ -42,8 +42,8 @@ export function checkPartitions(context: CheckContext, path: KeyPath, table: Raw
     if (context.isWritten([...path, key]))
       context.conflict(
         [...path, key],
-        `${key} is of what holds rows, and a partitioned table holds none itself`,
-        'Leave it out; a partition can be altered by hand.',
+        `${key} is not valid for a partitioned table, because only its partitions store rows`,
+        'Remove it. You can alter a partition with SQL.',
         'key',
       );
   checkKey(context, [...path, 'partition_by'], table, partitionBy);
@@ -53,9 +53,9 @@ export function checkPartitions(context: CheckContext, path: KeyPath, table: Raw
       context.report({
         code: 'missing-key',
         path: [...path, 'partition_by'],
-        message: `the table ${path[1]} has no partitions: every row would be refused`,
+        message: `the table ${path[1]} has no partitions: PostgreSQL would reject every row`,
         severity: 'warning',
-        hint: 'Add partitions: { every: 1 month }, or a list; or make them with something else.',
+        hint: 'Add partitions: { every: 1 month }, or a list, or create partitions with another tool.',
         part: 'key',
       });
   } else if (Array.isArray(partitions)) checkListed(context, at, table, partitionBy, partitions);
@@ -76,28 +76,32 @@ function checkKey(
       code: 'unknown-reference',
       path: at,
       message: `there is no column ${context.show(at, key)}`,
-      hint: () => didYouMean(key, known) ?? `The columns: ${known.slice(0, 20).join(', ')}.`,
+      hint: () => didYouMean(key, known) ?? `Columns: ${known.slice(0, 20).join(', ')}.`,
     });
   });
   if (strategy === 'list' && keys.length > 1)
-    context.badValue([...path, strategy, 1], 'a list is of one column', 'Name one, or use range or hash.');
+    context.badValue(
+      [...path, strategy, 1],
+      'list accepts one column',
+      'Name one column, or use range or hash.',
+    );
 }
 
-/** PostgreSQL keeps rows unique in each partition, which is everywhere only if equal rows are in one. */
+/** PostgreSQL keeps rows unique per partition, so equal rows must belong to the same partition. */
 function checkUnique(context: CheckContext, path: KeyPath, table: RawTable, key: RawPartitionKey): void {
   const known = table.fields.map(({ name }) => name);
-  const check = (at: KeyPath, columns: readonly string[], what: string): void => {
-    const absent = key.keys.filter((one) => !columns.includes(one));
+  const check = (at: KeyPath, columns: readonly string[], label: string): void => {
+    const absent = key.keys.filter((column) => !columns.includes(column));
     if (absent.length === 0) return;
     const [column = ''] = absent;
     context.conflict(
       at,
       known.includes(column)
-        ? `${what} leaves out ${absent.join(', ')}, by which the table is partitioned`
-        : `${what} cannot be: the table is partitioned by an expression`,
+        ? `${label} does not contain the partition key ${absent.join(', ')}`
+        : `${label} is not possible: the table is partitioned by an expression`,
       known.includes(column)
-        ? `PostgreSQL keeps only keys with the columns of partition_by unique: add ${absent.join(', ')}.`
-        : 'Partition by columns, or leave it out.',
+        ? `PostgreSQL requires all columns of partition_by in a unique key: add ${absent.join(', ')}.`
+        : 'Partition by columns, or remove the key.',
     );
   };
   const primary = table.fields.filter((field) => field.primaryKey).map(({ name }) => name);
@@ -131,8 +135,8 @@ function checkListed(
     if (isDefault ? strategy === 'hash' : !begin.test(values))
       context.badValue(
         [...at, 'values'],
-        `${context.quote([...at, 'values'], partition.values)} does not say which rows of a ${strategy} it holds`,
-        `Write it like values: ${JSON.stringify(example)}.`,
+        `${context.quote([...at, 'values'], partition.values)} is not a valid bound of a ${strategy} partition`,
+        `Write for example values: ${JSON.stringify(example)}.`,
       );
     if (!('partitionBy' in partition)) return;
     const { partitionBy, partitions: parts } = partition;
@@ -162,31 +166,35 @@ function checkKept(
   if (strategy !== 'range' || more.length > 0 || !field || !TIME.test(field.type ?? ''))
     return context.conflict(
       path,
-      'every makes partitions by time, and this key is no single column with a time',
+      'every creates partitions by time, and the key is not a single column with a time',
       'Partition by the range of one column of type date, timestamp or timestamptz, or list the partitions.',
     );
   if (every.unit === 'hour' && /^date$/i.test(field.type ?? ''))
     context.conflict(
       [...path, 'every'],
-      `${field.name} holds days, and knows no hours`,
+      `${field.name} is a date, so it cannot be partitioned by hour`,
       'Write every: 1 day.',
     );
   if (Buffer.byteLength(tableName) + MAX_SUFFIX_LENGTH > MAX_NAME_BYTES)
     context.report({
       code: 'name-too-long',
       path: path.slice(0, 2),
-      message: `partitions are called ${tableName}_2026_11_30, which is longer than the ${MAX_NAME_BYTES} bytes that PostgreSQL keeps`,
+      message:
+        `names of partitions, such as ${tableName}_2026_11_30, would exceed the ${MAX_NAME_BYTES} bytes of ` +
+        'PostgreSQL',
       hint: 'Choose a shorter name.',
       part: 'key',
     });
 }
 
-/** PostgreSQL lets no row that stays refer to rows that a crash takes away. */
+/** PostgreSQL does not allow a logged table to refer to an unlogged table. */
 export function checkUnlogged(context: CheckContext): void {
   const { tables } = context.file;
   const begins = Object.entries(tables)
     .filter(([, { unlogged }]) => unlogged)
-    .flatMap(([name, { schema }]) => [name, `${schema}.${name}`].flatMap((one) => [`${one}.`, `${one}(`]));
+    .flatMap(([name, { schema }]) =>
+      [name, `${schema}.${name}`].flatMap((table) => [`${table}.`, `${table}(`]),
+    );
   if (begins.length === 0) return;
   const isUnlogged = (reference: string): boolean => begins.some((begin) => reference.startsWith(begin));
   for (const [name, table] of Object.entries(tables)) {
@@ -195,8 +203,8 @@ export function checkUnlogged(context: CheckContext): void {
       if (reference === undefined || !isUnlogged(reference)) return;
       context.conflict(
         path,
-        `${name} is logged, and what it refers to here is not: a crash would leave rows that refer to nothing`,
-        'Take unlogged away there, add it here, or leave the foreign key out.',
+        `${name} is logged and refers to an unlogged table: a crash would leave rows with invalid references`,
+        'Remove unlogged from that table, add it here, or remove the foreign key.',
       );
     };
     table.fields.forEach(({ foreignKey }, n) =>
@@ -208,7 +216,7 @@ export function checkUnlogged(context: CheckContext): void {
   }
 }
 
-/** A partition is a table: no other has its name. */
+/** Partitions share the namespace of tables and views. */
 export function checkPartitionNames(context: CheckContext): void {
   const { tables, views } = context.file;
   const owners = new Map(
@@ -220,18 +228,19 @@ export function checkPartitionNames(context: CheckContext): void {
   for (const [table, { schema, partitions }] of Object.entries(tables)) {
     if (!Array.isArray(partitions)) continue;
     const check = (list: readonly (RawPartition | RawLeaf)[], path: KeyPath): void =>
-      list.forEach((one, n) => {
-        const key = `${schema}.${one.name}`;
-        const other = owners.get(key);
+      list.forEach((partition, n) => {
+        const key = `${schema}.${partition.name}`;
+        const owner = owners.get(key);
         owners.set(key, `partition of ${table}`);
-        if (other !== undefined)
+        if (owner !== undefined)
           context.report({
             code: 'duplicate',
             path: [...path, n, 'name'],
-            message: `there is a ${other} of this name already`,
-            hint: 'Names of tables, views and partitions are unique in their schema: choose another.',
+            message: `there is already a ${owner} with this name`,
+            hint: 'Choose another name: names of tables, views and partitions are unique in a schema.',
           });
-        if ('partitions' in one && one.partitions) check(one.partitions, [...path, n, 'partitions']);
+        if ('partitions' in partition && partition.partitions)
+          check(partition.partitions, [...path, n, 'partitions']);
       });
     check(partitions, ['tables', table, 'partitions']);
   }

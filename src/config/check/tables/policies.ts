@@ -1,4 +1,4 @@
-// Row-level security policies of tables and buckets: which conditions an operation needs and which it ignores.
+// Row-level security policies of tables and buckets: conditions that an operation requires or ignores.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { isServed, type RawSqlFunction } from '../../schema/functions.ts';
 import { CALLERS, type RawPolicy } from '../../schema/tables/policies.ts';
@@ -6,7 +6,7 @@ import type { CheckContext } from '../context.ts';
 import { checkName } from '../name.ts';
 import { typeFamily } from './type-family.ts';
 
-/** `columns` are the declared types of a table, by name. */
+/** `columns`: declared types of a table, by column name. */
 export function checkPolicies(
   context: CheckContext,
   path: KeyPath,
@@ -23,13 +23,13 @@ export function checkPolicies(
         context.report({
           code: 'duplicate',
           path: [...at, 'name'],
-          message: `rls[${first}] has the name ${context.quote([...at, 'name'], policy.name)} already`,
-          hint: 'Choose another name, or leave it out.',
+          message: `rls[${first}] already has the name ${context.quote([...at, 'name'], policy.name)}`,
+          hint: 'Choose another name, or remove it.',
         });
       }
       names.set(policy.name, index);
     }
-    const twice = policy.operations.findIndex((one, n) => policy.operations.indexOf(one) !== n);
+    const twice = policy.operations.findIndex((operation, n) => policy.operations.indexOf(operation) !== n);
     if (twice >= 0) {
       context.reportTwice([...at, 'operations', twice], `${policy.operations[twice]} is listed twice`);
     }
@@ -42,7 +42,7 @@ export function checkPolicies(
   });
 }
 
-/** Whether a role exists only the database knows. */
+/** Checks role names. Only the database can check that a role exists. */
 function checkRoles(context: CheckContext, path: KeyPath, roles: readonly string[]): void {
   roles.forEach((role, index) => {
     const at = context.isWritten([...path, index]) ? [...path, index] : path;
@@ -50,17 +50,21 @@ function checkRoles(context: CheckContext, path: KeyPath, roles: readonly string
     if (role === 'service_role') {
       context.conflict(
         at,
-        'service_role passes every policy, so none can be for it',
-        roles.length === 1 ? 'Remove the policy.' : 'Leave it out.',
+        'service_role bypasses every policy',
+        roles.length === 1 ? 'Remove the policy.' : 'Remove this role.',
       );
     } else if (role === 'public' && roles.length > 1) {
       context.conflict(
         at,
-        'public is every role, so the others say nothing',
-        'Write to: public, or leave it out.',
+        'public includes every role, so the other roles have no effect',
+        'Write to: public, or remove public.',
       );
     } else if (role.includes(',')) {
-      context.badValue(at, `${context.quote(at, role)} is not one role`, 'Write a list: to: [one, other].');
+      context.badValue(
+        at,
+        `${context.quote(at, role)} is not a role name`,
+        'Write a list: to: [first, second].',
+      );
     } else if (roles.indexOf(role) !== index) {
       context.reportTwice(at, `${role} is listed twice`);
     }
@@ -74,7 +78,7 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
       code: 'missing-key',
       path: at,
       message: 'the policy has no condition',
-      hint: 'Write using: and with_check: (using: true lets everybody).',
+      hint: 'Write using: and with_check:. The condition true allows every row.',
     });
   const onRows = policy.operations.filter((operation) => operation !== 'insert');
   const writes = policy.operations.some((operation) => operation === 'insert' || operation === 'update');
@@ -89,7 +93,7 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
     context.report({
       code: 'conflict',
       path: [...at, 'using'],
-      message: 'an insert has no existing row for using to look at; it is taken as with_check',
+      message: 'an insert has no existing row, so using is applied as with_check',
       severity: 'warning',
       hint: 'Write with_check.',
       part: 'key',
@@ -98,7 +102,7 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
   if (!writes && withCheck !== undefined) {
     context.conflict(
       [...at, 'with_check'],
-      `${onRows.join(', ')} writes no row that with_check could look at`,
+      `${onRows.join(', ')} does not write rows, so with_check has no effect`,
       'Remove with_check, or add insert or update to operations.',
       'key',
     );
@@ -106,14 +110,14 @@ function checkConditions(context: CheckContext, at: KeyPath, policy: RawPolicy):
   if (using !== undefined && withCheck !== undefined && check !== undefined) {
     context.conflict(
       [...at, 'check'],
-      'check stands for an absent using or with_check, and both are here',
+      'check replaces a missing using or with_check, and both are present',
       'Remove check.',
       'key',
     );
   }
 }
 
-/** A policy runs with the caller's rights: a function that the caller may not run makes each request fail. */
+/** A policy runs with the rights of the caller. Requests fail if the caller cannot execute a function in it. */
 function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void {
   const roles = policy.to ?? CALLERS;
   for (const [name, overloads] of context.functions) {
@@ -125,21 +129,22 @@ function checkCalls(context: CheckContext, at: KeyPath, policy: RawPolicy): void
     const [{ key: entry, fn }] = overloads;
     for (const key of ['using', 'withCheck', 'check'] as const) {
       if (!calls(policy[key] ?? '', name)) continue;
-      const given = `grant execute on function ${fn.schema === 'public' ? '' : `${fn.schema}.`}${name} to ${barred.join(', ')}`;
+      const signature = `${fn.schema === 'public' ? '' : `${fn.schema}.`}${name}`;
+      const grant = `grant execute on function ${signature} to ${barred.join(', ')}`;
       context.report({
         code: 'conflict',
         path: [...at, key === 'withCheck' ? 'with_check' : key],
-        message: `the policy calls ${name}, which ${barred.join(' and ')} may not run: their requests fail`,
+        message: `${barred.join(' and ')} cannot execute ${name}, which the policy calls: their requests fail`,
         severity: 'warning',
-        hint: `Add to rpc.${entry}.execute, or write in its SQL file: ${given};`,
+        hint: `Add them to rpc.${entry}.execute, or write in its SQL file: ${grant};`,
       });
     }
   }
 }
 
 function canRun(role: string, fn: RawSqlFunction): boolean {
-  const may = fn.execute ?? (isServed(fn) ? undefined : []);
-  return may === undefined || may.includes(role);
+  const granted = fn.execute ?? (isServed(fn) ? undefined : []);
+  return granted === undefined || granted.includes(role);
 }
 
 function calls(condition: string, name: string): boolean {
@@ -147,7 +152,7 @@ function calls(condition: string, name: string): boolean {
   return at >= 0 && new RegExp(`(?<![\\w$])"?${name.replaceAll(/[^\w]/g, '\\$&')}"?\\s*\\(`).test(condition);
 }
 
-/** The whole condition compares the caller's id with a column of another type: PostgreSQL has no such comparison. */
+/** Reports a condition that compares `auth.uid()` with a column of a type that has no such comparison. */
 function checkOwner(
   context: CheckContext,
   path: KeyPath,
@@ -162,9 +167,9 @@ function checkOwner(
   if (family === undefined || family === 'uuid') return;
   context.conflict(
     path,
-    `${column} is ${type}, and auth.uid() is a uuid: the two cannot be compared`,
+    `${column} is ${type} and auth.uid() is uuid, so they cannot be compared`,
     family === 'text'
-      ? `Make the column a uuid, or write ${column} = auth.uid()::text.`
-      : 'Compare it with the column that holds the id of the user, a uuid.',
+      ? `Change the type of the column to uuid, or write ${column} = auth.uid()::text.`
+      : 'Compare it with a uuid column that contains the id of the user.',
   );
 }

@@ -1,4 +1,4 @@
-// Each case here is what PostgreSQL itself says of the same policies: test/migrate/policy-rings.pg.test.ts asks it.
+// Each case corresponds to an error of PostgreSQL, which test/migrate/policy-rings.pg.test.ts verifies.
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../load.ts';
 import { renderPath } from '../../mistakes/mistake.ts';
@@ -13,10 +13,10 @@ function warnings(text: string): string[] {
   return loaded.warnings.filter(({ code }) => code === 'policy-ring').map(({ path }) => renderPath(path));
 }
 
-test.each(RINGS.map((one) => [one.what, one] as const))('%s', (_what, { file, at }) => {
+test.each(RINGS.map((ring) => [ring.what, ring] as const))('%s', (_what, { file, at }) => {
   expect(warnings(file)).toEqual(at);
 });
 
-test.each(OPEN_RINGS.map((one) => [one.what, one] as const))('%s: no ring', (_what, { file }) => {
+test.each(OPEN_RINGS.map((ring) => [ring.what, ring] as const))('%s: no ring', (_what, { file }) => {
   expect(warnings(file)).toEqual([]);
 });

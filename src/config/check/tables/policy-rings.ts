@@ -1,6 +1,6 @@
-// Policies that read each other's tables in a ring: whatever rows there are, PostgreSQL refuses every statement that meets
-// one (42P17, infinite recursion). Only what the texts say for certain: a view, or a table that is not in the file, may lead
-// anywhere and is taken to lead nowhere.
+// Policies that read each other's tables in a ring. PostgreSQL rejects every statement that reaches such a ring (42P17,
+// infinite recursion), whatever the rows contain. Views and tables that are not in the file are ignored, because their
+// text is unknown here: only certain rings are reported.
 import { holdsSubSelect, relationsIn } from '../../../lib/sql/sql-text.ts';
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { CALLERS, type Operation, type RawPolicy } from '../../schema/tables/policies.ts';
@@ -10,7 +10,7 @@ import type { Tables } from './foreign-key.ts';
 const CONDITIONS = ['using', 'withCheck', 'check'] as const;
 const KEYS = { using: 'using', withCheck: 'with_check', check: 'check' } as const;
 
-/** The policies of a table for one role. */
+/** Policies that apply to one role, by table. */
 type Guarded = ReadonlyMap<string, readonly RawPolicy[]>;
 
 export function checkPolicyRings(context: CheckContext, tables: Tables): void {
@@ -46,8 +46,8 @@ function report(context: CheckContext, path: KeyPath, [own = '', ...way]: readon
     code: 'policy-ring',
     path,
     severity: 'warning',
-    message: `this policy reads ${reads}: each request that it is for ends in 42P17 (infinite recursion)`,
-    hint: 'Let a function under rpc with security: definer do the reading, and call it here.',
+    message: `this policy reads ${reads}: every request under it fails with 42P17 (infinite recursion)`,
+    hint: 'Read the rows in a function under rpc with security: definer, and call it here.',
   });
 }
 
@@ -60,7 +60,7 @@ function policiesFor(policies: readonly RawPolicy[], role: string): RawPolicy[] 
   return policies.filter(({ to = CALLERS }) => to.includes(role) || to.includes('public'));
 }
 
-/** `steps`: the tables that are read on the way, from `key` back to it. */
+/** `steps`: tables from `key` back to it, in reading order. */
 type Ring = {
   readonly key: string;
   readonly policy: RawPolicy;
@@ -70,35 +70,32 @@ type Ring = {
 
 function ringsIn(guarded: Guarded): Ring[] {
   const rings: Ring[] = [];
-  const toSee = new Map([...guarded].map(([key, policies]) => [key, readToSee(policies, guarded)]));
+  const readsByTable = new Map([...guarded].map(([key, policies]) => [key, selectReads(policies, guarded)]));
   for (const [key, policies] of guarded) {
-    // Met again, a table whose rows are seen without a sub-select is not expanded.
+    // PostgreSQL does not expand a table again if its select policies have no sub-select.
     if (!policies.some((policy) => isFor(policy, 'select') && readsSomething(policy))) continue;
     for (const policy of policies)
       for (const condition of CONDITIONS)
         for (const next of readBy(policy[condition], guarded)) {
-          const way = wayBack(next, key, toSee);
+          const way = wayBack(next, key, readsByTable);
           if (way) rings.push({ key, policy, condition, steps: [key, ...way] });
         }
   }
   return rings;
 }
 
-/**
- * The shortest chain of reads from one table to another, both of them in it. `toSee`: by table, what is read to see a row of
- * it.
- */
+/** Returns the shortest chain of reads between two tables, including both. `readsByTable`: reads of select policies. */
 function wayBack(
   from: string,
   to: string,
-  toSee: ReadonlyMap<string, readonly string[]>,
+  readsByTable: ReadonlyMap<string, readonly string[]>,
 ): readonly string[] | undefined {
   const seen = new Set([from]);
   const pending: string[][] = [[from]];
   for (let way = pending.shift(); way; way = pending.shift()) {
     const last = way.at(-1) ?? to;
     if (last === to) return way;
-    for (const next of toSee.get(last) ?? []) {
+    for (const next of readsByTable.get(last) ?? []) {
       if (seen.has(next)) continue;
       seen.add(next);
       pending.push([...way, next]);
@@ -107,7 +104,7 @@ function wayBack(
   return undefined;
 }
 
-function readToSee(policies: readonly RawPolicy[], guarded: Guarded): string[] {
+function selectReads(policies: readonly RawPolicy[], guarded: Guarded): string[] {
   return policies
     .filter((policy) => isFor(policy, 'select'))
     .flatMap(({ using, check }) => readBy(using ?? check, guarded));

@@ -1,4 +1,4 @@
-// Names of the types of PostgreSQL 15 to 18, rows of its own tables and views among them, as `pg_type` has them.
+// Type names of PostgreSQL 15 to 18 as in `pg_type`, including the row types of its tables and views.
 
 const NAMES = `
 aclitem any anyarray anycompatible anycompatiblearray anycompatiblemultirange anycompatiblenonarray
@@ -35,13 +35,13 @@ timestamp timestamptz timetz trigger tsm_handler tsmultirange tsquery tsrange ts
 txid_snapshot unknown uuid varbit varchar void xid xid8 xml
 `;
 
-/** Other words for some of these types, which SQL reads as the type wherever they are not quoted. */
+/** Aliases of some of these types, which SQL resolves if they are not quoted. */
 const KEYWORDS = `
 bigint bit boolean char character dec decimal float int integer interval national nchar numeric real setof smallint
 time timestamp varchar bigserial serial serial2 serial4 serial8 smallserial
 `;
 
-/** Exactly as PostgreSQL keeps them: `"Name"` is not `name`. */
+/** Case-sensitive, as in the catalog: `"Name"` is not `name`. */
 export const POSTGRES_TYPE_NAMES: ReadonlySet<string> = new Set([
   ...wordsIn(KEYWORDS),
   ...wordsIn(NAMES).flatMap((name) => [name, `_${name}`]),

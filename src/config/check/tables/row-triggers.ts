@@ -1,4 +1,4 @@
-// What each update and each new user gives a row: columns that exist, and none left out that would refuse the row.
+// Columns that `on_update` and `on_new_user` write: they must exist, and required columns must get a value.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import type { RawField, RawTable } from '../../schema/tables/tables.ts';
 import { type CheckContext, didYouMean } from '../context.ts';
@@ -12,14 +12,14 @@ export function checkOnUpdate(context: CheckContext, field: RawField, at: KeyPat
   if (isTime && family !== undefined && family !== 'time') {
     context.conflict(
       path,
-      `${onUpdate} is a time, and ${name} holds ${type}`,
+      `${onUpdate} is a time, and ${name} has the type ${type}`,
       'Use a column of type timestamptz, or write { sql: … }.',
     );
   }
   if (onUpdate !== undefined && field.primaryKey) {
     context.conflict(
       path,
-      `${name} is part of the primary key: an update must not change it`,
+      `${name} is part of the primary key: updates must not change it`,
       'Remove on_update.',
       'key',
     );
@@ -41,7 +41,7 @@ export function checkOnNewUser(context: CheckContext, path: KeyPath, table: RawT
       path: place,
       message: `the table ${path[1]} has no column ${column}`,
       hint: () =>
-        didYouMean(column, columns.keys()) ?? `Its columns: ${[...columns.keys()].slice(0, 20).join(', ')}.`,
+        didYouMean(column, columns.keys()) ?? `Columns: ${[...columns.keys()].slice(0, 20).join(', ')}.`,
       part: 'key',
     });
   }
@@ -54,12 +54,15 @@ export function checkOnNewUser(context: CheckContext, path: KeyPath, table: RawT
       field.generated === undefined &&
       !Object.hasOwn(set, field.name),
   );
+  const names = missing.map((field) => field.name);
   if (missing.length > 0) {
     context.report({
       code: 'missing-key',
       path: at,
-      message: `${missing.map((field) => field.name).join(', ')} of ${path[1]} must have a value, so nobody could sign up`,
-      hint: `Add ${missing.map((field) => `${field.name}: …`).join(', ')}, or give ${missing.length === 1 ? 'the column' : 'the columns'} a default.`,
+      message: `every sign-up would fail, because on_new_user does not set ${names.join(', ')} of ${path[1]}`,
+      hint:
+        `Add ${names.map((name) => `${name}: …`).join(', ')}, ` +
+        `or add a default to ${names.length === 1 ? 'the column' : 'the columns'}.`,
       part: 'key',
     });
   }

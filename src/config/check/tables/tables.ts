@@ -1,4 +1,4 @@
-// Tables: names, columns, indexes, and whether anybody may read them.
+// Tables: names, columns, indexes, and protection by row-level security.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { compareDecimals, type Decimal } from '../../schema/decimal.ts';
 import { toDecimal } from '../../schema/scalar.ts';
@@ -22,9 +22,9 @@ import { typeFamily, foreignType } from './type-family.ts';
 import { checkTypedDefault } from '../types.ts';
 import { isOfFile } from './unknown-type.ts';
 
-/** PostgreSQL has columns of these names in every table. */
+/** System columns of every table. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
-/** Columns that migrations add for a while when they change a type or backfill. */
+/** Temporary columns of migrations that change a type or backfill. */
 const TRANSIENT_COLUMN = /^svc_(n|o|nn|x)_/;
 /** Limits of PostgreSQL. */
 const MAX_COLUMNS = 1600;
@@ -46,12 +46,12 @@ export function checkTables(context: CheckContext): void {
     checkPublished(context, path, table);
     checkPartitions(context, path, table);
     if (table.rls === undefined) {
-      if (!isOutOfReach(table)) reportOpen(context, name);
+      if (!isUnreachable(table)) reportOpen(context, name);
     } else if (Array.isArray(table.rls)) {
       const columns = new Map(
         table.fields.map(({ name: column, type }, index) => [
           column,
-          // What stands in for a field with mistakes has no type of its own.
+          // The placeholder of a field with mistakes has an arbitrary type.
           context.broken.touches([...path, 'fields', index]) ? undefined : type,
         ]),
       );
@@ -69,8 +69,8 @@ export function checkTables(context: CheckContext): void {
   checkPolicyRings(context, tables);
 }
 
-/** Nothing is granted to those who hold a key. */
-function isOutOfReach({ grants = {} }: RawTable): boolean {
+/** True if neither API role has a privilege. */
+function isUnreachable({ grants = {} }: RawTable): boolean {
   return CALLERS.every((role) => grants[role]?.length === 0);
 }
 
@@ -79,7 +79,7 @@ function reportOpen(context: CheckContext, name: string): void {
   context.report({
     code: 'open-table',
     path: ['tables', name],
-    message: `the table ${name} has no rls key: every holder of a key may read and change all of it`,
+    message: `the table ${name} has no rls key: every client with a key can read and change all rows`,
     severity: context.options.strict ? 'error' : 'warning',
     hint: 'Add policies under rls:, write rls: [] to close it, or rls: false to leave it open on purpose.',
     part: 'key',
@@ -90,16 +90,18 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
   if (table.fields.length > MAX_COLUMNS)
     return context.badValue(
       [...path, 'fields', MAX_COLUMNS],
-      `PostgreSQL allows ${MAX_COLUMNS} columns; these are ${table.fields.length}`,
+      `PostgreSQL allows ${MAX_COLUMNS} columns; this table has ${table.fields.length}`,
       'Split the table.',
     );
   if (!table.fields.some((field) => field.primaryKey) && !context.broken.touches([...path, 'fields'])) {
     context.report({
       code: 'no-primary-key',
       path,
-      message: `the table ${path[1]} has no primary key: single rows cannot be told apart, and upserts need one`,
+      message: `the table ${path[1]} has no primary key, which updates of single rows and upserts need`,
       severity: 'warning',
-      hint: 'Add primary_key: true to a column, for example { name: id, type: uuid, primary_key: true, default: uuid_v7() }.',
+      hint:
+        'Add primary_key: true to a column, for example ' +
+        '{ name: id, type: uuid, primary_key: true, default: uuid_v7() }.',
       part: 'key',
     });
   }
@@ -114,11 +116,11 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
     }
     seen.add(field.name);
     if (SYSTEM_COLUMNS.has(field.name) || TRANSIENT_COLUMN.test(field.name)) {
-      const whose = SYSTEM_COLUMNS.has(field.name) ? 'PostgreSQL has' : 'migrations use';
+      const user = SYSTEM_COLUMNS.has(field.name) ? 'PostgreSQL uses' : 'migrations use';
       context.report({
         code: 'reserved-name',
         path: nameAt,
-        message: `a column cannot be called ${field.name}: ${whose} columns of that name`,
+        message: `a column cannot be called ${field.name}: ${user} this name`,
         hint: 'Choose another name.',
       });
     }
@@ -127,7 +129,7 @@ function checkFields(context: CheckContext, tables: Tables, path: KeyPath, table
       context.report({
         code: 'conflict',
         path: [...at, 'unique'],
-        message: 'a primary key is unique already',
+        message: 'a primary key is already unique',
         severity: 'warning',
         hint: 'Remove unique.',
         part: 'key',
@@ -150,7 +152,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
       code: 'missing-key',
       path: at,
       message: `the column ${field.name} has no type`,
-      hint: 'Only a column with foreign_key may leave it out.',
+      hint: 'Add a type. Only a column with foreign_key can omit it.',
     });
   }
   if (field.foreignKey) checkForeignKey(context, tables, field, [...at, 'foreign_key']);
@@ -169,7 +171,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
   ) {
     context.conflict(
       [...at, 'default'],
-      `${context.show([...at, 'type'], type)} brings its own default`,
+      `${context.show([...at, 'type'], type)} already has a default`,
       'Remove default, or use integer or bigint.',
     );
   } else checkDefault(context, [...at, 'default'], type, field.default);
@@ -179,7 +181,7 @@ function checkField(context: CheckContext, tables: Tables, field: RawField, at: 
 function checkType(context: CheckContext, { type }: RawField, path: KeyPath): void {
   const meant = type === undefined ? undefined : foreignType(type);
   if (type === undefined || meant === undefined || isOfFile(context, type)) return;
-  context.badValue(path, `${context.quote(path, type)} is no type of PostgreSQL`, `Did you mean ${meant}?`);
+  context.badValue(path, `${context.quote(path, type)} is not a PostgreSQL type`, `Did you mean ${meant}?`);
 }
 
 function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
@@ -187,10 +189,11 @@ function checkRef(context: CheckContext, field: RawField, at: KeyPath): void {
     if (!context.isWritten([...at, 'on_delete']) || context.broken.covers([...at, 'ref'])) return;
     context.conflict(
       [...at, 'on_delete'],
-      'on_delete here belongs to ref',
+      'on_delete at this level requires ref',
       field.foreignKey
-        ? 'For the foreign key write it inside: foreign_key: { references: …, on_delete: … }.'
-        : 'For a foreign key write foreign_key: { references: <table>.<column>, on_delete: … }; for a stored object add ref: storage.<bucket>.',
+        ? 'For the foreign key write foreign_key: { references: …, on_delete: … }.'
+        : 'For a foreign key write foreign_key: { references: <table>.<column>, on_delete: … }; ' +
+            'for a stored object add ref: storage.<bucket>.',
       'key',
     );
     return;
@@ -220,16 +223,16 @@ function checkBounds(context: CheckContext, field: RawField, type: string | unde
     if (field[key] === undefined || family === undefined || family === 'number') continue;
     context.conflict(
       [...at, key],
-      `${key} bounds numbers, and ${field.name} holds ${type}`,
-      family === 'text' ? 'For a length write check: length(…) <= ….' : 'Write it as check: ….',
+      `${key} is only valid for numbers, and ${field.name} has the type ${type}`,
+      family === 'text' ? 'For a length write check: length(…) <= ….' : 'Write a condition: check: ….',
       'key',
     );
   }
   if (field.pattern !== undefined && family !== undefined && family !== 'text') {
     context.conflict(
       [...at, 'pattern'],
-      `pattern is for text, and ${field.name} holds ${type}`,
-      'Write it as check: ….',
+      `pattern is only valid for text, and ${field.name} has the type ${type}`,
+      'Write a condition: check: ….',
       'key',
     );
   }
@@ -240,7 +243,7 @@ function checkBounds(context: CheckContext, field: RawField, type: string | unde
     const most = context.show([...at, 'max'], field.max ?? '');
     context.conflict(
       [...at, 'max'],
-      `max (${most}) is less than min (${least}): no value fits`,
+      `max (${most}) is less than min (${least}), so no value is valid`,
       'Swap the two.',
     );
     return;
@@ -257,7 +260,7 @@ function checkBounds(context: CheckContext, field: RawField, type: string | unde
   if (bound) {
     context.conflict(
       path,
-      `the default ${context.quote(path, field.default)} is ${bound === 'min' ? 'less' : 'more'} than ${bound} allows`,
+      `the default ${context.quote(path, field.default)} is ${bound === 'min' ? 'less' : 'greater'} than ${bound}`,
       `Change the default, or ${bound}.`,
     );
   }
@@ -282,7 +285,7 @@ function checkEnum(context: CheckContext, field: RawField, type: string | undefi
   if (values.has(text) || values.has(scalar.text)) return;
   context.conflict(
     path,
-    `the default ${context.quote(path, field.default)} is not among the values of enum`,
+    `the default ${context.quote(path, field.default)} is not a value of enum`,
     () => didYouMean(text, values) ?? 'Add it to enum, or choose another default.',
   );
 }

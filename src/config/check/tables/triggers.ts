@@ -1,4 +1,4 @@
-// Triggers of tables and of the users: functions and columns that exist, and moments that go together.
+// Triggers of tables, views and users: existing functions and columns, and valid combinations of timing and level.
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { listFunctions, returnsTrigger } from '../../schema/functions.ts';
 import type { RawTable } from '../../schema/tables/tables.ts';
@@ -8,7 +8,7 @@ import { checkName } from '../name.ts';
 
 type RawTrigger = RawUserTrigger | RawTableTrigger | RawViewTrigger;
 
-/** Triggers that svc makes for itself. */
+/** Names of triggers that svc creates. */
 const RESERVED = /^~?svc_/;
 
 export function checkUserTriggers(context: CheckContext): void {
@@ -37,23 +37,19 @@ export function checkViewTriggers(
     const at = [...path, number];
     const isInstead = timing === 'instead_of';
     if (isInstead && each === 'statement')
-      context.conflict(
-        [...at, 'each'],
-        'what runs in place of writing a row runs for each row',
-        'Remove each.',
-      );
+      context.conflict([...at, 'each'], 'an instead_of trigger runs for each row', 'Remove each.');
     if (!isInstead && each === 'row')
       context.conflict(
         [...at, 'timing'],
-        `a view has no rows of its own: a trigger runs ${timing} the whole statement, or in place of each row`,
+        `a view does not store rows: use ${timing} for the whole statement, or instead_of for each row`,
         'Add each: statement, or write timing: instead_of.',
       );
     for (const [key, value] of Object.entries({ of, when }))
       if (isInstead && value !== undefined)
         context.conflict(
           [...at, key],
-          `${key} does not belong to instead_of: every row is written by the trigger`,
-          `Remove ${key}, and decide in the function.`,
+          `${key} is not valid for instead_of, because the trigger handles every row`,
+          `Remove ${key}, and check the condition in the function.`,
           'key',
         );
   });
@@ -66,12 +62,12 @@ function checkTriggers(context: CheckContext, path: KeyPath, triggers: readonly 
     checkLabel(context, at, trigger, names);
     checkCall(context, [...at, 'call'], trigger.call);
     const events: readonly string[] = trigger.events;
-    const twice = events.findIndex((one, n) => events.indexOf(one) !== n);
+    const twice = events.findIndex((event, n) => events.indexOf(event) !== n);
     if (twice >= 0) context.reportTwice([...at, 'events', twice], `${events[twice]} is listed twice`);
     if (trigger.of !== undefined && !events.includes('update')) {
       context.conflict(
         [...at, 'of'],
-        'of says which columns are updated, and update is not one of the events',
+        'of lists updated columns, and update is not among the events',
         'Remove of, or add update to the events.',
         'key',
       );
@@ -93,11 +89,11 @@ function checkLabel(
     context.report({
       code: 'reserved-name',
       path,
-      message: `a trigger cannot be called ${name}: svc has triggers of such names`,
+      message: `a trigger cannot be called ${name}: svc uses names with this prefix`,
       hint: 'Choose another name.',
     });
   }
-  // Without a name, the label in the database is made of these.
+  // svc derives the name of an unnamed trigger from these values.
   const label = name ?? JSON.stringify([trigger.timing, trigger.events.toSorted(byText), trigger.call]);
   const first = names.get(label);
   if (first !== undefined) {
@@ -106,9 +102,9 @@ function checkLabel(
       path: name === undefined ? at : path,
       message:
         name === undefined
-          ? `triggers[${first}] is at the same moment and calls the same function`
-          : `triggers[${first}] has the name ${context.quote(path, name)} already`,
-      hint: name === undefined ? 'Give both a name.' : 'Choose another name, or leave it out.',
+          ? `triggers[${first}] has the same timing and events and calls the same function`
+          : `triggers[${first}] already has the name ${context.quote(path, name)}`,
+      hint: name === undefined ? 'Give both a name.' : 'Choose another name, or remove it.',
     });
   }
   names.set(label, Number(at.at(-1)));
@@ -117,26 +113,26 @@ function checkLabel(
 function checkCall(context: CheckContext, path: KeyPath, call: string): void {
   const { rpc } = context.file;
   const parts = call.split('.');
-  const [schema = 'public', own] =
+  const [schema = 'public', name] =
     parts.length === 1 ? ['public', call] : [parts[0], parts.slice(1).join('.')];
-  const named = (context.functions.get(own ?? '') ?? []).filter((one) => one.fn.schema === schema);
-  const { fn } = named.find((one) => returnsTrigger(one.fn.returns)) ?? named[0] ?? {};
+  const overloads = (context.functions.get(name ?? '') ?? []).filter(({ fn }) => fn.schema === schema);
+  const { fn } = overloads.find((overload) => returnsTrigger(overload.fn.returns)) ?? overloads[0] ?? {};
   if (fn !== undefined && !returnsTrigger(fn.returns)) {
     context.conflict(
       path,
-      `the function ${own} returns ${fn.returns}, and a trigger calls what returns trigger`,
-      `Write rpc.${own}: { returns: { type: trigger }, … }.`,
+      `the function ${name} returns ${fn.returns}, and a trigger function must return trigger`,
+      `Write rpc.${name}: { returns: { type: trigger }, … }.`,
     );
   }
   const isName = parts.length <= 2 && parts.every((part) => part !== '');
   if (!isName) {
     context.badValue(
       path,
-      `${context.quote(path, call)} is not the name of a function`,
+      `${context.quote(path, call)} is not a function name`,
       'Write a name under rpc, or schema.function.',
     );
   } else if (fn === undefined && parts.length === 1 && !context.broken.covers(['rpc', call])) {
-    const triggers = listFunctions(rpc).filter((one) => returnsTrigger(one.fn.returns));
+    const triggers = listFunctions(rpc).filter(({ fn }) => returnsTrigger(fn.returns));
     context.report({
       code: 'unknown-reference',
       path,
@@ -146,7 +142,7 @@ function checkCall(context: CheckContext, path: KeyPath, call: string): void {
           call,
           triggers.map(({ name }) => name),
         ) ??
-        'Declare it there with returns: { type: trigger }, or write schema.function for one that the database has.',
+        'Declare it there with returns: { type: trigger }, or write schema.function for an existing function.',
     });
   }
 }
@@ -156,7 +152,7 @@ function checkEach(context: CheckContext, at: KeyPath, trigger: RawTableTrigger)
   if (events.includes('truncate') && each === 'row') {
     context.conflict(
       [...at, 'events'],
-      'truncate removes all rows at once: a trigger at it runs once for the statement',
+      'truncate has no single rows, so its triggers run once per statement',
       'Add each: statement.',
     );
   }
@@ -184,32 +180,32 @@ function checkColumns(
       code: 'unknown-reference',
       path,
       message: `the table ${at[1]} has no column ${context.show(path, column)}`,
-      hint: () => didYouMean(column, columns) ?? `Its columns: ${columns.slice(0, 20).join(', ')}.`,
+      hint: () => didYouMean(column, columns) ?? `Columns: ${columns.slice(0, 20).join(', ')}.`,
     });
   });
 }
 
-/** Their names decide, and nobody has chosen any. */
+/** Warns of unnamed triggers whose order depends on generated names. */
 function warnOfOrder(context: CheckContext, path: KeyPath, triggers: readonly RawTrigger[]): void {
   triggers.forEach((trigger, number) => {
     if (trigger.name !== undefined) return;
-    const other = triggers.findIndex(
-      (one, n) =>
+    const earlier = triggers.findIndex(
+      (candidate, n) =>
         n < number &&
-        one.name === undefined &&
-        one.timing === trigger.timing &&
-        triggerLevel(one) === triggerLevel(trigger) &&
-        // Of one function, it is an error already.
-        one.call !== trigger.call &&
-        one.events.some((event) => (trigger.events as readonly string[]).includes(event)),
+        candidate.name === undefined &&
+        candidate.timing === trigger.timing &&
+        triggerLevel(candidate) === triggerLevel(trigger) &&
+        // The same function at the same time is already an error.
+        candidate.call !== trigger.call &&
+        candidate.events.some((event) => (trigger.events as readonly string[]).includes(event)),
     );
-    if (other < 0) return;
+    if (earlier < 0) return;
     context.report({
       code: 'conflict',
       path: [...path, number],
-      message: `triggers[${other}] and this one run at the same moment, in the order of the names that svc makes for them`,
+      message: `triggers[${earlier}] and this trigger run at the same time, in the order of generated names`,
       severity: 'warning',
-      hint: 'Give both a name: triggers of one moment run in the order of their names.',
+      hint: 'Give both a name: PostgreSQL runs such triggers in alphabetical order.',
     });
   });
 }

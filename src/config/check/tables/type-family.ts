@@ -1,5 +1,5 @@
-// What kind of values a PostgreSQL type holds, as far as a name tells. The server is the judge of types; this only
-// serves to say early that `min` means nothing on text.
+// Families of PostgreSQL types, derived from their names. Only the server validates types. This serves to detect early
+// that a key such as `min` is not valid for text.
 
 import { Cache } from '../../../lib/cache.ts';
 import { POSTGRES_TYPE_NAMES } from './postgres-type-names.ts';
@@ -10,17 +10,15 @@ const MAX_REMEMBERED_TYPES = 200;
 
 const FAMILIES: ReadonlyArray<readonly [TypeFamily, RegExp]> = [
   ['text', /^(text|citext|varchar|character varying|char|character|bpchar|name)$/],
-  [
-    'number',
-    /^(smallint|int|integer|bigint|int[248]|numeric|decimal|dec|real|float|float[48]|double precision|(small|big)?serial|serial[248])$/,
-  ],
+  ['number', /^(smallint|int|integer|bigint|int[248]|(small|big)?serial|serial[248])$/],
+  ['number', /^(numeric|decimal|dec|real|float|float[48]|double precision)$/],
   ['boolean', /^bool(ean)?$/],
   ['uuid', /^uuid$/],
   ['time', /^(date|time|timetz|timestamp|timestamptz|(time|timestamp) with(out)? time zone)$/],
   ['json', /^jsonb?$/],
 ];
 
-/** Undefined for a type that is not PostgreSQL's own, or not among those that matter here. */
+/** Returns undefined for types of extensions or of the file, and for families without checks. */
 export function typeFamily(type: string): TypeFamily | undefined {
   const known = families.get(type);
   if (known !== undefined) return known ?? undefined;
@@ -29,7 +27,7 @@ export function typeFamily(type: string): TypeFamily | undefined {
   return family;
 }
 
-/** Every check of a column needs the family of its type, and few types occur in a file. */
+/** Caches families: every check of a column needs one, and files use few types. */
 const families = new Cache<string, TypeFamily | null>(MAX_REMEMBERED_TYPES);
 
 function readFamily(type: string): TypeFamily | undefined {
@@ -42,7 +40,7 @@ function readFamily(type: string): TypeFamily | undefined {
   return FAMILIES.find(([, pattern]) => pattern.test(name))?.[0];
 }
 
-/** Found before every type of one's own, in whatever schema that is. */
+/** PostgreSQL resolves these names before the types of any other schema. */
 export function isOfPostgres(name: string): boolean {
   return POSTGRES_TYPE_NAMES.has(name);
 }
@@ -51,7 +49,7 @@ export function isZoned(type: string): boolean {
   return /timestamptz|timestamp\s*(\([^)]*\)\s*)?with time zone/i.test(type);
 }
 
-/** Names of other databases and languages, by what PostgreSQL calls it. A type of one's own has its schema in front. */
+/** Type names of other databases and languages. Only unqualified names are looked up. */
 const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ['string', 'text'],
   ['str', 'text'],
@@ -61,7 +59,7 @@ const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ['nvarchar', 'varchar'],
   ['email', 'text'],
   ['url', 'text'],
-  ['enum', 'text, with enum: [ … ] beside it'],
+  ['enum', 'text, with enum: [ … ] next to it'],
   ['datetime', 'timestamptz'],
   ['number', 'numeric'],
   ['double', 'double precision'],
@@ -94,7 +92,7 @@ const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ['bson', 'jsonb'],
 ]);
 
-/** What was meant by a type that PostgreSQL does not have. */
+/** Returns the PostgreSQL type for a type name of another product. */
 export function foreignType(type: string): string | undefined {
   const name = type.toLowerCase().trim();
   return FOREIGN_TYPES.get(name.replace(/\s*\([^)]*\)/, '').replace(/\[\d*\]$/, ''));

@@ -1,5 +1,5 @@
-// Types that neither PostgreSQL, nor the file, nor one of its extensions has. `svc validate` reports them; for other
-// commands the database decides, which may have types that the file does not declare.
+// Types that neither PostgreSQL nor the file nor its extensions provide. `svc validate` reports them. Other commands
+// leave the decision to the database, which may have undeclared types.
 import { closest } from '../../../lib/text/closest-word.ts';
 import type { KeyPath } from '../../mistakes/mistake.ts';
 import { declaredType } from '../../schema/declared-type.ts';
@@ -7,17 +7,25 @@ import type { CheckContext } from '../context.ts';
 import { findExtension, canProvide } from './extension-types.ts';
 import { foreignType, isOfPostgres } from './type-family.ts';
 
-/** Spellings of SQL that are more than one word. */
-const WORDS =
-  /^(double precision|(character|char|bit|national character|national char|nchar) varying|national (character|char)|(time|timestamp) with(out)? time zone|interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?)$/;
+/** Type names of SQL with several words. */
+const MULTI_WORD_TYPES = new RegExp(
+  `^(${[
+    'double precision',
+    '(character|char|bit|national character|national char|nchar) varying',
+    'national (character|char)',
+    '(time|timestamp) with(out)? time zone',
+    'interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?',
+  ].join('|')})$`,
+);
 
-/** Names to suggest. Rarer names are too similar to each other. */
+/** Suggested names. Rarer names are too similar to each other. */
 const COMMON_TYPES = (
-  'text varchar boolean smallint integer bigint numeric real uuid date time timestamp timestamptz interval json jsonb ' +
+  'text varchar boolean smallint integer bigint numeric real uuid date time timestamp timestamptz interval ' +
+  'json jsonb ' +
   'bytea inet cidr bigserial serial point tsvector daterange tstzrange'
 ).split(' ');
 
-/** Reports each type of the file that nothing declares. */
+/** Reports each type of the file without a declaration. */
 export function checkUnknownTypes(context: CheckContext): void {
   const { tables, rpc, types } = context.file;
   for (const [table, { fields }] of Object.entries(tables))
@@ -45,26 +53,26 @@ export function checkUnknownTypes(context: CheckContext): void {
 function checkKnownType(context: CheckContext, path: KeyPath, written: string | undefined): void {
   if (written === undefined || context.isFull) return;
   const name = unqualifiedName(written);
-  // Variables may stand for any type. Other checks report tables that `setof` names.
+  // A variable can contain any type. Other checks report unknown tables in `setof`.
   if (name === undefined || context.scalar(path)?.substituted === true || /^setof\s/i.test(written)) return;
-  // The check of fields has a better word for these.
+  // The check of fields has a more precise message for these.
   if (path.at(-1) === 'type' && path[0] === 'tables' && foreignType(written) !== undefined) return;
-  if (WORDS.test(name) || isOfPostgres(name) || isOfFile(context, written)) return;
-  const message = `PostgreSQL has no type ${context.quote(path, written)}, and nothing in this file makes it`;
+  if (MULTI_WORD_TYPES.test(name) || isOfPostgres(name) || isOfFile(context, written)) return;
+  const message = `neither PostgreSQL nor this file has a type ${context.quote(path, written)}`;
   context.report({ code: 'unknown-reference', path, message, hint: () => remedyFor(context, name) });
 }
 
 function remedyFor({ file }: CheckContext, name: string): string {
   const extension = findExtension(name);
-  if (extension !== undefined) return `It is a type of an extension: write extensions: [${extension}].`;
+  if (extension !== undefined) return `An extension provides this type: write extensions: [${extension}].`;
   const meant = foreignType(name) ?? closest(name, [...Object.keys(file.types), ...COMMON_TYPES]);
-  const elsewhere = `A type that only the database has is written with its schema: public.${name}.`;
+  const elsewhere = `For a type that only exists in the database write its schema: public.${name}.`;
   return meant === undefined
-    ? `Declare it under types:, or name its extension under extensions:. ${elsewhere}`
+    ? `Declare it under types:, or list its extension under extensions:. ${elsewhere}`
     : `Did you mean ${meant}?`;
 }
 
-/** Whether a type of this name is made by a key, an SQL statement or an extension of the file. */
+/** Returns true if a key, an SQL statement or an extension of the file provides the type. */
 export function isOfFile({ file, broken }: CheckContext, written: string): boolean {
   const name = unqualifiedName(written);
   if (name === undefined || declaredType(written, file.types) !== undefined) return true;
@@ -74,12 +82,12 @@ export function isOfFile({ file, broken }: CheckContext, written: string): boole
     return true;
   if (file.extensions.some((extension) => canProvide(extension.name, name))) return true;
   const range = name.replace('multirange', 'range').replace(/_multirange$/, '');
-  const makes = (sql: string): boolean =>
-    /\bcreate\s/i.test(sql) && [name, range].some((one) => sql.toLowerCase().includes(one.toLowerCase()));
+  const canCreate = (sql: string): boolean =>
+    /\bcreate\s/i.test(sql) && [name, range].some((type) => sql.toLowerCase().includes(type.toLowerCase()));
   return (
-    Object.values(file.statements).some(({ create }) => makes(create)) ||
-    // Files of steps are not read here.
-    file.migrations.steps.some(({ sql }) => sql === undefined || makes(sql))
+    Object.values(file.statements).some(({ create }) => canCreate(create)) ||
+    // Files of steps are not read here, so they may create the type.
+    file.migrations.steps.some(({ sql }) => sql === undefined || canCreate(sql))
   );
 }
 

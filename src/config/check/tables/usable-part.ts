@@ -1,5 +1,5 @@
-// The part of a file with mistakes that fits the schema, so that the checks over several keys can run on it. What
-// was taken out is remembered, so that no check reports it again.
+// The valid part of a file with mistakes, so that checks over several keys can run on it. Removed paths are recorded,
+// so that no check reports them again.
 import { renderPath, type KeyPath, type Mistake } from '../../mistakes/mistake.ts';
 import { svcSchema, type SvcFile } from '../../schema/schema.ts';
 import { placeAt, type Tree } from '../../read/tree.ts';
@@ -10,16 +10,16 @@ export type UsablePart = {
   readonly broken: BrokenPaths;
 };
 
-/** Each round may take out one level; no path of the schema is deeper than this. */
+/** Each round can remove one level, and no path of the schema is deeper. */
 const MAX_ROUNDS = 24;
 
-/** The file without the branches that do not fit the schema; `leftOut` were not even read. */
+/** Returns the file without the branches that do not match the schema. `leftOut`: paths that could not be resolved. */
 export function usablePart(tree: Tree, leftOut: readonly KeyPath[]): UsablePart | undefined {
   const copy: unknown = structuredClone(tree.value);
   const broken = new BrokenPaths();
   for (const path of leftOut) {
     broken.add(path);
-    // The reference itself stands in where text may stand; where it may not, the next lines take it out.
+    // Keep the unresolved reference as text. Where text is not allowed, the validation below removes it.
     const parent = valueAt(copy, path.slice(0, -1));
     const last = path.at(-1);
     if (isObject(parent) && last !== undefined)
@@ -30,13 +30,13 @@ export function usablePart(tree: Tree, leftOut: readonly KeyPath[]): UsablePart 
     if (parsed.success) return { file: parsed.data, broken };
     for (const { issue, path } of leafIssues(parsed.error.issues)) {
       const paths = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...path, key]) : [path];
-      for (const one of paths) removePart(copy, one, broken);
+      for (const brokenPath of paths) removePart(copy, brokenPath, broken);
     }
   }
   return undefined;
 }
 
-/** What was taken out. */
+/** Removed paths. */
 export class BrokenPaths {
   readonly #around = new Set<string>();
   readonly #paths = new Set<string>();
@@ -46,13 +46,13 @@ export class BrokenPaths {
     for (let length = 1; length < path.length; length++) this.#around.add(renderPath(path.slice(0, length)));
   }
 
-  /** True for a broken place and everything inside of it. */
+  /** Returns true for a removed path and every path below. */
   covers(path: KeyPath): boolean {
     if (this.#paths.size === 0) return false;
     return path.some((_part, index) => this.#paths.has(renderPath(path.slice(0, index + 1))));
   }
 
-  /** True also for what has a broken place somewhere inside. */
+  /** Returns true also for a path that contains a removed path. */
   touches(path: KeyPath): boolean {
     if (this.#paths.size === 0) return false;
     return this.#around.has(renderPath(path)) || this.covers(path);
@@ -64,7 +64,7 @@ function removePart(root: unknown, path: KeyPath, broken: BrokenPaths): void {
     if (isObject(root)) Reflect.set(root, 'version', 1);
     return;
   }
-  // An absent value takes out what lacks it.
+  // The mistake is a missing key: remove the entry that lacks it.
   if (valueAt(root, path) === undefined && !isEntry(root, path)) {
     removePart(root, path.slice(0, -1), broken);
     return;
@@ -77,11 +77,11 @@ function removePart(root: unknown, path: KeyPath, broken: BrokenPaths): void {
   if (!Array.isArray(parent) || typeof last !== 'number') Reflect.deleteProperty(parent, last);
   else {
     const list = String(entry.at(-2));
-    const stand = standIn(list, last, parent[last]);
-    // What stands in does not fit either: the whole list goes.
-    if (stand === undefined || JSON.stringify(parent[last]) === JSON.stringify(stand))
+    const placeholder = placeholderFor(list, last, parent[last]);
+    // If the placeholder is not valid either, remove the whole list.
+    if (placeholder === undefined || JSON.stringify(parent[last]) === JSON.stringify(placeholder))
       removePart(root, entry.slice(0, -1), broken);
-    else parent[last] = stand;
+    else parent[last] = placeholder;
   }
 }
 
@@ -90,14 +90,14 @@ function isEntry(root: unknown, path: KeyPath): boolean {
   return Array.isArray(parent) && typeof path.at(-1) === 'number';
 }
 
-/** Entries of a list are judged whole: one mistake takes the whole entry out. */
+/** Returns the list entry that contains the path, because a mistake removes the whole entry of a list. */
 function listEntry(path: KeyPath): KeyPath | undefined {
   const at = path.findIndex((part) => typeof part === 'number');
   return at < 0 ? undefined : path.slice(0, at + 1);
 }
 
-/** Stands in for a broken entry, so that the entries behind it keep their numbers. A column keeps its name. */
-function standIn(list: string, index: number, entry: unknown): unknown {
+/** Returns a replacement for a broken entry, so that later entries keep their index. A column keeps its name. */
+function placeholderFor(list: string, index: number, entry: unknown): unknown {
   switch (list) {
     case 'fields':
     case 'args': {
@@ -113,7 +113,7 @@ function standIn(list: string, index: number, entry: unknown): unknown {
   }
 }
 
-/** `{ nam: x }` lacks `name` and has an unknown `nam`: that is one mistake, and the second says more. */
+/** Drops missing keys with a misspelt counterpart: in `{ nam: x }` only the unknown key `nam` is reported. */
 export function withoutMissingTwins(mistakes: readonly Mistake[]): Mistake[] {
   const meant = new Set(
     mistakes

@@ -1,4 +1,4 @@
-// Constraints of a table: keys over several columns, and what a field cannot say of its own.
+// Constraints of a table: keys over several columns, and constraints that a field cannot express.
 import { z } from 'zod';
 import { referenceKeys } from './field-keys.ts';
 import { flag, sqlExpression, text } from '../kinds.ts';
@@ -22,7 +22,7 @@ const exclusionPart = z
     opclass: text('Operator class; default: that of the type', 'gist_int4_ops').optional(),
     collate: text('Collation; default: that of the column', 'C').optional(),
   })
-  .meta({ description: 'A column or an expression, and what two rows are compared with' });
+  .meta({ description: 'A column or an expression, and the operator that compares two rows' });
 
 export const constraint = z
   .strictObject({
@@ -33,7 +33,8 @@ export const constraint = z
       .min(1, 'must name at least one column')
       .meta({
         description:
-          'Entries in which no two rows match, such as overlapping bookings of one room. `=` of plain types needs the extension `btree_gist`',
+          'Entries in which no two rows match, such as overlapping bookings of one room. `=` of plain types ' +
+          'needs the extension `btree_gist`',
       })
       .optional(),
     using: text('With `exclude`: kind of its index, such as `gist`, `spgist` or `btree`', 'spgist')
@@ -54,7 +55,8 @@ export const constraint = z
       .enum(['simple', 'full'])
       .meta({
         description:
-          'With `foreign_key`: a row with a null in one of the columns has no reference (`simple`), or is rejected unless all are null (`full`)',
+          'With `foreign_key`: a row with a null in one of the columns has no reference (`simple`), or is ' +
+          'rejected unless all are null (`full`)',
         default: 'simple',
       })
       .optional(),

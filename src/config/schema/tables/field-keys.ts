@@ -1,4 +1,4 @@
-// Keys of fields and foreign keys beyond type, key and value: generated columns, identity, and what a reference does.
+// Keys of fields and foreign keys: generated columns, identity, collation, comments and actions of references.
 import { z } from 'zod';
 import { choice, COMMON, flag, sqlExpression, text } from '../kinds.ts';
 
@@ -12,7 +12,8 @@ export const generated = z
   ])
   .meta({
     description:
-      'SQL expression over the other columns that computes the value; the column is read-only. Stored, or `{ sql, virtual: true }`',
+      'SQL expression over the other columns that computes the value; the column is read-only. Stored, or ' +
+      '`{ sql, virtual: true }`',
     examples: ["to_tsvector('english', title)", { sql: 'price * amount', virtual: true }],
   })
   .transform((value) => (typeof value === 'string' ? { sql: value, virtual: false } : value))
@@ -42,10 +43,11 @@ export const comment = z
 export const REFERENCE_ACTIONS = ['restrict', 'cascade', 'set_null', 'set_default', 'no_action'] as const;
 export type ReferenceAction = (typeof REFERENCE_ACTIONS)[number];
 
-/** Of a foreign key: what both spellings of one take beside its columns. */
+/** Keys that both spellings of a foreign key accept in addition to its columns. */
 export const referenceKeys = {
   on_delete: choice(
-    'Action on this row when the referenced row is deleted; `no_action` is checked at the end of the statement, or of the transaction with `deferrable`',
+    'Action on this row when the referenced row is deleted; `no_action` is checked at the end of the ' +
+      'statement, or of the transaction with `deferrable`',
     REFERENCE_ACTIONS,
   ),
   on_update: choice('Action on this row when the referenced value changes', REFERENCE_ACTIONS),

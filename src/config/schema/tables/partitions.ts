@@ -1,4 +1,4 @@
-// How a table is cut into partitions: by which key, and into which.
+// Partitions of a table: the partition key, and the partitions.
 import { z } from 'zod';
 import { SQL_MEDIA_TYPE, text } from '../kinds.ts';
 
@@ -8,7 +8,7 @@ export type Strategy = (typeof STRATEGIES)[number];
 const UNITS = ['hour', 'day', 'week', 'month', 'year'] as const;
 export type Unit = (typeof UNITS)[number];
 
-/** A time of the calendar: months and years differ in length. */
+/** A calendar duration. Months and years differ in length. */
 export type Span = { readonly count: number; readonly unit: Unit };
 
 const MAX_PARTITIONS_AHEAD = 1_000;
@@ -27,16 +27,16 @@ export const partitionKey = z
     hash: parts('Rows are distributed by a hash'),
   })
   .refine(
-    (said) => Object.values(said).filter((one) => one !== undefined).length === 1,
+    (key) => Object.values(key).filter((columns) => columns !== undefined).length === 1,
     'must be one of range, list and hash',
   )
   .meta({
     description: 'Partition key',
     examples: [{ range: ['at'] }],
   })
-  .transform((said) => {
-    const strategy = STRATEGIES.find((one) => said[one] !== undefined) ?? 'range';
-    return { strategy, keys: said[strategy] ?? [] };
+  .transform((key) => {
+    const strategy = STRATEGIES.find((candidate) => key[candidate] !== undefined) ?? 'range';
+    return { strategy, keys: key[strategy] ?? [] };
   });
 
 const values = z
@@ -44,7 +44,8 @@ const values = z
   .regex(/\S/, 'must not be empty')
   .meta({
     description:
-      'Rows of the partition: `from (…) to (…)`, `in (…)`, `with (modulus …, remainder …)`, or `default` for all others. Times without a zone are UTC',
+      'Rows of the partition: `from (…) to (…)`, `in (…)`, `with (modulus …, remainder …)`, or `default` ' +
+      'for all others. Times without a zone are UTC',
     examples: ["from ('2026-01-01') to ('2027-01-01')", "in ('de', 'fr')", 'default'],
     contentMediaType: SQL_MEDIA_TYPE,
   });
@@ -57,13 +58,13 @@ const partition = leaf
     partitions: z
       .array(leaf)
       .min(1, 'must list at least one partition')
-      .meta({ description: 'With `partition_by`: the partitions of this one' })
+      .meta({ description: 'With `partition_by`: partitions of this partition' })
       .optional(),
   })
-  .meta({ description: 'A partition, and the rows that it holds' })
+  .meta({ description: 'A partition, and its rows' })
   .transform(({ partition_by, ...same }) => ({ ...same, partitionBy: partition_by }));
 
-/** `3 months` */
+/** Parses `3 months`. */
 const span = (
   description: string,
   ...examples: string[]
@@ -100,15 +101,15 @@ const kept = z
       .optional(),
   })
   .meta({
-    description: 'Partitions that svc makes ahead of time and takes out of the table when they are old',
+    description: 'Partitions that svc creates ahead of time and detaches when they are old',
   });
 
 export const partitions = z.union([
-  z.array(partition).meta({ description: 'Partitions, each with the rows that it holds' }),
+  z.array(partition).meta({ description: 'Partitions with their rows' }),
   kept,
 ]);
 
-/** A list of partitions, not how svc looks after them. */
+/** Distinguishes a list of partitions from a schedule. */
 export function isListed<T>(
   partitions: readonly T[] | object | null | undefined,
 ): partitions is readonly T[] {

@@ -5,7 +5,7 @@ import { choice, COMMON, list, sqlExpression, text } from '../kinds.ts';
 export const OPERATIONS = ['select', 'insert', 'update', 'delete'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
-/** The roles of those who hold a key, for whom a policy is that names none. */
+/** Roles of clients with a key. A policy without roles applies to them. */
 export const CALLERS: readonly string[] = ['anon', 'authenticated'];
 
 const roleName = z.string().min(1, 'must not be empty');
@@ -23,7 +23,9 @@ export const policy = z
         examples: [['select', 'update']],
         ...COMMON,
       })
-      .transform((named) => (named.includes('all') ? OPERATIONS : named.filter((one) => one !== 'all'))),
+      .transform((named) =>
+        named.includes('all') ? OPERATIONS : named.filter((operation) => operation !== 'all'),
+      ),
     to: z
       .union([roleName, z.array(roleName).min(1, 'must name at least one role')])
       .meta({

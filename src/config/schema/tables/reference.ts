@@ -9,7 +9,7 @@ export type ForeignKey = {
   readonly table: string;
   readonly column: string;
   readonly onDelete: ReferenceAction;
-  /** Absent: `restrict`. */
+  /** Undefined means `restrict`. */
   readonly onUpdate?: Exclude<ReferenceAction, 'restrict'>;
   readonly deferrable?: 'immediate' | 'deferred';
 };
@@ -29,25 +29,25 @@ export function toForeignKey(foreignKey: NonNullable<RawField['foreignKey']>): F
   };
 }
 
-/** `table(a, b)` or `schema.table(a, b)`, names quoted where they need it; undefined for anything else. */
+/** Parses `table(a, b)` or `schema.table(a, b)` with optional quotes. Returns undefined for any other text. */
 export function toReferenced(
   written: string,
 ): { readonly schema: string; readonly table: string; readonly columns: readonly string[] } | undefined {
-  const parts = WHOLE.exec(written);
+  const parts = REFERENCE.exec(written);
   if (parts === null) return undefined;
   const [, schema = 'public', table = '', list = ''] = parts;
-  const columns = [...list.matchAll(EACH)].map(([name]) => unquoted(name));
+  const columns = [...list.matchAll(NAMES)].map(([name]) => unquoted(name));
   return { schema: unquoted(schema), table: unquoted(table), columns };
 }
 
-/** Quoted where it has a dot, a comma, a parenthesis or a quote. */
+/** Quotes a name that contains a dot, a comma, a parenthesis or a quote. */
 export function quotedReference(name: string): string {
   return /[.,()"]|^\s|\s$/.test(name) ? `"${name.replaceAll('"', '""')}"` : name;
 }
 
 const NAME = String.raw`(?:"(?:[^"]|"")+"|[^.,()"]*[^.,()"\s])`;
-const EACH = new RegExp(NAME, 'g');
-const WHOLE = new RegExp(
+const NAMES = new RegExp(NAME, 'g');
+const REFERENCE = new RegExp(
   String.raw`^\s*(?:(${NAME})\s*\.\s*)?(${NAME})\s*\((\s*${NAME}\s*(?:,\s*${NAME}\s*)*)\)\s*$`,
 );
 
@@ -56,7 +56,7 @@ function unquoted(name: string): string {
   return text.startsWith('"') ? text.slice(1, -1).replaceAll('""', '"') : text;
 }
 
-/** A bare name is one of `public`; only the first dot separates, since names may hold dots and schemas rarely do. */
+/** An unqualified name is in `public`. Only the first dot separates, because names of objects may contain dots. */
 export function toQualified(written: string): QualifiedName {
   const dot = written.indexOf('.');
   if (dot < 0) return { schema: 'public', name: written };

@@ -1,4 +1,4 @@
-// Tables and buckets, with the row-level security policies that both have.
+// Tables and buckets, with their row-level security policies.
 import { z } from 'zod';
 import {
   anyDefault,
@@ -100,7 +100,7 @@ const field = z
     renamedFrom: renamed_from,
   }));
 
-/** Names with values that are taken as written. */
+/** Options whose values are read as text in their written form. */
 const options = (description: string, example: Record<string, unknown>): z.ZodOptional<OptionMap> =>
   z
     .record(z.string().regex(/^[a-z_][a-z0-9_]*$/, 'is not the name of an option'), asWritten())
@@ -167,7 +167,8 @@ const table = z
       .union([z.literal(false), z.array(policy)])
       .meta({
         description:
-          'Row-level security policies. An empty list closes the table, and `false` leaves it open. Without the key it is open, with a warning',
+          'Row-level security policies. An empty list closes the table, and `false` leaves it open. Without ' +
+          'the key it is open, with a warning',
       })
       .optional(),
     grants,
@@ -181,7 +182,9 @@ const table = z
       ])
       .meta({
         description:
-          'Row for each new user: SQL expressions by column, which can use `id`, `email`, `phone`, `raw_user_meta_data`, `raw_app_meta_data`, `is_anonymous` and `created_at` of the user; or `{ set, when }`',
+          'Row for each new user: SQL expressions by column, which can use `id`, `email`, `phone`, ' +
+          '`raw_user_meta_data`, `raw_app_meta_data`, `is_anonymous` and `created_at` of the user; or `{ ' +
+          'set, when }`',
         examples: [{ id: 'id', name: "raw_user_meta_data ->> 'name'" }],
       })
       .optional(),

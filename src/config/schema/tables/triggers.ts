@@ -1,4 +1,4 @@
-// Triggers: of a table, and of the users, which are no table of the file.
+// Triggers of tables, views and users.
 import { z } from 'zod';
 import { asWritten, choice, sqlExpression, text, oneOrMore } from '../kinds.ts';
 
@@ -12,7 +12,8 @@ const call = text(
 
 const shape = {
   name: text(
-    'Name in the database; default: built from table, event and function. Triggers of the same event run in the order of their names',
+    'Name in the database; default: built from table, event and function. Triggers of the same event run in ' +
+      'the order of their names',
   ).optional(),
   timing: z.enum(['before', 'after']).meta({
     description: '`before` the row is written, so that the trigger can change or reject it, or `after`',
@@ -36,13 +37,14 @@ const shape = {
       type: ['boolean', 'string'],
       enum: [true, false, 'replica', 'always'],
       description:
-        '`false`: exists but does not run. `replica`: runs only for rows that replication writes. `always`: runs for all rows',
+        '`false`: exists but does not run. `replica`: runs only for rows that replication writes. `always`: ' +
+        'runs for all rows',
       default: true,
     })
     .optional(),
 };
 
-/** A list of one may be written without brackets. */
+/** A list with one entry can be written without brackets. */
 export const tableTrigger = z
   .strictObject({
     ...shape,
@@ -67,7 +69,8 @@ export const viewTrigger = z
     name: shape.name,
     timing: z.enum(['instead_of', 'before', 'after']).meta({
       description:
-        '`instead_of`: once per row, instead of writing it. `before` and `after`: once per statement, with `each: statement`',
+        '`instead_of`: once per row, instead of writing it. `before` and `after`: once per statement, with ' +
+        '`each: statement`',
     }),
     events: oneOrMore(z.enum(['insert', 'update', 'delete']), 'event').meta({
       description: 'Events: `insert`, `update`, `delete`',

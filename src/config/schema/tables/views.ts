@@ -1,4 +1,4 @@
-// Views: queries under a name.
+// Views: named queries.
 import { z } from 'zod';
 import { choice, COMMON, flag, list, named, RARE, sqlBody, text } from '../kinds.ts';
 import { index } from './tables.ts';
@@ -20,7 +20,8 @@ const view = z
         ...COMMON,
       }),
     security: choice(
-      '`invoker`: the policies of the tables apply to callers. `definer` reads with the owner’s rights and bypasses row-level security',
+      '`invoker`: the policies of the tables apply to callers. `definer` reads and writes with the owner’s rights ' +
+        'and bypasses row-level security',
       ['invoker', 'definer'],
     ),
     barrier: flag('Evaluate conditions of callers only on rows of the view (`security_barrier`)'),
@@ -29,7 +30,8 @@ const view = z
       .meta({ description: 'Rows written through the view must be rows of the view' })
       .optional(),
     materialized: flag(
-      'Store the rows, as of the last `svc refresh`. Policies do not apply to stored rows, so only `service_role` can read them, unless `expose` and `grants` allow more',
+      'Store the rows, as of the last `svc refresh`. Policies do not apply to stored rows, so only ' +
+        '`service_role` can read them, unless `expose` and `grants` allow more',
     ),
     indexes: list(
       'With `materialized`: its indexes. With a unique index over columns alone, readers do not wait for a refresh',
@@ -48,7 +50,9 @@ const view = z
       .record(z.string().min(1, 'must not be empty'), z.array(z.enum(PRIVILEGES)))
       .meta({
         description:
-          'Privileges by role; a listed role has exactly these. By default, `anon` and `authenticated` can select (nothing if the view is `materialized`, or has `security: definer` and `expose: false`), and `service_role` has all four',
+          'Privileges by role; a listed role has exactly these. By default, `anon` and `authenticated` can ' +
+          'select (nothing if the view is `materialized`, or has `security: definer` and `expose: false`), ' +
+          'and `service_role` has all four',
         examples: [{ anon: [], authenticated: ['select', 'insert', 'update', 'delete'] }],
       })
       .optional(),

@@ -2,7 +2,7 @@
 import type { Queryable } from '../../../postgres/owner-database.ts';
 import { sql } from '../../../postgres/sql.ts';
 
-const SVC_SCHEMAS = ['auth', 'storage', 'realtime', 'svc_meta'];
+const SVC_SCHEMAS = ['auth', 'storage', 'realtime', 'svc_meta', 'svc_events'];
 
 /** Returns the schemas to read, and in `omitted` one line for each schema that conflicts with a schema of svc. */
 export async function readSchemas(

@@ -3,7 +3,7 @@ import type { LiveIndex } from '../../schema/indexes.ts';
 import type { LiveKey, LiveTable } from '../../schema/live/live-schema.ts';
 import { isPlainKey, sameList } from '../../schema/relation.ts';
 
-const SVC_SCHEMAS: ReadonlySet<string> = new Set(['auth', 'storage', 'realtime', 'svc_meta']);
+const SVC_SCHEMAS: ReadonlySet<string> = new Set(['auth', 'storage', 'realtime', 'svc_meta', 'svc_events']);
 
 /** Removes foreign keys to tables of svc, except to `auth.users.id`. Their columns stay. */
 export function withoutSvcReferences(table: LiveTable, notes: string[]): LiveTable {

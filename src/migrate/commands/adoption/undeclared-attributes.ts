@@ -122,5 +122,5 @@ const DATABASE_OBJECTS: Sql = sql`
       || ': the file does not declare default privileges'
     from pg_default_acl d left join pg_namespace n on n.oid = d.defaclnamespace
     where pg_get_userbyid(defaclrole) not like 'svc\\_%'
-      and (n.nspname is null or n.nspname not in ('auth', 'storage', 'realtime', 'svc_meta'))
+      and (n.nspname is null or n.nspname not in ('auth', 'storage', 'realtime', 'svc_meta', 'svc_events'))
     group by defaclrole, n.nspname`;

@@ -138,6 +138,19 @@ export function pulledGrants(live: LiveTable): Record<string, unknown> | undefin
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
+/**
+ * Returns the grants with the default privileges for each API role that has all privileges. The API has no request that
+ * needs the others: TRUNCATE, which ignores policies, REFERENCES and TRIGGER.
+ */
+export function withoutUnservedPrivileges(grants: LiveTable['grants']): LiveTable['grants'] {
+  return Object.fromEntries(
+    Object.entries(grants).map(([role, privileges]) => {
+      const defaults = DEFAULTS[role];
+      return [role, defaults && simplest(privileges).includes('all') ? defaults : privileges];
+    }),
+  );
+}
+
 function toFileForm(privileges: readonly string[]): unknown[] {
   const whole = privileges.filter((privilege) => !privilege.includes(' '));
   const ofColumns = groupBy(

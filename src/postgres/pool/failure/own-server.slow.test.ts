@@ -24,7 +24,8 @@ beforeAll(async () => {
   // A server for tests is started with it off.
   await administrator.query('alter role authenticator set synchronous_commit = on');
   await administrator.query(
-    `set synchronous_commit = local; create table public.events (id int); grant insert, select on public.events to anon`,
+    'set synchronous_commit = local; create table public.events (id int); ' +
+      'grant insert, select on public.events to anon',
   );
 });
 

@@ -1,4 +1,4 @@
-// A worker without a database, which does what its requests ask for: `worker.ts <port> [option=value …]`.
+// A worker without a database whose requests select its behaviour: `worker.ts <port> [option=value …]`.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -7,14 +7,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ParentLink } from '../../../../src/supervisor/parent-link.ts';
 
 const [, , portText, ...given] = process.argv;
-const options = new Map(given.map((one) => one.split('=') as [string, string]));
+const options = new Map(given.map((argument) => argument.split('=') as [string, string]));
 const parent = await ParentLink.join();
 if (!parent) throw new Error('this program has a parent');
 const exitAtStart =
   options.get(`exit${parent.process}`) ?? options.get('exit') ?? readPlan(options.get('plan'));
 if (exitAtStart !== undefined) process.exit(Number(exitAtStart));
 
-/** Takes the first line of a file that has one for each start: the code to exit with, or nothing. */
+/** Removes the first line of a file with one line per start, and returns it: an exit code, or undefined. */
 function readPlan(path: string | undefined): string | undefined {
   if (path === undefined) return undefined;
   const [first, ...rest] = readFileSync(path, 'utf8').split('\n');

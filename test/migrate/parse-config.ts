@@ -2,7 +2,7 @@
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 
-export function configOf(text: string): Config {
+export function parseConfig(text: string): Config {
   const loaded = loadConfig(
     { name: 'svc.yaml', directory: undefined, text: `version: 1\n${text.replace(/^\n/, '')}` },
     { variables: {} },

@@ -1,8 +1,8 @@
 // Hooks of auth: their functions exist, have the right signature, and cannot be called by clients.
-import type { KeyPath } from '../mistakes/mistake.ts';
-import type { RawHook } from '../schema/auth.ts';
-import { isServed, type RawSqlFunction } from '../schema/functions.ts';
-import { type CheckContext, didYouMean } from './context.ts';
+import type { KeyPath } from '../../mistakes/mistake.ts';
+import type { RawHook } from '../../schema/auth.ts';
+import { isServed, type RawSqlFunction } from '../../schema/functions.ts';
+import { type CheckContext, didYouMean } from '../context.ts';
 
 export function checkHooks(context: CheckContext): void {
   const path = ['auth', 'hooks', 'custom_access_token'];

@@ -1,7 +1,7 @@
 // Hooks of auth as the file writes them.
 import { expect, test } from 'vitest';
-import { loadConfig } from '../load.ts';
-import { renderPath } from '../mistakes/mistake.ts';
+import { loadConfig } from '../../load.ts';
+import { renderPath } from '../../mistakes/mistake.ts';
 
 const FUNCTION =
   'args: [{ name: event, type: jsonb }], returns: { type: jsonb }, body: "begin return event; end"';
