@@ -53,7 +53,7 @@ export function checkClaims(original: TokenClaims, returned: TokenClaims): Claim
 
 function findWrongType({ aud, email, phone, nbf }: TokenClaims): string | undefined {
   const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (!audiences.every((one) => typeof one === 'string'))
+  if (!audiences.every((audience) => typeof audience === 'string'))
     return 'the claim aud must be a string or a list of strings';
   if (typeof email !== 'string') return 'the claim email must be a string';
   if (typeof phone !== 'string') return 'the claim phone must be a string';

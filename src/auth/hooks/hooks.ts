@@ -98,7 +98,8 @@ export class Hooks {
     try {
       const statement = sql`
         with answer as materialized (select ${ident(rpc.schema, rpc.name)}(${body}::jsonb)::text as text)
-        select case when octet_length(text) <= ${MAX_ANSWER_BYTES}::integer then text end as text, text is null as is_null
+        select case when octet_length(text) <= ${MAX_ANSWER_BYTES}::integer then text end as text,
+          text is null as is_null
         from answer`;
       const [row] = await db.transaction(
         (transaction) => transaction.query<{ text: string | null; is_null: boolean }>(statement),

@@ -60,7 +60,7 @@ afterAll(() => world?.close());
 const PASSWORD = 'correct horse battery';
 const stateless = { auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false } };
 const anonymous = (): SupabaseClient => createClient(world.url, world.keys.publishable, stateless);
-const claimsOf = (token = ''): unknown =>
+const decodeClaims = (token = ''): unknown =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
 
 test('the function reads a table of the same service, whose pool has one connection', async () => {
@@ -68,14 +68,14 @@ test('the function reads a table of the same service, whose pool has one connect
   const client = anonymous();
   const { data, error } = await client.auth.signUp({ email: 'paid@example.com', password: PASSWORD });
   expect(error).toBeNull();
-  expect(claimsOf(data.session?.access_token)).toMatchObject({ plan: 'paid', how: 'password' });
+  expect(decodeClaims(data.session?.access_token)).toMatchObject({ plan: 'paid', how: 'password' });
   const refreshed = await Promise.all(
     Array.from({ length: 20 }, () =>
       anonymous().auth.refreshSession({ refresh_token: data.session?.refresh_token ?? '' }),
     ),
   );
   for (const { data: next } of refreshed)
-    expect(claimsOf(next.session?.access_token)).toMatchObject({ plan: 'paid', how: 'token_refresh' });
+    expect(decodeClaims(next.session?.access_token)).toMatchObject({ plan: 'paid', how: 'token_refresh' });
   expect(new Set(refreshed.map(({ data: next }) => next.session?.refresh_token)).size).toBe(1);
 });
 

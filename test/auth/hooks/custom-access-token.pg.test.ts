@@ -61,7 +61,7 @@ const stateless = { auth: { persistSession: false, autoRefreshToken: false, dete
 const anonymous = (url = world.url): SupabaseClient => createClient(url, world.keys.publishable, stateless);
 const admin = (): SupabaseClient => createClient(world.url, world.keys.secret, stateless);
 
-function claimsOf(token: string | undefined): Record<string, unknown> {
+function decodeClaims(token: string | undefined): Record<string, unknown> {
   return JSON.parse(Buffer.from(token?.split('.')[1] ?? '', 'base64url').toString()) as Record<
     string,
     unknown
@@ -94,30 +94,30 @@ async function aUser(client = anonymous()): Promise<{ client: SupabaseClient; id
   return { client, id, email };
 }
 
-const sessionsOf = async (id: string): Promise<number> =>
+const countSessions = async (id: string): Promise<number> =>
   (await world.owner.query(sql`select 1 from auth.sessions where user_id = ${id}`)).length;
 
 describe('each way to a token has the claims of the hook', () => {
   test('sign-up, with a policy that reads the claim after the next refresh', async () => {
     const { client } = await aUser();
     const { data: first } = await client.auth.getSession();
-    expect(claimsOf(first.session?.access_token)).toHaveProperty('user_role', null);
+    expect(decodeClaims(first.session?.access_token)).toHaveProperty('user_role', null);
     await world.owner.query(sql`insert into notes values (1) on conflict do nothing`);
     expect((await client.from('notes').select()).data).toEqual([]);
     const { data: second } = await client.auth.refreshSession();
-    expect(claimsOf(second.session?.access_token)).toHaveProperty('user_role', 'admin');
+    expect(decodeClaims(second.session?.access_token)).toHaveProperty('user_role', 'admin');
     expect((await client.from('notes').select()).data).toEqual([{ id: 1 }]);
   });
 
   test('password', async () => {
     const { email } = await aUser();
     const { data } = await anonymous().auth.signInWithPassword({ email, password: PASSWORD });
-    expect(claimsOf(data.session?.access_token)).toHaveProperty('user_role', 'admin');
+    expect(decodeClaims(data.session?.access_token)).toHaveProperty('user_role', 'admin');
   });
 
   test('anonymous sign-in', async () => {
     const { data } = await anonymous().auth.signInAnonymously();
-    expect(claimsOf(data.session?.access_token)).toMatchObject({ user_role: null, is_anonymous: true });
+    expect(decodeClaims(data.session?.access_token)).toMatchObject({ user_role: null, is_anonymous: true });
   });
 
   test('a mailed link', async () => {
@@ -125,7 +125,7 @@ describe('each way to a token has the claims of the hook', () => {
     const { data: link } = await admin().auth.admin.generateLink({ type: 'magiclink', email });
     const token_hash = link.properties?.hashed_token ?? '';
     const { data } = await anonymous().auth.verifyOtp({ type: 'magiclink', token_hash });
-    expect(claimsOf(data.session?.access_token)).toHaveProperty('user_role', 'admin');
+    expect(decodeClaims(data.session?.access_token)).toHaveProperty('user_role', 'admin');
   });
 
   test('a verified factor, at each sign-in', async () => {
@@ -138,22 +138,22 @@ describe('each way to a token has the claims of the hook', () => {
       code: totp.generate(),
     });
     expect(error).toBeNull();
-    expect(claimsOf(data?.access_token)).toMatchObject({ user_role: 'admin', aal: 'aal2' });
+    expect(decodeClaims(data?.access_token)).toMatchObject({ user_role: 'admin', aal: 'aal2' });
     const again = anonymous();
     const { data: password } = await again.auth.signInWithPassword({ email, password: PASSWORD });
-    expect(claimsOf(password.session?.access_token)).toMatchObject({ user_role: 'admin', aal: 'aal1' });
+    expect(decodeClaims(password.session?.access_token)).toMatchObject({ user_role: 'admin', aal: 'aal1' });
     await withBody(`begin return jsonb_set(event, '{claims,aal}', '"aal2"'); end`, async () => {
       const { error: refused } = await anonymous().auth.signInWithPassword({ email, password: PASSWORD });
       expect(refused?.status, 'a hook cannot replace the factor').toBe(500);
     });
-    expect(await sessionsOf(id)).toBe(2);
+    expect(await countSessions(id)).toBe(2);
   });
 
   test('the payload has the form of the original', async () => {
     await withBody(`begin return jsonb_set(event, '{claims,event}', event - 'claims'); end`, async () => {
       const { client, id } = await aUser();
       const { data } = await client.auth.refreshSession();
-      expect(claimsOf(data.session?.access_token)['event']).toEqual({
+      expect(decodeClaims(data.session?.access_token)['event']).toEqual({
         user_id: id,
         authentication_method: 'token_refresh',
         metadata: {
@@ -173,7 +173,7 @@ describe('each way to a token has the claims of the hook', () => {
         const { client } = await aUser();
         const { data } = await client.auth.getSession();
         expect(data.session?.expires_in).toBe(60);
-        expect(data.session?.expires_at).toBe(claimsOf(data.session?.access_token)['exp']);
+        expect(data.session?.expires_at).toBe(decodeClaims(data.session?.access_token)['exp']);
       },
     );
   });
@@ -190,7 +190,7 @@ describe('each way to a token has the claims of the hook', () => {
         new Set(refreshed.map(({ data: { session }, error }) => session?.refresh_token ?? error)),
       ).toHaveLength(1);
     });
-    expect(await sessionsOf(id)).toBe(1);
+    expect(await countSessions(id)).toBe(1);
   });
 
   test('a second instance uses the same hook', async () => {
@@ -198,11 +198,11 @@ describe('each way to a token has the claims of the hook', () => {
     try {
       const { client } = await aUser(anonymous(second.url));
       const { data } = await client.auth.refreshSession();
-      expect(claimsOf(data.session?.access_token)).toHaveProperty('user_role', 'admin');
+      expect(decodeClaims(data.session?.access_token)).toHaveProperty('user_role', 'admin');
       const { data: other } = await anonymous().auth.refreshSession({
         refresh_token: data.session?.refresh_token ?? '',
       });
-      expect(claimsOf(other.session?.access_token)).toHaveProperty('user_role', 'admin');
+      expect(decodeClaims(other.session?.access_token)).toHaveProperty('user_role', 'admin');
     } finally {
       await second.stop();
     }
@@ -212,7 +212,7 @@ describe('each way to a token has the claims of the hook', () => {
 describe('a hook that fails', () => {
   test('refuses the sign-in with its own status and message', async () => {
     const { email, id } = await aUser();
-    const before = await sessionsOf(id);
+    const before = await countSessions(id);
     await withBody(
       `begin return '{"error": {"http_code": 403, "message": "Not in office hours"}}'; end`,
       async () => {
@@ -220,7 +220,7 @@ describe('a hook that fails', () => {
         expect(error).toMatchObject({ status: 403, message: 'Not in office hours', code: 'hook_refused' });
       },
     );
-    expect(await sessionsOf(id), 'no session is left').toBe(before);
+    expect(await countSessions(id), 'no session is left').toBe(before);
   });
 
   test.each([
@@ -249,7 +249,7 @@ describe('a hook that fails', () => {
     ['removes a claim', `begin return event #- '{claims,session_id}'; end`, /claim session_id is missing/],
   ])('%s: no token, and the log has the cause without the payload', async (_name, body, cause) => {
     const { email, id } = await aUser();
-    const before = await sessionsOf(id);
+    const before = await countSessions(id);
     const from = lines().length;
     await withBody(body, async () => {
       const { data, error } = await anonymous().auth.signInWithPassword({ email, password: PASSWORD });
@@ -259,7 +259,7 @@ describe('a hook that fails', () => {
       });
       expect(data.session).toBeNull();
     });
-    expect(await sessionsOf(id)).toBe(before);
+    expect(await countSessions(id)).toBe(before);
     const logged = lines()
       .slice(from)
       .filter(({ hook }) => hook === 'custom_access_token');
@@ -275,7 +275,7 @@ describe('a hook that fails', () => {
 
   test('hangs: the deadline ends the sign-in, and other requests are served', async () => {
     const { email, id } = await aUser();
-    const before = await sessionsOf(id);
+    const before = await countSessions(id);
     await withBody(`begin perform pg_sleep(600); return event; end`, async () => {
       const signIns = Array.from({ length: 12 }, () =>
         anonymous().auth.signInWithPassword({ email, password: PASSWORD }),
@@ -285,7 +285,7 @@ describe('a hook that fails', () => {
       // Sign-ins that cannot get a connection for their hook are rejected without running it.
       expect([...statuses].toSorted()).toEqual(statuses.has(503) ? [422, 503] : [422]);
     });
-    expect(await sessionsOf(id)).toBe(before);
+    expect(await countSessions(id)).toBe(before);
   });
 
   test('during a refresh, the session stays and the refresh token works again', async () => {
@@ -302,7 +302,7 @@ describe('a hook that fails', () => {
     });
     const { error } = await anonymous().auth.refreshSession({ refresh_token });
     expect(error).toBeNull();
-    expect(await sessionsOf(id)).toBe(1);
+    expect(await countSessions(id)).toBe(1);
   });
 });
 
