@@ -55,6 +55,7 @@ const SERVER_DEPENDENT = [
   'test/{migrate,rest,import,backup,seed,deliveries}/**/*.pg.test.ts',
   'test/realtime/{changes,without-the-log,odd-tables,partitioned,policies-of-the-file,hidden-rows}.pg.test.ts',
   'test/storage/attack/every-write-path.pg.test.ts',
+  'test/auth/hooks/*.pg.test.ts',
   'test/server/hidden-rows.pg.test.ts',
   ...SMOKE,
 ];

@@ -59,6 +59,7 @@ const SEPARATELY_TESTED_PAGES: Readonly<Record<string, string>> = {
   'docs/how-to/private-files.md': 'how-to/files.pg.test.ts',
   'docs/how-to/profiles.md': 'how-to/people.pg.test.ts',
   'docs/how-to/roles.md': 'how-to/people.pg.test.ts',
+  'docs/how-to/custom-claims.md': 'how-to/people.pg.test.ts',
   'docs/how-to/second-factor.md': 'how-to/people.pg.test.ts',
   'docs/how-to/share-link.md': 'how-to/people.pg.test.ts',
   'docs/how-to/soft-delete.md': 'how-to/data.pg.test.ts',

@@ -2,6 +2,7 @@
 import type { FeatureContext } from '../http/feature.ts';
 import type { Keyring, MacKeys } from '../identity/keyring.ts';
 import type { SecretBox } from '../lib/secret-box.ts';
+import { Hooks } from './hooks/hooks.ts';
 import { Outbox } from './mail/outbox.ts';
 import { providerFinder } from './provider/oauth-provider.ts';
 import type { FindProvider } from './provider/provider.ts';
@@ -22,6 +23,7 @@ export type AuthContext = Pick<FeatureContext, 'now' | 'log' | 'signingKeys' | '
   readonly hasher: PasswordHasher;
   readonly limiter: Limiter;
   readonly outbox: Outbox;
+  readonly hooks: Hooks;
   readonly findProvider: FindProvider;
 };
 
@@ -55,6 +57,12 @@ export function makeContext(context: FeatureContext, hasher = new PasswordHasher
     hasher,
     limiter: new Limiter(db, settings),
     outbox: new Outbox({ db, box: boxes.mail, settings: () => settings().mail, now, log }),
+    hooks: new Hooks({
+      db,
+      hooks: () => settings().hooks ?? {},
+      log,
+      callFunction: context.callFunction,
+    }),
     findProvider: providerFinder(() => settings().oauth, now),
     baseUrl,
   };

@@ -200,6 +200,15 @@ export const problems = {
   passkeyDisabled: fixed('passkey_disabled', 404, 'Passkeys are disabled'),
   featureDisabled: fixed('feature_disabled', 404, 'This feature is disabled'),
 
+  // Hooks of the file.
+  /** The answer that the hook itself gives to the client. */
+  hookRefused: (status: number, message: string) => new AuthProblem('hook_refused', status, message),
+  hookTimeout: (hook: string, isRepeatable = false) =>
+    new AuthProblem('hook_timeout', isRepeatable ? 503 : 422, `The hook ${hook} did not answer in time`),
+  hookFailed: (hook: string, isRepeatable = false) =>
+    new AuthProblem('unexpected_failure', isRepeatable ? 503 : 500, `Error running hook ${hook}`),
+  hooksBusy: fixed('unexpected_failure', 503, 'Too many hooks at once', wait(1)),
+
   // Faults.
   unexpectedFailure: (message = 'Internal Server Error', cause?: unknown) =>
     new AuthProblem('unexpected_failure', 500, message, { cause }),

@@ -95,7 +95,17 @@ export type AuthConfig = {
   readonly email: EmailConfig | undefined;
   readonly oauth: readonly OAuthProvider[];
   readonly triggers: readonly UserTrigger[];
+  /** Absent if the file has no hooks. */
+  readonly hooks?: AuthHooks;
 };
+
+export type AuthHooks = Readonly<Partial<Record<'custom_access_token', AuthHook>>>;
+
+/** The SQL function or code function that a hook calls. */
+export type AuthHook = { readonly timeoutMs: number } & (
+  | { readonly rpc: QualifiedName }
+  | { readonly function: string }
+);
 
 /** Optional properties are set for every file. An absent property means false. */
 export type EmailConfig = {

@@ -4,6 +4,8 @@ import { must } from '../lib/assert.ts';
 import { seedUser } from './check/seed.ts';
 import type {
   AuthConfig,
+  AuthHook,
+  AuthHooks,
   Config,
   Default,
   Field,
@@ -21,6 +23,7 @@ import type { KeyPath, Position } from './mistakes/mistake.ts';
 import type { Source } from './read/source.ts';
 import { toForeignKey, toQualified } from './schema/tables/reference.ts';
 import { listFunctions, isServed, type RawSqlFunction } from './schema/functions.ts';
+import { isHookFunction, type RawHook } from './schema/auth.ts';
 import type { SvcFile } from './schema/schema.ts';
 import type { RawSeedEntry } from './schema/seed.ts';
 import type { RawPolicy } from './schema/tables/policies.ts';
@@ -83,6 +86,8 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
     functions: Object.entries(file.functions).map(([name, fn]) => ({
       ...fn,
       name,
+      // Clients cannot call the function of a hook, so it can use the service client.
+      ...(isHookFunction(file, name) && { http: false, authRequired: true }),
       position: at(['functions', name]),
     })),
     // Objects of SQL files are declared, so they need no `expose` entry.
@@ -131,7 +136,7 @@ export function normalise(tree: Tree, file: SvcFile, { source, bodyFiles }: Norm
 
 type At = (path: KeyPath) => Position;
 
-function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: At): AuthConfig {
+function toAuth({ auth, rpc }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: At): AuthConfig {
   return {
     jwtExpirySeconds: Math.round(auth.jwt_expiry / 1000),
     refreshTokenExpirySeconds: Math.round(auth.refresh_token_expiry / 1000),
@@ -162,7 +167,23 @@ function toAuth({ auth }: SvcFile, bodyFiles: ReadonlyMap<string, string>, at: A
       ...trigger,
       position: at(['auth', 'triggers', index]),
     })),
+    ...(auth.hooks && { hooks: toHooks(auth.hooks, rpc) }),
   };
+}
+
+function toHooks(
+  { custom_access_token: token }: NonNullable<SvcFile['auth']['hooks']>,
+  rpc: SvcFile['rpc'],
+): AuthHooks {
+  const hook = token && toHook(token, rpc);
+  return hook ? { custom_access_token: hook } : {};
+}
+
+function toHook({ rpc: key, function: code, timeout }: RawHook, rpc: SvcFile['rpc']): AuthHook | undefined {
+  if (code !== undefined) return { function: code, timeoutMs: timeout };
+  const fn = key === undefined ? undefined : rpc[key];
+  if (key === undefined || !fn) return undefined;
+  return { rpc: { schema: fn.schema, name: fn.name ?? key }, timeoutMs: timeout };
 }
 
 function toTable(tree: Tree, name: string, table: RawTable, at: At): Table {

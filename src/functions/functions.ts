@@ -1,6 +1,6 @@
 // The functions feature: loads a generation of the code, serves it, reloads, drains and stops.
 import type { Config } from '../config/config.ts';
-import type { Feature, FeatureContext } from '../http/feature.ts';
+import type { Feature, FeatureContext, FunctionCall, FunctionOutcome } from '../http/feature.ts';
 import { must } from '../lib/assert.ts';
 import { redactor } from '../lib/secret-mask.ts';
 import { SerialQueue } from '../lib/limits/serial-queue.ts';
@@ -11,6 +11,7 @@ import { memoryFrom, NO_FUNCTIONS, readGeneration, workersFrom, type Generation 
 import { addRoutes } from './http/routes.ts';
 import { functionNotFound, notLoaded } from './problem.ts';
 import { callForEvent, type EventAnswer, type EventCall } from './runtime/call-for-event.ts';
+import { callInternally } from './runtime/internal-call.ts';
 import { serviceTokens } from './runtime/service-token.ts';
 import { WorkerPool } from './runtime/worker-pool.ts';
 import type { WorkerProcess } from './runtime/worker-process.ts';
@@ -118,6 +119,14 @@ export class Functions {
    */
   drain(): Promise<void> {
     return this.#admission.drain();
+  }
+
+  /** Calls a function for svc itself. */
+  async call(call: FunctionCall): Promise<FunctionOutcome> {
+    const declared = this.#served.functions.get(call.name);
+    if (!declared) return { kind: 'failed', why: `the function ${call.name} is not served` };
+    // Not counted by the admission: the request that causes the call is in flight itself, and draining waits for it.
+    return await callInternally(this.#pool, declared, call);
   }
 
   /** Calls a function for a delivery. Throws a Problem, or an EventFailure once the call has begun. */

@@ -50,9 +50,31 @@ export type FeatureContext = {
   readonly instance?: string;
   /** Reasons why this instance works only partly; `/ready` shows them. */
   readonly degraded?: Degraded;
+  /** Calls a code function on behalf of svc itself. Undefined if there are no code functions. */
+  readonly callFunction?: ((call: FunctionCall) => Promise<FunctionOutcome>) | undefined;
   /** True under `svc dev`, which shows more details to the developer. */
   readonly dev: boolean;
 };
+
+export type FunctionCall = {
+  readonly name: string;
+  /** JSON text. */
+  readonly body: string;
+  /** Key of the caller whose share of the workers it uses. */
+  readonly caller: string;
+  readonly clientAddress: string;
+  readonly requestId: string | undefined;
+  readonly timeoutMs: number;
+  /** Maximum size of the answer. */
+  readonly maxBytes: number;
+};
+
+export type FunctionOutcome =
+  | { readonly kind: 'answer'; readonly status: number; readonly text: string }
+  /** `busy`: no worker can take the call now. */
+  | { readonly kind: 'timeout' | 'too-large' | 'busy' }
+  /** `why` is for the log. */
+  | { readonly kind: 'failed'; readonly why: string };
 
 export type Feature = (context: FeatureContext) => FastifyPluginAsync;
 

@@ -58,6 +58,7 @@ const SQLSTATE = {
   lock_not_available: '55P03',
   query_canceled: '57014',
   shutdown: '57P',
+  raise_exception: 'P0001',
   internal_error: 'XX000',
 } as const;
 

@@ -224,3 +224,28 @@ describe('docs/how-to/second-factor.md', () => {
     expect(page.unused()).toEqual([]);
   });
 });
+
+describe('docs/how-to/custom-claims.md', () => {
+  let page: HowToPage;
+  beforeAll(async () => {
+    page = await HowToPage.open('docs/how-to/custom-claims.md');
+  });
+  afterAll(() => page?.close());
+
+  test('a changed plan is in the next token, and policies use it', async () => {
+    const claims = await page.module('export async function readPlan');
+    const { client, id } = await page.signUp('eva');
+    await page.world.owner.query(sql`insert into reports values (1, 'Costs')`);
+    expect(await claims('readPlan', client)).toBe('basic');
+    expect((await client.from('reports').select()).data).toEqual([]);
+    await page.world.owner.query(sql`insert into memberships values (${id}, 'pro')`);
+    expect(await claims('readPlan', client)).toBe('basic');
+    await claims('applyNewPlan', client);
+    expect(await claims('readPlan', client)).toBe('pro');
+    expect((await client.from('reports').select('title')).data).toEqual([{ title: 'Costs' }]);
+    expect((await client.rpc('add_claims', { event: {} })).status).toBe(404);
+    expect((await client.from('memberships').select()).error?.code).toBe('42501');
+    expect(await page.sh('svc sql "select u.email, m.plan')).toMatch(/eva.*pro/);
+    expect(page.unused()).toEqual([]);
+  });
+});

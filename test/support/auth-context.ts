@@ -34,6 +34,7 @@ export function anAuthRequest(world: AuthWorld): AuthRequest {
     query: NO_FIELDS,
     body: NO_FIELDS,
     path: {},
+    requestId: 'request',
     presented: { apikey: { kind: 'publishable' }, bearer: { kind: 'none' } },
     client: { address: '127.0.0.1', proto: 'http', via: 'local' },
     userAgent: 'test',

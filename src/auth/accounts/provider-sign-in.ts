@@ -8,7 +8,7 @@ import type { AuthContext } from '../auth-context.ts';
 import type { AuthRequest } from '../http/request.ts';
 import { problems } from '../problem.ts';
 import { openProfile, type FlowRow } from '../sessions/flow-state.ts';
-import { signIn, type TokenResponse } from '../sessions/session.ts';
+import { signIn, type OpenedSession } from '../sessions/session.ts';
 import { resolveIdentity, type LinkOrder } from './identity-link.ts';
 
 /** Finds or creates the account of a profile and opens a session. */
@@ -16,7 +16,7 @@ export async function signInWithProfile(
   db: Queryable,
   request: AuthRequest,
   order: LinkOrder,
-): Promise<TokenResponse | Problem> {
+): Promise<OpenedSession | Problem> {
   const found = await resolveIdentity(db, request, order);
   if (found instanceof Problem) return found;
   return await signIn(db, request, found.userId, { method: 'oauth', isRestricted: found.isRestricted });
@@ -27,7 +27,7 @@ export async function signInWithPendingLink(
   db: Queryable,
   request: AuthRequest,
   flow: FlowRow,
-): Promise<TokenResponse | Problem> {
+): Promise<OpenedSession | Problem> {
   const profile = openProfile(request.auth, flow);
   const linking = linkingUser(flow);
   if (!profile || !linking) return problems.flowStateNotFound();

@@ -11,10 +11,10 @@ import { endWithCode, endWithProblem, endWithTokens, flowEnd, withMessage } from
 import { linkPage, type LinkQuestion } from '../http/identity-link-page.ts';
 import { redirectTo, type Answer, type AuthRequest } from '../http/request.ts';
 import { hasStateCookie, isSameBrowser, linkCookie } from '../http/state-cookie.ts';
-import { problems } from '../problem.ts';
+import { asProblem, problems } from '../problem.ts';
 import type { CallbackParameters, FlowSecrets, Provider, ProviderSignIn } from '../provider/provider.ts';
 import { isPkce, issueCode, OAUTH_FLOW_MS, spendState, type FlowRow } from '../sessions/flow-state.ts';
-import { signIn, type TokenResponse } from '../sessions/session.ts';
+import { issueTokens, signIn, type OpenedSession, type TokenResponse } from '../sessions/session.ts';
 
 export async function callback(request: AuthRequest): Promise<Answer> {
   const { auth } = request;
@@ -97,6 +97,8 @@ type Ended =
   | { readonly tokens: TokenResponse }
   | { readonly code: string }
   | { readonly question: LinkQuestion };
+/** The end of the transaction, before tokens are made. */
+type Linked = Exclude<Ended, { readonly tokens: TokenResponse }> | { readonly opened: OpenedSession };
 
 async function finish(
   request: AuthRequest,
@@ -115,8 +117,9 @@ async function finish(
     linking,
   };
   const canLinkImmediately = !isPkce(flow) && hasStateCookie(request, state);
+  let ended: Linked | Problem;
   try {
-    return await transactionWithRetry(auth, async (db): Promise<Ended | Problem> => {
+    ended = await transactionWithRetry(auth, async (db): Promise<Linked | Problem> => {
       if (linking && !canLinkImmediately)
         return await holdLink(db, request, flow, { ...order, linking }, signedIn);
       const linked = await resolveIdentity(db, request, order);
@@ -132,8 +135,8 @@ async function finish(
         });
         return code === undefined ? problems.flowStateNotFound(422) : { code };
       }
-      const tokens = await signIn(db, request, userId, { method: 'oauth', isRestricted });
-      return tokens instanceof Problem ? tokens : { tokens };
+      const opened = await signIn(db, request, userId, { method: 'oauth', isRestricted });
+      return opened instanceof Problem ? opened : { opened };
     });
   } catch (error) {
     const cause = error instanceof Problem ? (error.cause ?? error) : error;
@@ -142,6 +145,8 @@ async function finish(
       ? error
       : problems.unexpectedFailure('Error during sign-in with an external provider', error);
   }
+  if (ended instanceof Problem || !('opened' in ended)) return ended;
+  return await issueTokens(request, ended.opened).then((tokens) => ({ tokens }), asProblem);
 }
 
 /**
@@ -158,7 +163,7 @@ async function holdLink(
   flow: FlowRow,
   order: LinkOrder & { readonly linking: SignedInIds },
   signedIn: ProviderSignIn,
-): Promise<Ended | Problem> {
+): Promise<Exclude<Linked, { readonly opened: OpenedSession }> | Problem> {
   const { linking, profile, provider } = order;
   const user = await findLinkTarget(db, order, linking, now);
   if (user instanceof Problem) return user;

@@ -113,7 +113,7 @@ export async function verifyFactor(request: UserRequest): Promise<Answer> {
   const session = raised?.session;
   const key = session ? openSessionKey(auth, session) : undefined;
   if (!raised || !session || !key) throw problems.sessionNotFound();
-  return json(await issueTokens(request, { user: raised.user, session, key }));
+  return json(await issueTokens(request, { user: raised.user, session, key }, 'totp'));
 }
 
 async function checkChallenge(db: Queryable, id: string, factorId: string, now: Date): Promise<void> {

@@ -13,7 +13,7 @@ import { json, type Answer, type AuthRequest } from '../http/request.ts';
 import { orThrow, problems } from '../problem.ts';
 import { BUCKETS } from '../rate-limit.ts';
 import { parseChallenge, type Challenge } from '../sessions/flow-state.ts';
-import { endSessions, signIn, type TokenResponse } from '../sessions/session.ts';
+import { endSessions, issueTokens, signIn, type OpenedSession } from '../sessions/session.ts';
 import { parseEmail } from '../users/email-address.ts';
 import { mergeMetadata } from '../users/metadata.ts';
 import { checkPassword } from '../users/password.ts';
@@ -44,7 +44,7 @@ async function signupAnonymously(request: AuthRequest): Promise<Answer> {
   if (!settings.allowSignup) throw problems.signupDisabled();
   await auth.limiter.byAddress(BUCKETS.anonymous, request);
   const data = mergeMetadata({}, body.object('data'));
-  const tokens = await auth.db.transaction(async (db) => {
+  const opened = await auth.db.transaction(async (db) => {
     const id = await insertUser(db, now, {
       email: null,
       passwordHash: null,
@@ -56,7 +56,7 @@ async function signupAnonymously(request: AuthRequest): Promise<Answer> {
     });
     return orThrow(await signIn(db, request, id, { method: 'anonymous' }));
   });
-  return json(tokens);
+  return json(await issueTokens(request, opened));
 }
 
 async function signupByEmail(request: AuthRequest): Promise<Answer> {
@@ -82,13 +82,11 @@ async function signupByEmail(request: AuthRequest): Promise<Answer> {
   const enter = promoted
     ? (db: Queryable) => promote(db, request, promoted, entry)
     : (db: Queryable) => createAndSignIn(db, request, entry);
-  try {
-    const tokens = await auth.db.transaction(enter);
-    auth.outbox.wake();
-    return json(tokens);
-  } catch (error) {
+  const opened = await auth.db.transaction(enter).catch((error: unknown) => {
     throw isTaken(error) ? problems.userAlreadyExists() : error;
-  }
+  });
+  auth.outbox.wake();
+  return json(await issueTokens(request, opened));
 }
 
 type Entry = {
@@ -101,7 +99,7 @@ type Entry = {
 };
 
 /** Creates a user and a session, without verification. Never signs in to an existing account. */
-async function createAndSignIn(db: Queryable, request: AuthRequest, entry: Entry): Promise<TokenResponse> {
+async function createAndSignIn(db: Queryable, request: AuthRequest, entry: Entry): Promise<OpenedSession> {
   if (await findUserByEmail(db, entry.email)) throw problems.userAlreadyExists();
   const { email, data } = entry;
   const id = await insertEmailUser(db, request.now, { ...entry, confirmed: true });
@@ -205,7 +203,7 @@ async function promote(
   request: AuthRequest,
   signedIn: SignedIn,
   { email, passwordHash, data, challenge }: Entry,
-): Promise<TokenResponse> {
+): Promise<OpenedSession> {
   const { now } = request;
   const { id, raw_user_meta_data } = await lockAnonymous(db, signedIn);
   if (await findUserByEmail(db, email)) throw problems.userAlreadyExists();

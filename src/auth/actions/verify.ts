@@ -19,7 +19,7 @@ import { asProblem, orThrow, problems } from '../problem.ts';
 import { BUCKETS, networkHash } from '../rate-limit.ts';
 import { issueCode } from '../sessions/flow-state.ts';
 import * as oneTimeToken from '../sessions/one-time-token.ts';
-import { signIn, type TokenResponse } from '../sessions/session.ts';
+import { issueTokens, signIn, type OpenedSession, type TokenResponse } from '../sessions/session.ts';
 import { readEmail, storedForms } from '../users/email-address.ts';
 import {
   findUserByTypedEmail,
@@ -53,6 +53,9 @@ type Outcome =
   | { readonly half: true; readonly isPkce: boolean }
   | { readonly disowned: 'cleared' | 'flagged' }
   | Problem;
+
+/** The outcome of the transaction, before tokens are made. */
+type Redeemed = Exclude<Outcome, { readonly tokens: TokenResponse }> | { readonly opened: OpenedSession };
 
 /**
  * Handles GET of a link. Browsers, mail scanners and unknown programs get the page; client libraries get a
@@ -182,7 +185,7 @@ async function redeem(request: AuthRequest, secret: Secret, { end, choice }: Red
   const { auth, now } = request;
   const { notFound } = secret;
   // Problems are returned, not thrown, so that the count of wrong codes is committed.
-  const outcome = await auth.db.transaction(async (db): Promise<Outcome> => {
+  const outcome = await auth.db.transaction(async (db): Promise<Redeemed> => {
     // Locks the user before the secret, in the same order as a proof, which locks the user and then removes
     // all secrets.
     const ownerId = await secret.findOwner(db);
@@ -204,20 +207,20 @@ async function redeem(request: AuthRequest, secret: Secret, { end, choice }: Red
       const code = await issueCode(auth, db, order);
       return code === undefined ? notFound : { code };
     }
-    const tokens = await signIn(db, request, user.id, { method: 'otp', isRestricted });
-    return tokens instanceof Problem ? tokens : { tokens };
+    const opened = await signIn(db, request, user.id, { method: 'otp', isRestricted });
+    return opened instanceof Problem ? opened : { opened };
   });
   auth.outbox.wake();
-  return outcome;
+  return 'opened' in outcome ? { tokens: await issueTokens(request, outcome.opened) } : outcome;
 }
 
-type Redeemed = { readonly user: UserRow; readonly row: OneTimeTokenRow; readonly proof: RecordedProof };
+type ProvenSecret = { readonly user: UserRow; readonly row: OneTimeTokenRow; readonly proof: RecordedProof };
 
 /** Returns the proof that redeeming the secret gives. */
 async function classifyProof(
   db: Queryable,
   request: AuthRequest,
-  redeemed: Omit<Redeemed, 'proof'> & Pick<Redemption, 'choice'> & { readonly secret: Secret },
+  redeemed: Omit<ProvenSecret, 'proof'> & Pick<Redemption, 'choice'> & { readonly secret: Secret },
 ): Promise<RecordedProof> {
   const { user, row, choice, secret } = redeemed;
   const common = {
@@ -254,7 +257,7 @@ async function hasOwnSession(
 async function confirmEmailChange(
   db: Queryable,
   request: AuthRequest,
-  { user, row, proof }: Redeemed,
+  { user, row, proof }: ProvenSecret,
 ): Promise<'half' | 'guarded' | 'proven'> {
   const { auth, now } = request;
   if (user.email && user.email_change_confirm_status === 0) {
@@ -272,7 +275,7 @@ async function confirmEmailChange(
 async function confirmMailbox(
   db: Queryable,
   request: AuthRequest,
-  { user, row, proof }: Redeemed,
+  { user, row, proof }: ProvenSecret,
 ): Promise<'guarded' | 'proven'> {
   const { auth } = request;
   const { next } = await proveAddress(db, request, user, proof);
@@ -289,7 +292,11 @@ async function confirmMailbox(
 }
 
 /** Returns undefined if the address is already proven: the account then belongs to its owner. */
-async function disown(db: Queryable, request: AuthRequest, user: UserRow): Promise<Outcome | undefined> {
+async function disown(
+  db: Queryable,
+  request: AuthRequest,
+  user: UserRow,
+): Promise<{ readonly disowned: 'cleared' | 'flagged' } | undefined> {
   const { next } = await proveAddress(db, request, user, { kind: 'disown', now: request.now });
   if (next === 'proven') return undefined;
   await recordAudit(db, request, 'account_disowned', user);

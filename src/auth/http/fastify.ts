@@ -30,6 +30,7 @@ export async function readRequest(
     body: method === 'GET' || method === 'HEAD' ? NO_FIELDS : await readFields(request, settings, isForm),
     path: toPath(request.params),
     presented,
+    requestId: request.id,
     client: request.client,
     userAgent: headers['user-agent'],
     header: (name) => {

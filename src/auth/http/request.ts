@@ -15,6 +15,7 @@ export type AuthRequest = {
   readonly path: Readonly<Record<string, string>>;
   readonly presented: Presented;
   readonly client: Client;
+  readonly requestId: string;
   readonly userAgent: string | undefined;
   readonly header: (name: string) => string | undefined;
   /** The query parameters in their order, for those that are passed on to a provider. */

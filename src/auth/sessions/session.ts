@@ -45,6 +45,7 @@ export type SessionRow = {
 
 /** The request that signs in. `authUrl`, the URL that it was sent to, is the issuer of its tokens. */
 export type Device = Origin & {
+  readonly requestId?: string | undefined;
   readonly auth: AuthContext;
   readonly userAgent: string | undefined;
   readonly authUrl: string;
@@ -110,6 +111,14 @@ export type SessionOpening = {
   readonly isRestricted?: boolean | undefined;
 };
 
+/** A session with what its token response needs. The response is made after the transaction that opened the session. */
+export type OpenedSession = {
+  readonly user: UserRow;
+  readonly session: SessionRow;
+  /** Key of its refresh tokens. */
+  readonly key: Buffer;
+};
+
 export type TokenResponse = {
   readonly access_token: string;
   readonly token_type: 'bearer';
@@ -128,7 +137,7 @@ export async function openSession(
   db: Queryable,
   request: Device,
   { user, method, verifiedHash, isRestricted = false }: SessionOpening,
-): Promise<TokenResponse | undefined> {
+): Promise<OpenedSession | undefined> {
   const { auth, now } = request;
   const id = randomUUID();
   const key = randomBytes(KEY_BYTES);
@@ -178,7 +187,7 @@ export async function openSession(
     amr: [{ method, timestamp: Math.floor(now.getTime() / 1000) }],
   };
   const signedIn: UserRow = { ...user, last_sign_in_at: now, updated_at: now };
-  return await issueTokens(request, { user: signedIn, session, key });
+  return { user: signedIn, session, key };
 }
 
 export type AccessClaims = {
@@ -197,8 +206,10 @@ export type AccessClaims = {
   readonly lifetimeSeconds: number;
 };
 
+type Claims = Readonly<Record<string, unknown>> & { readonly sub: string; readonly exp: number };
+
 /** Returns the payload of an access token. */
-export function accessClaims(input: AccessClaims): Readonly<Record<string, unknown>> {
+export function accessClaims(input: AccessClaims): Claims {
   const { user, issuedAt } = input;
   return {
     iss: input.issuer,
@@ -219,14 +230,35 @@ export function accessClaims(input: AccessClaims): Readonly<Record<string, unkno
   };
 }
 
-/** Returns the token response for the current state of a session. */
+/**
+ * Returns the token response for a session that was just opened or raised. Call it outside of a transaction, because a
+ * hook may run. If the hook fails, the session ends: its client has no token of it.
+ */
 export async function issueTokens(
-  { auth, now, authUrl }: Device,
-  { user, session, key }: { readonly user: UserRow; readonly session: SessionRow; readonly key: Buffer },
+  request: Device,
+  opened: OpenedSession,
+  method = opened.session.amr[0]?.method ?? 'password',
 ): Promise<TokenResponse> {
-  const lifetime = auth.settings().jwtExpirySeconds;
-  if (lifetime > session.token_seconds) await recordLifetime(auth.db, session.id, lifetime);
-  const issuedAt = Math.floor(now.getTime() / 1000);
+  const { user, session } = opened;
+  let claims: SignableClaims;
+  try {
+    claims = await tokenClaims(request, opened, method);
+  } catch (error) {
+    await endSessions(request.auth.db, user.id, { only: session.id });
+    throw error;
+  }
+  return await signTokens(request, opened, claims);
+}
+
+type SignableClaims = Readonly<Record<string, unknown>> & { readonly exp: number };
+
+/** Returns the claims of the next access token, after the hook for tokens. `method` is how the token is requested. */
+export async function tokenClaims(
+  request: Device,
+  { user, session }: Pick<OpenedSession, 'user' | 'session'>,
+  method: string,
+): Promise<SignableClaims> {
+  const { auth, now, authUrl } = request;
   const claims = accessClaims({
     user,
     aal: session.aal,
@@ -234,14 +266,25 @@ export async function issueTokens(
     sessionId: session.id,
     isRestricted: session.restricted,
     issuer: authUrl,
-    issuedAt,
-    lifetimeSeconds: lifetime,
+    issuedAt: Math.floor(now.getTime() / 1000),
+    lifetimeSeconds: auth.settings().jwtExpirySeconds,
   });
+  return await auth.hooks.customizeToken(request, claims, method);
+}
+
+/** Signs the claims and returns the token response for the current state of a session. */
+export async function signTokens(
+  { auth, now }: Device,
+  { user, session, key }: OpenedSession,
+  claims: SignableClaims,
+): Promise<TokenResponse> {
+  const lifetime = claims.exp - Math.floor(now.getTime() / 1000);
+  if (lifetime > session.token_seconds) await recordLifetime(auth.db, session.id, lifetime);
   return {
     access_token: await signToken(claims, auth.signingKeys.signing),
     token_type: 'bearer',
     expires_in: lifetime,
-    expires_at: issuedAt + lifetime,
+    expires_at: claims.exp,
     refresh_token: makeRefreshToken(session.id, session.refresh_token_counter, key),
     user: toUserJson(user),
   };
@@ -269,7 +312,7 @@ export async function signIn(
   request: Device,
   userId: string,
   opening: Pick<SessionOpening, 'method' | 'isRestricted'>,
-): Promise<TokenResponse | Problem> {
+): Promise<OpenedSession | Problem> {
   const user = await readUser(db, userId);
   return (await openSession(db, request, { ...opening, user })) ?? problems.userBanned(403);
 }

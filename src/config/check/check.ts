@@ -9,6 +9,7 @@ import { checkDataSteps } from './data-steps.ts';
 import { checkExposed } from './expose.ts';
 import { checkExtensions } from './extensions.ts';
 import { checkCodeFunctions, checkSqlFunctions } from './functions.ts';
+import { checkHooks } from './events/hooks.ts';
 import { checkRealtime } from './realtime.ts';
 import { checkSchedules } from './schedules.ts';
 import { checkSeeds } from './seed.ts';
@@ -41,6 +42,7 @@ export function check(
   checkSqlFunctions(context);
   checkUserTriggers(context);
   checkCodeFunctions(context);
+  checkHooks(context);
   checkSchedules(context);
   checkExposed(context);
   checkSeeds(context);

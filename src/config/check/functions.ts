@@ -1,4 +1,5 @@
 // SQL functions and code functions.
+import { isHookFunction } from '../schema/auth.ts';
 import { declaredType } from '../schema/declared-type.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -357,7 +358,8 @@ export function checkCodeFunctions(context: CheckContext): void {
     // Bundled sources need not exist in this directory.
     if (isBundled || !checkReferencedFile(context, [...path, 'file'], fn.file)) continue;
     if (context.options.syntax === true) checkHandler(context, [...path, 'file'], fn.file);
-    if (!fn.authRequired) checkPublicSource(context, [...path, 'file'], fn.file);
+    if (!fn.authRequired && !isHookFunction(context.file, name))
+      checkPublicSource(context, [...path, 'file'], fn.file);
   }
 }
 

@@ -106,6 +106,8 @@ auth:
       redirect_url: https://api.shop.example.com/auth/v1/callback/staff
       issuer: https://staff.example.com
       email_optional: true
+  hooks:
+    custom_access_token: { rpc: add_claims, timeout: 2s }   # or function: <code function>
   triggers:
     - name: on_auth_user_created
       timing: after
@@ -424,7 +426,12 @@ rpc:
     execute: [authenticated]
     language: sql
     returns: { type: boolean }
-    body: select not auth.is_anonymous()`,
+    body: select not auth.is_anonymous()
+  add_claims:                  # called by auth.hooks
+    args: [{ name: event, type: jsonb }]
+    returns: { type: jsonb }
+    expose: false
+    body: begin return jsonb_set(event, '{claims,plan}', '"free"'); end`,
   functions: `
 functions:
   pay:

@@ -90,6 +90,7 @@ test('every key of the schema has a description, and an example that uses it', (
     'providers.storage.local',
     'providers.storage.local.path',
     'auth.refresh_tokens',
+    'auth.hooks.custom_access_token.function',
     'storage.*.rls.*.name',
     'storage.*.rls.*.type',
     'storage.*.rls.*.check',
@@ -156,6 +157,7 @@ test('the examples become the configuration they describe', () => {
       { name: 'note_change', expose: false, settings: { search_path: '' }, body: 'begin return new; end' },
       { name: 'remove_drafts', expose: false, execute: ['service_role'] },
       { name: 'may_sell', expose: false, execute: ['authenticated'] },
+      { name: 'add_claims' },
     ],
   });
   const [products, ledger, hours] = config?.tables ?? [];

@@ -4,6 +4,8 @@ import { asWritten, choice, COMMON, duration, flag, list, secret, section, text 
 import { NOTICE_KINDS } from './names.ts';
 import { userTrigger } from './tables/triggers.ts';
 
+const MAX_HOOK_MS = 10_000;
+
 const oauthProvider = z
   .strictObject({
     client_id: asWritten('From the provider').min(1, 'must not be empty').meta(COMMON),
@@ -39,6 +41,27 @@ const template = z.strictObject({
 });
 
 export type RawTemplate = z.infer<typeof template>;
+
+const hook = (description: string) =>
+  z
+    .strictObject({
+      rpc: text(
+        'SQL function: an entry of `rpc` with one `jsonb` argument, `returns: { type: jsonb }` and `expose: false`',
+      ).optional(),
+      function: text('Code function: an entry of `functions`, which clients then cannot call').optional(),
+      timeout: duration('Deadline of one call, 100ms to 10s', '2s', { least: 100, most: MAX_HOOK_MS }),
+    })
+    .meta({ description });
+
+export type RawHook = z.infer<ReturnType<typeof hook>>;
+
+/** Returns whether a hook calls the code function. */
+export function isHookFunction(
+  { auth: { hooks } }: { readonly auth: z.infer<typeof auth> },
+  name: string,
+): boolean {
+  return hooks?.custom_access_token?.function === name;
+}
 
 export const auth = section('Auth; always available, even without this block', {
   jwt_expiry: duration(
@@ -100,6 +123,14 @@ export const auth = section('Auth; always available, even without this block', {
     .record(z.string(), oauthProvider)
     .prefault({})
     .meta({ description: 'Providers by name, for example google' }),
+  hooks: z
+    .strictObject({
+      custom_access_token: hook('Adds claims to every access token').optional(),
+    })
+    .meta({
+      description: 'Functions that svc calls during auth; an action whose hook fails does not succeed',
+    })
+    .optional(),
   triggers: z
     .array(userTrigger)
     .meta({

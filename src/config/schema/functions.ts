@@ -188,7 +188,7 @@ const codeFunction = z
     file: text('Handler, relative to svc.yaml', 'functions/hello.js').meta(COMMON),
     auth_required: flag('Return 401 to callers who are not signed in, before the handler runs').meta(COMMON),
     http: flag(
-      '`false`: not served at /functions/v1/<name>, only called by schedules; implies `auth_required: true`',
+      '`false`: not served at /functions/v1/<name>, only called by schedules and hooks; implies `auth_required: true`',
       true,
     ),
     timeout: timer('Deadline of one request', '30s'),

@@ -130,7 +130,15 @@ export async function createServices(
     drainDelay: new DrainDelay(),
     partitions: new TimedPartitions({ owner, config: current, log }),
     degraded,
-    context: createContext(options, { databases, identity, served, credentials, degraded, current }),
+    context: createContext(options, {
+      databases,
+      identity,
+      functions,
+      served,
+      credentials,
+      degraded,
+      current,
+    }),
     current,
   };
   return { ...services, ...createWatches(options, services) };
@@ -171,13 +179,16 @@ async function listenTo(
   return await listen(settings, Object.keys(table), handlers(table), log);
 }
 
-type ContextParts = Pick<Services, 'databases' | 'identity' | 'served' | 'degraded' | 'current'> & {
+type ContextParts = Pick<
+  Services,
+  'databases' | 'identity' | 'functions' | 'served' | 'degraded' | 'current'
+> & {
   readonly credentials: CredentialReader;
 };
 
 function createContext(
   options: StartOptions,
-  { databases, identity, served, degraded, current, credentials }: ContextParts,
+  { databases, identity, functions, served, degraded, current, credentials }: ContextParts,
 ): FeatureContext {
   const { callers, reads, owner } = databases;
   const { baseUrl, dev, env, instance, log, state } = options;
@@ -198,6 +209,7 @@ function createContext(
     dev,
     instance,
     degraded,
+    callFunction: (call) => functions.call(call),
   };
 }
 

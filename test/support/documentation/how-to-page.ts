@@ -12,7 +12,7 @@ export const PASSWORD = 'correct horse battery';
 
 const LIBRARY = import.meta.resolve('@supabase/supabase-js');
 /** The client library of this repository, for `ctx.client` of code functions. */
-const CLIENT_LIBRARY = {
+export const CLIENT_LIBRARY = {
   'functions/package.json': '{ "type": "module" }',
   'functions/node_modules/@supabase/supabase-js/package.json':
     '{ "name": "@supabase/supabase-js", "version": "2.119.0", "type": "module", "exports": "./index.js" }',

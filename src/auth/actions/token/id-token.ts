@@ -7,6 +7,7 @@ import { orThrow, problems } from '../../problem.ts';
 import { IdTokenRefused, type Provider, type ProviderProfile } from '../../provider/provider.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
+import { issueTokens } from '../../sessions/session.ts';
 
 export async function tokenByIdToken(request: AuthRequest): Promise<Answer> {
   const { auth, body } = request;
@@ -21,8 +22,8 @@ export async function tokenByIdToken(request: AuthRequest): Promise<Answer> {
   });
   const linking = body.flag('link_identity') === true ? signedInIds(await requireUser(request)) : undefined;
   const order = { provider: provider.name, profile, emailOptional: provider.emailOptional, linking };
-  const tokens = await transactionWithRetry(auth, (db) => signInWithProfile(db, request, order));
-  return json(orThrow(tokens));
+  const opened = await transactionWithRetry(auth, (db) => signInWithProfile(db, request, order));
+  return json(await issueTokens(request, orThrow(opened)));
 }
 
 function findProvider(request: AuthRequest): { readonly provider: Provider; readonly verifyIdToken: Verify } {

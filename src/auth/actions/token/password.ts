@@ -9,7 +9,7 @@ import { WEAK_MESSAGE, weaknesses } from '../../users/password.ts';
 import { problems } from '../../problem.ts';
 import { BUCKETS } from '../../rate-limit.ts';
 import { json, type Answer, type AuthRequest } from '../../http/request.ts';
-import { openSession } from '../../sessions/session.ts';
+import { issueTokens, openSession } from '../../sessions/session.ts';
 import { findUserByTypedEmail, isBanned } from '../../users/user.ts';
 
 export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
@@ -43,9 +43,10 @@ export async function tokenByPassword(request: AuthRequest): Promise<Answer> {
   await auth.limiter.refund(BUCKETS.passwordEverywhere, account);
   if (isBanned(user, now)) throw problems.userBanned(400);
   if (!user.email_confirmed_at) throw problems.emailNotConfirmed(400);
-  const tokens = await openSession(auth.db, request, { user, method: 'password', verifiedHash: hash });
-  if (!tokens) throw problems.invalidCredentials();
+  const opened = await openSession(auth.db, request, { user, method: 'password', verifiedHash: hash });
+  if (!opened) throw problems.invalidCredentials();
   if (!auth.hasher.isCurrent(hash)) await upgradeHash(auth, user.id, password, hash);
+  const tokens = await issueTokens(request, opened);
   const reasons = weaknesses(password);
   return json(reasons.length > 0 ? { ...tokens, weak_password: { message: WEAK_MESSAGE, reasons } } : tokens);
 }

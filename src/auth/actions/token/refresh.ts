@@ -17,9 +17,10 @@ import { json, type Answer, type AuthRequest } from '../../http/request.ts';
 import {
   clipUserAgent,
   isExpired,
-  issueTokens,
   loadSessionAndUser,
   openSessionKey,
+  signTokens,
+  tokenClaims,
 } from '../../sessions/session.ts';
 import { isBanned } from '../../users/user.ts';
 
@@ -86,17 +87,21 @@ async function refreshOnce(
 
   const sinceLast = session.refreshed_at ? now.getTime() - session.refreshed_at.getTime() : Infinity;
   const stored = { counter: session.refresh_token_counter, floor: session.refresh_token_floor };
-  const answer = async (counter: number): Promise<Answer> => {
+  const readClaims = () => tokenClaims(request, { user, session }, 'token_refresh');
+  const answer = async (counter: number, claims: Awaited<ReturnType<typeof readClaims>>): Promise<Answer> => {
     const current = { ...session, refresh_token_counter: counter };
-    return json(await issueTokens(request, { user, session: current, key }));
+    return json(await signTokens(request, { user, session: current, key }, claims));
   };
   switch (judgeRefresh(token.counter, stored, sinceLast, { reuseIntervalMs: REUSE_INTERVAL_MS })) {
-    case 'rotate':
+    case 'rotate': {
+      // Before the rotation: if the hook fails, the client can use its refresh token again.
+      const claims = await readClaims();
       return (await rotate(request, { session, user }, token.step))
-        ? await answer(stored.counter + token.step)
+        ? await answer(stored.counter + token.step, claims)
         : undefined;
+    }
     case 'repeat':
-      return await answer(stored.counter);
+      return await answer(stored.counter, await readClaims());
     case 'below-floor':
       throw problems.refreshTokenAlreadyUsed();
     case 'foreign':
