@@ -21,6 +21,8 @@ import { LIMIT_MS } from '../health/readiness.ts';
 import { SlowStatements } from './slow-statements.ts';
 
 const MIGRATION_CONNECTIONS = 5;
+/** Long enough for the sessions of one migration, which follow one another. */
+const MIGRATION_IDLE_MS = 1_000;
 /**
  * Deadlines of the product's statements, which are short. A slow one is stuck, and must fail while its
  * caller still waits.
@@ -146,7 +148,9 @@ type Owners = Pick<Databases, 'owner' | 'storage' | 'catalog' | 'migration'>;
 
 function openOwners({ provisioned: { owner }, config, instance, metrics }: DatabasesOptions): Owners {
   const { pool, failoverWaitMs } = config.database;
-  type OwnerSession = Omit<OwnerSettings, 'applicationName' | 'idleTimeoutMs' | 'ran'>;
+  type OwnerSession = Omit<OwnerSettings, 'applicationName' | 'idleTimeoutMs' | 'ran'> & {
+    readonly idleTimeoutMs?: number;
+  };
   const open = (kind: string, operation: Operation, session: OwnerSession): OwnerDatabase =>
     new OwnerDatabase({
       applicationName: sessionName(instance, kind),
@@ -172,7 +176,11 @@ function openOwners({ provisioned: { owner }, config, instance, metrics }: Datab
       statementTimeoutMs: CATALOG_TIMEOUT_MS,
     }),
     // Migrations limit their waits themselves, and some of their steps have no upper bound.
-    migration: open('migrate', 'meta', { address: owner.direct, max: MIGRATION_CONNECTIONS }),
+    migration: open('migrate', 'meta', {
+      address: owner.direct,
+      max: MIGRATION_CONNECTIONS,
+      idleTimeoutMs: MIGRATION_IDLE_MS,
+    }),
   };
 }
 

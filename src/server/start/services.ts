@@ -68,12 +68,7 @@ export async function createServices(
     processes,
   });
   const identity = await openIdentity(owner, options, () => realtime.signingKeysChanged());
-  const functions = new Functions({
-    publishableKey: options.keys.publishable,
-    loopbackUrl: options.loopbackUrl,
-    mode: options.dev ? 'development' : 'production',
-    processes,
-  });
+  const functions = createFunctions(options);
   const mounts = createMounts({
     ...options,
     statementCounts,
@@ -99,14 +94,8 @@ export async function createServices(
     compareEveryMs: options.compareSchemaEveryMs,
     migrate: (next) => options.migrate(databases.migration, next, state.stopping),
     listen: async () => {
-      const notified = {
-        served,
-        keysReload: identity.keysReload,
-        imports,
-        ended,
-        realtime,
-        deliveries,
-      };
+      const { keysReload } = identity;
+      const notified = { served, keysReload, imports, ended, realtime, deliveries };
       return await listenTo(options, provisioned, subscriptions(notified, options.extraListeners ?? {}));
     },
   });
@@ -116,6 +105,7 @@ export async function createServices(
     aliases: identity.keyAliases,
     ended,
   });
+  const parts = { databases, identity, functions, served, credentials, degraded, current };
   const services = {
     databases,
     identity,
@@ -130,18 +120,19 @@ export async function createServices(
     drainDelay: new DrainDelay(),
     partitions: new TimedPartitions({ owner, config: current, log }),
     degraded,
-    context: createContext(options, {
-      databases,
-      identity,
-      functions,
-      served,
-      credentials,
-      degraded,
-      current,
-    }),
+    context: createContext(options, parts),
     current,
   };
   return { ...services, ...createWatches(options, services) };
+}
+
+function createFunctions(options: StartOptions): Functions {
+  return new Functions({
+    publishableKey: options.keys.publishable,
+    loopbackUrl: options.loopbackUrl,
+    mode: options.dev ? 'development' : 'production',
+    processes: options.processes,
+  });
 }
 
 function createDeliveries(
