@@ -286,7 +286,7 @@ const RUNS: Readonly<Record<string, (code: string) => Promise<void> | void>> = {
     const own = `http://localhost:${(api.address() as AddressInfo).port}`;
     const command =
       `export SVC_IMPORT_SOURCE_URL='${source.url}'\n` +
-      `${code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own)}`;
+      code.replace('…', 'of_the_source').replace('https://<project>.supabase.co', own);
     // Unlike the others it runs asynchronously, because this process serves the API of the source at the same time.
     const { stdout } = await promisify(execFile)('bash', ['-e', '-c', command], {
       cwd: directory,

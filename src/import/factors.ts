@@ -56,7 +56,7 @@ export async function readFactors(source: Connected, keys: SourceKeys): Promise<
     type: row.type,
     name:
       `${row.type} factor ${row.friendly_name ? JSON.stringify(row.friendly_name) : row.id} of ` +
-      `${row.email || row.user_id}`,
+      (row.email || row.user_id),
     why: skipReason(row, keys),
   }));
 }

@@ -70,7 +70,7 @@ const PROXIES: readonly Proxy[] = [
     program: 'caddy',
     configure: (text, instances) =>
       `{\n\tadmin off\n\tstorage file_system ${instances.folder}\n}\n` +
-      `${onPorts(text, instances).replace('api.example.com {', `http://127.0.0.1:${instances.port} {`)}`,
+      onPorts(text, instances).replace('api.example.com {', `http://127.0.0.1:${instances.port} {`),
     check: (file) => ['validate', '--config', file, '--adapter', 'caddyfile'],
     run: (file) => ['run', '--config', file, '--adapter', 'caddyfile'],
   },

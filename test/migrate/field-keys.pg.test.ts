@@ -76,7 +76,7 @@ describe('generated columns', () => {
   test('another expression updates every row and keeps objects that use the column', async () => {
     const file = (expression: string): string =>
       (
-        `${notes(`{ name: slug, type: text, generated: "${expression}", check: length(slug) < 100 }`)}` +
+        notes(`{ name: slug, type: text, generated: "${expression}", check: length(slug) < 100 }`) +
         `    indexes: [{ columns: [slug] }, { columns: [id], where: "slug <> ''" }]\n`
       ).replace('rls: []', `rls: [{ operations: [select], using: "slug <> 'secret'" }]`);
     await world.settle(file('lower(title)'));

@@ -52,7 +52,7 @@ end`,
 const file = (triggers: string, rpc = NOTE, fields = FIELDS): string =>
   'tables:\n  notes:\n    rls: []\n    fields:\n' +
   `${fields}${triggers === '' ? '' : `    triggers:\n${triggers}`}${LOG}` +
-  `${rpc === '' ? '' : `rpc:\n${rpc}`}`;
+  (rpc === '' ? '' : `rpc:\n${rpc}`);
 const readLog = async (): Promise<unknown[]> =>
   (await world.sql('select entry from log order by n')).map((row) => row['entry']);
 const labels = async (table = 'notes'): Promise<unknown[]> =>

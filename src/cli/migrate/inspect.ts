@@ -183,7 +183,7 @@ export async function history(
       const hashes = `${(run.parentHash ?? '').slice(0, 8).padEnd(8)} → ${run.schemaHash.slice(0, 8)}`;
       const head =
         `${run.id.padStart(5)}  ${run.startedAt.toISOString()}  ${run.kind.padEnd(6)} ` +
-        `${run.status.padEnd(11)}`;
+        run.status.padEnd(11);
       const error = run.error ? `\n       ${run.error}` : '';
       terminal.print(`${head} ${hashes}  ${run.steps} statements  ${took}  ${run.instance}${error}`);
     }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { describeTiming, nextDueTime, planRuns, type Timing } from './timing.ts';
 
-const cron = (expression: string, timezone: string | undefined = undefined): Timing => ({
+const cron = (expression: string, timezone?: string): Timing => ({
   cron: expression,
   everyMs: undefined,
   timezone,
