@@ -55,12 +55,12 @@ export async function maintainPartitions(
   for (const table of tables) {
     try {
       await attempt(owner, async (db) => db.query(raw(extendPartitionsSql(table, table.schedule))));
-      for (const old of await attempt(owner, async (db) => readOld(db, table)))
-        await attempt(owner, async (db) => {
-          await db.query(raw(retirePartitionSql(table, { ...old, parent: null })));
-          await recordRetiredPartition(db, objectKey(old));
-          log.info({ table: objectKey(table), partition: objectKey(old) }, 'an old partition was detached');
-        });
+      for (let count = 0; count < MAX_RETIRED; count += 1) {
+        const detached = await attempt(owner, (db) => detachOldest(db, table));
+        if (detached.length === 0) break;
+        for (const partition of detached)
+          log.info({ table: objectKey(table), partition }, 'an old partition was detached');
+      }
     } catch (error) {
       log.warn(
         { err: error, job: 'partitions', table: objectKey(table) },
@@ -88,15 +88,21 @@ async function attempt<T>(
   });
 }
 
-type Named = { readonly schema: string; readonly name: string };
-
-async function readOld(db: Queryable, table: ScheduledTable): Promise<readonly Named[]> {
+/**
+ * Detaches the oldest partition that is older than the schedule keeps. Returns its key. Reads it under the lock, so that
+ * two instances do not detach the same one.
+ */
+async function detachOldest(db: Queryable, table: ScheduledTable): Promise<readonly string[]> {
   const { keep } = table.schedule;
   if (keep === null) return [];
-  return db.query<Named>(sql`
+  const [oldest] = await db.query<{ schema: string; name: string }>(sql`
     select n.nspname as schema, c.relname as name
     from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_namespace n on n.oid = c.relnamespace
       cross join lateral substring(pg_get_expr(c.relpartbound, c.oid) from ' TO [(]''(.*)''[)]$') as until
     where i.inhparent = to_regclass(${quoteName(table)}) and until::timestamptz <= now() - ${spanText(keep)}::interval
-    order by until::timestamptz limit ${MAX_RETIRED}`);
+    order by until::timestamptz limit 1`);
+  if (!oldest) return [];
+  await db.query(raw(retirePartitionSql(table, { ...oldest, parent: null })));
+  await recordRetiredPartition(db, objectKey(oldest));
+  return [objectKey(oldest)];
 }
