@@ -114,7 +114,7 @@ test('two overloads with the same argument types are refused', async () => {
     await world
       .refusal(`${HEAD}${OF_TEXT}${twin}`.replace('"public.text_like"', 'pg_catalog.text'))
       .catch((error: Error) => [error.message]),
-  ).toEqual([expect.stringMatching(/rpc\.size is size\(text\) already/)]);
+  ).toEqual([expect.stringMatching(/rpc\.size is already size\(text\)/)]);
   expect(
     await world.refusal(`${HEAD}${OF_TEXT}
   big: { name: size, language: sql, args: [{ name: many, type: "notes.id%type" }], returns: { type: int },
@@ -191,7 +191,7 @@ test('a function that the file cannot distinguish from another is named in the p
     reset role`);
   const text = await pulled(world);
   expect(text).toMatch(
-    /left alone:\n.*rpc\.f\(mood\) 2: svc rejects it \(rpc\.f\(mood\) is f\(mood\) already\)/,
+    /left alone:\n.*rpc\.f\(mood\) 2: svc rejects it \(rpc\.f\(mood\) is already f\(mood\)\)/,
   );
 });
 
