@@ -47,7 +47,8 @@ export function relationsQuery(filter: Sql): Sql {
         from pg_partition_tree(r.oid) t join pg_class p on p.oid = t.relid and t.isleaf) end as rows,
     case when r.relkind = 'r' then pg_relation_size(r.oid)::float8 else
       coalesce((select sum(pg_relation_size(t.relid)) from pg_partition_tree(r.oid) t
-        where t.isleaf), 0)::float8 end as bytes) size`;
+        where t.isleaf), 0)::float8 end as bytes) size
+  order by r.oid`;
 }
 
 /** `tables`: an array of oids, as in the two queries below. */

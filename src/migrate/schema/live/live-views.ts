@@ -48,7 +48,7 @@ export async function readViews(
         join pg_class t on t.oid = d.refobjid join pg_namespace tn on tn.oid = t.relnamespace
         where r.ev_class = c.oid and r.rulename = '_RETURN' and t.oid <> c.oid
           and t.relkind in ('r', 'p', 'v', 'm', 'f')), '[]') as reads
-    from found c`);
+    from found c order by c.oid`);
   const materialized = rows.filter((row) => row.materialized).map(({ oid }) => oid);
   const indexes = groupBy(
     materialized.length > 0 ? await session.query<IndexRow>(indexesQuery(sql`${materialized}::oid[]`)) : [],
