@@ -48,6 +48,7 @@ const SEPARATELY_TESTED_PAGES: Readonly<Record<string, string>> = {
   'docs/how-to/avatars.md': 'how-to/files.pg.test.ts',
   'docs/how-to/bulk-writes.md': 'how-to/data.pg.test.ts',
   'docs/how-to/call-a-service.md': 'how-to/functions.pg.test.ts',
+  'docs/how-to/cron.md': 'how-to/schedules.pg.test.ts',
   'docs/how-to/csv.md': 'how-to/data.pg.test.ts',
   'docs/how-to/full-text-search.md': 'how-to/data.pg.test.ts',
   'docs/how-to/invitations.md': 'how-to/tenants.pg.test.ts',
