@@ -89,8 +89,8 @@ async function attempt<T>(
 }
 
 /**
- * Detaches the oldest partition that is older than the schedule keeps. Returns its key. Reads it under the lock, so that
- * two instances do not detach the same one.
+ * Detaches the oldest partition that is older than the schedule keeps, and returns its key. The catalog is read under
+ * the lock, so that two instances do not detach the same partition.
  */
 async function detachOldest(db: Queryable, table: ScheduledTable): Promise<readonly string[]> {
   const { keep } = table.schedule;
@@ -99,7 +99,8 @@ async function detachOldest(db: Queryable, table: ScheduledTable): Promise<reado
     select n.nspname as schema, c.relname as name
     from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_namespace n on n.oid = c.relnamespace
       cross join lateral substring(pg_get_expr(c.relpartbound, c.oid) from ' TO [(]''(.*)''[)]$') as until
-    where i.inhparent = to_regclass(${quoteName(table)}) and until::timestamptz <= now() - ${spanText(keep)}::interval
+    where i.inhparent = to_regclass(${quoteName(table)})
+      and until::timestamptz <= now() - ${spanText(keep)}::interval
     order by until::timestamptz limit 1`);
   if (!oldest) return [];
   await db.query(raw(retirePartitionSql(table, { ...oldest, parent: null })));
